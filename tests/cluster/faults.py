@@ -45,6 +45,7 @@ from tests.cluster.network import ZOOKEEPER, Network
 from tests.cluster.traffic import INTERNAL, Traffic
 from tests.crash.kill_moments import EventWaiter
 from tests.support.line_process import ProcessFailed
+from tests.support.waiting import wait_until
 
 PARTITIONS: Final = 3
 SETTINGS: Final = {"min.insync.replicas": "2"}
@@ -164,8 +165,11 @@ class Faults:
     def kill_starting(self, broker: int) -> None:
         self._kill(broker)
         for _ in range(self.chance.randrange(1, 3)):
-            with self._meanwhile(lambda: self.cluster.members[broker].start()):
+            member = self.cluster.members[broker]
+            former = member.pid
+            with self._meanwhile(member.start):
                 time.sleep(self.chance.uniform(*_START_SECONDS))
+                wait_until(lambda former=former, member=member: member.pid != former)  # type: ignore[misc]
                 self._kill(broker)
         self._return(broker)
 

@@ -20,6 +20,15 @@ from tests.peers.zookeeper_mode import QUICK_FAILURES, ZooKeeperModeBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, KafkaProcess
 
+#: For tests that kill, pause and cut nothing: a machine that stands still ends no session and drops no replica.
+CALM: Mapping[str, str] = {
+    "zookeeper.session.timeout.ms": "60000",
+    "replica.lag.time.max.ms": "120000",
+    "replica.socket.timeout.ms": "120000",
+    "controller.socket.timeout.ms": "120000",
+    "request.timeout.ms": "30000",
+}
+
 
 @attrs.frozen
 class Place:
@@ -107,7 +116,7 @@ def apache(
     release: str = "kafka-3.9",
     protocol: str | None = None,
     java_options: tuple[str, ...] = SHORT_LIVED,
-    start_timeout: float = 60.0,
+    start_timeout: float = 120.0,
 ) -> ApacheMember:
     """Make a broker of Apache Kafka; its inter-broker protocol is that of its release, or an older one."""
     return ApacheMember(place, release, protocol, java_options, start_timeout)

@@ -31,13 +31,14 @@ from tests.support.waiting import wait_until
 
 CONTROLLER: Final = 3
 _PRODUCE_VERSION: Final = 8
+_ANSWER_SECONDS_MAX: Final = 60.0
 
 
 def ask(address: str, request: Request, version: int | None = None) -> Any:
     """Send a request on a connection of its own; return the response."""
     host, _, port = address.rpartition(":")
     key, version = request.api_key, type(request).versions.last if version is None else version
-    with socket.create_connection((host, int(port)), 10) as connection:
+    with socket.create_connection((host, int(port)), _ANSWER_SECONDS_MAX) as connection:
         connection.sendall(b"".join(request_codec(key, version).frame(1, "test", request)))
         answer = connection.makefile("rb")
         frame = memoryview(answer.read(*struct.unpack(">i", answer.read(4))))
@@ -93,7 +94,7 @@ def produce(cluster: Cluster, topic: str, partition: int, count: int) -> None:
     errors: list[int] = []
 
     def is_appended() -> bool:
-        leader = cluster.members[cluster.leader(topic, partition)]
+        leader = cluster.members[cluster.wait_for_leader(topic, partition)]
         [answered] = ask(leader.bootstrap, request, _PRODUCE_VERSION).responses
         errors.append(answered.partition_responses[0].error_code)
         assert errors[-1] in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -32,6 +32,7 @@ from tests.crash.workloads.java_sender import java
 from tests.crash.workloads.producing import Plan
 
 BROKERS: Final = 3
+LEAST: Final = 11  # acknowledgements of each producer, and commits, before the first fault
 TOPIC: Final = Topic("orders", PARTITIONS, {"segment.bytes": "1000000"})
 FINISH_SECONDS_MAX: Final = 120.0
 FAILED_SECONDS_MAX: Final = 3.0  # in which clients finish, once something is wrong
@@ -64,7 +65,7 @@ class ClusterRun:
 
     def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
         """Inflict faults: so many kills, or for so long, but as many kills as the fewest in any case; then check."""
-        begun = time.monotonic()
+        begun = began_to_kill = time.monotonic()
         self.report(f"{kills} kills are wanted, within {seconds:g} s")
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
@@ -74,8 +75,10 @@ class ClusterRun:
         faults = Faults(cluster, traffic, chance, trap, kinds, self.network)
         with cluster:
             self._attempt(traffic.start)
+            self._attempt(lambda: traffic.wait_until_busy(LEAST))
+            began_to_kill = time.monotonic()
             while faults.kills < kills and not self._violations:
-                if time.monotonic() - begun > seconds and faults.kills >= fewest:
+                if time.monotonic() - began_to_kill > seconds and faults.kills >= fewest:
                     break
                 self._attempt(lambda: self._inflict(faults, begun))
             self.report(f"{time.monotonic() - begun:.0f} s: clients finish, then everything is checked")

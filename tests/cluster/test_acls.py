@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.conftest import NewCluster
-from tests.cluster.members import Maker, apache, own
+from tests.cluster.members import CALM, Maker, apache, own
 from tests.peers import available
 from tests.peers.tools import tool
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 SETTINGS = {
+    **CALM,
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",  # brokers connect to each other as that
 }

@@ -12,12 +12,13 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.clients.admin import create_topic
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
 from tests.cluster.members import apache, own
 from tests.cluster.replica_logs import records_in
 from tests.crash.reader import Reader
 from tests.peers.tools import tool
 from tests.support.needs import needs
+from tests.support.waiting import wait_until
 
 NewCluster = Callable[..., Cluster]
 
@@ -44,10 +45,11 @@ def test_records_and_markers_of_transactions(new_cluster: NewCluster, topic: str
     create_topic(cluster.bootstrap, topic)
     settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "log_level": 0}
     producer = Producer(settings)
-    producer.init_transactions(20)
+    producer.init_transactions(WAIT_SECONDS_MAX)
     producer.begin_transaction()
     producer.produce(topic, b"a", None, 0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(WAIT_SECONDS_MAX)
+    wait_until(lambda: len(cluster.dump_logs(1)[topic, 0]) == 2)  # the end of a transaction is acknowledged before
     record, marker = cluster.dump_logs(1)[topic, 0]
     assert (record.value, record.is_control, record.sequence) == (b"a", False, 0)
     assert (marker.offset, marker.is_control, marker.sequence) == (1, True, -1)
@@ -74,7 +76,9 @@ def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster
 
 def test_life_and_death_of_members(new_cluster_on_zookeeper: NewCluster, topic: str) -> None:
     """Brokers of two releases."""
-    cluster = new_cluster_on_zookeeper(partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"))
+    makers = partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7")
+    patient = {"zookeeper.session.timeout.ms": "9000", "replica.lag.time.max.ms": "60000"}
+    cluster = new_cluster_on_zookeeper(*makers, settings=patient)
     assert cluster.tree.brokers().keys() == {1, 2}
     cluster.create(topic, partitions=2, configs={"min.insync.replicas": "1"})
     assert [cluster.leader(topic, each) for each in (0, 1)] == [1, 2]

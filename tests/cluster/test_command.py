@@ -10,14 +10,14 @@ from click.testing import CliRunner, Result
 
 from pylogbroker.cli import main
 from tests.cluster.cluster import Cluster
-from tests.cluster.members import own
+from tests.cluster.members import CALM, own
 from tests.support.waiting import wait_until
 
 NewCluster = Callable[..., Cluster]
 
 
 def test_replicas_move_and_a_broker_fails(new_cluster: NewCluster, topic: str) -> None:
-    cluster = new_cluster(own, own, own)
+    cluster = new_cluster(own, own, own, settings=CALM)
     cluster.create(topic, replicas=[[1, 2], [2, 1]])
 
     def run(*arguments: object, code: int = 0) -> Result:
@@ -44,12 +44,12 @@ def test_replicas_move_and_a_broker_fails(new_cluster: NewCluster, topic: str) -
 
     planned = found("reassign", "start", topic, "--to", "3,1", "--yes")
     assert [(each["old_replicas"], each["new_replicas"]) for each in planned] == [([1, 2], [3, 1]), ([2, 1], [1, 3])]
-    wait_until(lambda: replicas() == [[3, 1], [1, 3]] and found("reassign", "list") == [], 60)
+    wait_until(lambda: replicas() == [[3, 1], [1, 3]] and found("reassign", "list") == [])
     run("reassign", "elect", topic)
-    wait_until(lambda: leaders() == [3, 1], 60)
+    wait_until(lambda: leaders() == [3, 1])
     assert run("reassign", "cancel", topic, "--yes").stderr == "Cancelled 0 moves.\n"
     run("reassign", "start", topic, "--to", "x", code=2)
-    wait_until(lambda: found("cluster", "health")["healthy"], 60)
+    wait_until(lambda: found("cluster", "health")["healthy"])
 
     cluster.stop(3)
 
@@ -57,12 +57,12 @@ def test_replicas_move_and_a_broker_fails(new_cluster: NewCluster, topic: str) -
         health = CliRunner().invoke(main, ["cluster", "health", "-b", cluster.bootstrap, "--format", "json"])
         return health.exit_code == 10 and f"{topic}/0" in json.loads(health.stdout)["under_replicated"]
 
-    wait_until(is_noticed, 60)
+    wait_until(is_noticed)
     assert found("cluster", "health", code=10)["brokers"] == 2
 
 
 def test_a_partition_without_a_leader_leaves_the_others_visible(new_cluster: NewCluster, topic: str) -> None:
-    cluster = new_cluster(own, own)
+    cluster = new_cluster(own, own, settings=CALM)
     cluster.create(topic, replicas=[[2], [1]])
     group = topic
 
@@ -83,7 +83,7 @@ def test_a_partition_without_a_leader_leaves_the_others_visible(new_cluster: New
         found = CliRunner().invoke(main, ["cluster", "health", "-b", cluster.bootstrap, "--format", "json"])
         return found.exit_code == 10 and f"{topic}/0" in json.loads(found.stdout)["without_leader"]
 
-    wait_until(has_no_leader, 60)
+    wait_until(has_no_leader)
     with open(__file__) as file:
         end = sum(1 for _ in file)
     lag = run("group", "lag", group, "--format", "json")

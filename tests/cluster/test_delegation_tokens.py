@@ -11,7 +11,7 @@ from pylogbroker.client.admin import IssuedToken
 from pylogbroker.client.sync import AdminClient
 from pylogbroker.rpc.errors import NotAuthenticated
 from tests.cluster.conftest import NewCluster
-from tests.cluster.members import ClusterBroker, Maker, Place, apache, own
+from tests.cluster.members import CALM, ClusterBroker, Maker, Place, apache, own
 from tests.peers import available
 from tests.peers.processes import free_ports
 from tests.support.waiting import wait_until
@@ -19,6 +19,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 SECURITY = "org.apache.kafka.common.security"
 SETTINGS = {
+    **CALM,
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TOKENS:SASL_PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",

@@ -15,7 +15,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.faults import MOVES, PARTITIONS, REASSIGNED_REPLICAS, SETTINGS, SINGLE_FAULTS, Fault, Faults
 from tests.cluster.members import Maker, apache, own
-from tests.cluster.run import PLANS, ClusterRun
+from tests.cluster.run import LEAST, PLANS, ClusterRun
 from tests.cluster.traffic import Traffic, usual_plans
 from tests.crash.workloads import Topic
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
@@ -42,8 +42,8 @@ def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None
     assert outcome.violations == []
     assert outcome.number("kills") >= 1
     assert outcome.number("mixed: records copied") == records
-    assert min(outcome.number(f"  of {plan.name}") for plan in PLANS) > 10
-    assert outcome.number("commits acknowledged") > 10
+    assert min(outcome.number(f"  of {plan.name}") for plan in PLANS) >= LEAST
+    assert outcome.number("commits acknowledged") >= LEAST
 
 
 def test_one_broker_beside_two_of_apache(new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.members import Maker, Place, apache, own
+from tests.cluster.members import CALM, Maker, Place, apache, own
+from tests.cluster.own_controller import depose
 from tests.cluster.replica_logs import LogRecord, read_directory
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -43,12 +45,16 @@ def records(cluster: Cluster, number: int, topic: str, partition: int) -> list[L
 def make_controller(cluster: Cluster, number: int) -> None:
     """Let the controller resign until a broker wins the election."""
     while cluster.wait_for_controller() != number:
-        cluster.tree.client.delete("/controller")
+        depose(cluster)
+
+
+def has_state(cluster: Cluster, topic: str, partition: int, leader: int, isr: list[int]) -> bool:
+    return (cluster.leader(topic, partition), cluster.isr(topic, partition)) == (leader, isr)
 
 
 @pytest.mark.parametrize("controller", [apache, own], ids=["apache", "own"])
 def test_a_failed_directory_and_its_repair(new_cluster: NewCluster, topic: str, controller: Maker) -> None:
-    cluster = new_cluster(controller, two_directories, two_directories)
+    cluster = new_cluster(controller, two_directories, two_directories, settings=CALM)
     cluster.create(topic, replicas=[[2, 3] for _ in PARTITIONS], configs={"min.insync.replicas": "1"})
     make_controller(cluster, 1)
     for partition in PARTITIONS:
@@ -60,10 +66,9 @@ def test_a_failed_directory_and_its_repair(new_cluster: NewCluster, topic: str, 
 
     away = failed.rename(failed.with_name("unmounted"))
     for partition in PARTITIONS:
-        expected = 3 if partition in lost else 2
-        wait_until(lambda each=partition, leader=expected: cluster.leader(topic, each) == leader, 30)  # type: ignore[misc]
+        leader, isr = (3, [3]) if partition in lost else (2, [2, 3])
+        wait_until(partial(has_state, cluster, topic, partition, leader, isr))
         cluster.produce(topic, b"meanwhile", partition=partition)
-        assert cluster.isr(topic, partition) == ([3] if partition in lost else [2, 3])
     output = cluster.tool("kafka-log-dirs", "--describe", "--broker-list", "2")
     [described] = json.loads(output.splitlines()[-1])["brokers"]
     errors = {each["logDir"]: each["error"] for each in described["logDirs"]}
@@ -82,7 +87,7 @@ def test_a_failed_directory_and_its_repair(new_cluster: NewCluster, topic: str, 
 
 def test_replicas_are_moved_by_kafkas_tool(new_cluster: NewCluster, topic: str, tmp_path: Path) -> None:
     """A leader and a follower, each into the other directory of its broker."""
-    cluster = new_cluster(two_directories, two_directories)
+    cluster = new_cluster(two_directories, two_directories, settings=CALM)
     cluster.create(topic, replicas=[[1, 2]])
     cluster.produce(topic, b"before", b"the move")
     others = {
@@ -95,7 +100,7 @@ def test_replicas_are_moved_by_kafkas_tool(new_cluster: NewCluster, topic: str, 
     started = cluster.tool("kafka-reassign-partitions", "--execute", *file)
     assert started.count("Successfully started moving log directory") == 2
     for number, home in others.items():
-        wait_until(lambda each=number, to=home: find(cluster, each, topic, 0) == [to / f"{topic}_0"], 30)  # type: ignore[misc]
+        wait_until(lambda each=number, to=home: find(cluster, each, topic, 0) == [to / f"{topic}_0"])  # type: ignore[misc]
     output = cluster.tool("kafka-reassign-partitions", "--verify", *file)
     assert output.count("finished the movement") + output.count("completed") >= 2, output
 

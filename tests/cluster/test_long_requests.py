@@ -42,7 +42,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
-from tests.cluster.members import own
+from tests.cluster.members import CALM, own
 from tests.net.test_hostile_peers import Peer
 from tests.net.test_long_requests import ALL, PARTITIONS, Client
 from tests.support.broker_process import BrokerProcess
@@ -56,12 +56,6 @@ TOPIC = "many"
 NO_TOPIC = "none"
 NO_BROKER = 7
 LAST_SECONDS_MAX = 600.0
-#: A slow machine ends no session, drops no replica from the ISR, and lets no controller send its orders again.
-PATIENT = {
-    "zookeeper.session.timeout.ms": "60000",
-    "replica.lag.time.max.ms": "120000",
-    "replica.socket.timeout.ms": "120000",
-}
 
 
 def wait_until_led(member: BrokerProcess) -> None:
@@ -84,7 +78,7 @@ def wait_until_led(member: BrokerProcess) -> None:
 @pytest.fixture
 def client(new_cluster: NewCluster, budget: Budget) -> Client:
     """The only member of a cluster, which is its controller, with a topic of many partitions."""
-    cluster = new_cluster(own, settings=dict(watching(budget)))
+    cluster = new_cluster(own, settings={**CALM, **watching(budget)})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
     member = cluster.members[1]
     assert isinstance(member, BrokerProcess)
@@ -139,7 +133,7 @@ def wait_until_deleted(member: BrokerProcess) -> None:
 
 
 def test_creation_and_deletion_give_way(new_cluster: NewCluster, budget: Budget) -> None:
-    cluster = new_cluster(own, own, settings={**PATIENT, **watching(budget)})
+    cluster = new_cluster(own, own, settings={**CALM, **watching(budget)})
     controller = cluster.wait_for_controller()
     clients: dict[int, Client] = {}
     for number, member in cluster.members.items():
@@ -186,7 +180,7 @@ def orders(controller_epoch: int) -> Iterator[Request]:
 
 def test_orders_for_many_partitions_give_way(new_cluster: NewCluster, budget: Budget) -> None:
     """Some as Apache's controller sends them; they end the present controller's, since their epoch is larger."""
-    cluster = new_cluster(own, settings={**PATIENT, **watching(budget)})
+    cluster = new_cluster(own, settings={**CALM, **watching(budget)})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
     member = cluster.members[1]
     assert isinstance(member, BrokerProcess)

@@ -13,7 +13,7 @@ from pylogbroker.config.mechanisms import SCRAM_SHA_512
 from pylogbroker.security.sasl.stored_credentials import encode
 from pylogbroker.security.sasl.users import ScramKeys
 from tests.cluster.cluster import Cluster
-from tests.cluster.members import ClusterBroker, Maker, Place, apache, own
+from tests.cluster.members import CALM, ClusterBroker, Maker, Place, apache, own
 from tests.coordination.secure_zookeeper import secure_zookeeper
 from tests.peers import available
 from tests.peers.processes import free_ports
@@ -23,6 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="secret";'
 SETTINGS = {
+    **CALM,
     "inter.broker.listener.name": "BROKERS",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:broker;User:CN=broker;User:ANONYMOUS",  # the last is the test, on the other listener
@@ -86,7 +87,7 @@ def test_brokers_connect_to_zookeeper_by_tls(tmp_path: Path) -> None:
     with secure_zookeeper(tmp_path) as server:
         address = f"127.0.0.1:{server.tls_port}"
         makers = [partial(with_tree, maker, address) for maker in (apache, own)]
-        settings = {"min.insync.replicas": "2", **server.client_settings}
+        settings = {"min.insync.replicas": "2", "replica.lag.time.max.ms": "120000", **server.client_settings}
         with Cluster.make(tmp_path, server.plain, makers, settings) as cluster:
             cluster.create("t", partitions=2)
             for partition in range(2):

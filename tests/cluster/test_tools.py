@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients.admin import eventually
 from tests.cluster.cluster import Cluster
-from tests.cluster.members import own
+from tests.cluster.members import CALM, own
 from tests.coordination.tree_server import shared_tree_server
 from tests.peers import available
 from tests.peers.tools import command
@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 RECORDS = 20
 FETCH_BYTES_MAX = 1000
-SETTINGS = {"min.insync.replicas": "2", "replica.fetch.max.bytes": str(FETCH_BYTES_MAX)}
+SETTINGS = {**CALM, "min.insync.replicas": "2", "replica.fetch.max.bytes": str(FETCH_BYTES_MAX)}
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_replicas_are_verified_and_measured(cluster: Cluster, topic: str) -> Non
     cluster.produce(topic, *[b"value"] * RECORDS)
     options = ("--topics-include", topic, "--report-interval-ms", "200", "--fetch-size", "1000")
     with LineProcess(command("kafka-replica-verification", "--broker-list", cluster.bootstrap, *options)) as process:
-        process.expect(rf"max lag is 0 for partition {topic}-0 at offset {RECORDS} among 1 partitions", 60)
+        process.expect(rf"max lag is 0 for partition {topic}-0 at offset {RECORDS} among 1 partitions")
     shown = cluster.tool("kafka-log-dirs", "--describe", "--topic-list", topic, "--broker-list", "1,3")
     answer: dict[str, Any] = json.loads(shown.splitlines()[-1])
     sizes = {

@@ -20,6 +20,7 @@ has removed.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Self
@@ -30,7 +31,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.cluster_reader import ClusterReader
 from tests.cluster.replica_logs import LogRecord, compare_replicas, records_in
 from tests.crash.checks import Violation
-from tests.crash.history import History, Partition, Promise
+from tests.crash.history import UNANSWERED, History, Partition, Promise
 from tests.crash.log_checker import LogChecker
 from tests.crash.workloads import RunContext, Topic, Workload
 from tests.crash.workloads.consuming import Consuming, Seat
@@ -39,9 +40,7 @@ from tests.crash.workloads.producing import Plan, Producing
 from tests.crash.workloads.senders import Sender, confluent
 from tests.support.waiting import wait_until
 
-WAIT_SECONDS_MAX: Final = 60.0
-#: The high watermark follows the last append as soon as all in-sync replicas have fetched again.
-HIGH_WATERMARK_SECONDS_MAX: Final = 5.0
+WAIT_SECONDS_MAX: Final = 120.0
 #: Topics of the brokers themselves.
 INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 #: In a comparison of replicas, the records that consumers get.
@@ -127,6 +126,21 @@ class Traffic:
 
         wait_until(are_acknowledged, seconds, lambda: f"{self.acknowledged} of {wanted}")
 
+    def wait_until_busy(self, least: int, seconds: float = WAIT_SECONDS_MAX) -> None:
+        """Wait until each producer has so many acknowledgements, and consumers have as many of their commits.
+
+        Producers and groups need very different times to begin, on a slow machine still more so.
+        """
+
+        def counts() -> Counter[str]:
+            found = Counter[str]()
+            for sent in list(self.history.sent.values()):
+                found[sent.producer] += sent.acknowledged
+            found["commits"] = sum(one.count for one in list(self.history.committed.values()))
+            return found
+
+        wait_until(lambda: min(counts().values()) >= least, seconds, counts)
+
     def check(self) -> None:
         """Raise an AssertionError if anything is wrong so far; every partition must have a leader."""
         assert self.problems() == []
@@ -140,9 +154,21 @@ class Traffic:
         ]
 
     def finish(self, seconds: float = WAIT_SECONDS_MAX) -> None:
-        """Send nothing more, and wait for all acknowledgements."""
+        """Send nothing more, and wait until all is acknowledged and read."""
         for workload in self._workloads:
+            if isinstance(workload, Consuming):
+                with suppress(TimeoutError):  # then the checks show what is wrong
+                    wait_until(self._is_all_read, seconds)
             workload.finish(seconds)
+
+    def _is_all_read(self) -> bool:
+        """Return whether consumers have read the last acknowledged record of each partition."""
+        if not self.seats:
+            return True
+        last: dict[Partition, int] = {}
+        for sent in list(self.history.sent.values()):
+            last[sent.partition] = max(last.get(sent.partition, UNANSWERED), *sent.offsets, UNANSWERED)
+        return all(offset < 0 or offset in self.history.seen.get(partition, {}) for partition, offset in last.items())
 
     def violations(self) -> list[Violation]:
         """Check everything; the clients have finished, and all replicas are or come in sync."""
@@ -167,7 +193,7 @@ class Traffic:
             return max(map(end_offset, self.cluster.replicas(*partition).values()))
 
         with suppress(TimeoutError):  # then the comparison shows what is wrong
-            wait_until(lambda: self._reader.ends(partition)[1] >= end(), HIGH_WATERMARK_SECONDS_MAX)
+            wait_until(lambda: self._reader.ends(partition)[1] >= end(), WAIT_SECONDS_MAX)
         served = list(records_in(self._reader.read(partition)))
         return check_replicas(partition, served, self.cluster.replicas(*partition))
 
@@ -178,7 +204,7 @@ class Traffic:
             return len(set(map(end_offset, self.cluster.replicas(*partition).values()))) == 1
 
         with suppress(TimeoutError):
-            wait_until(are_equal, HIGH_WATERMARK_SECONDS_MAX)
+            wait_until(are_equal, WAIT_SECONDS_MAX)
         replicas = self.cluster.replicas(*partition)
         yield from named(partition, compare_replicas(replicas, max(map(end_offset, replicas.values())), compacted=True))
 
