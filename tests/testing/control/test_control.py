@@ -37,7 +37,13 @@ class Control:
     bootstrap: str
 
     def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
-        """Return the answer; raise HTTPError."""
+        """Return the answer; raise AssertionError with the text of an error."""
+        try:
+            return self._ask(method, path, body, content_type)
+        except HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from error
+
+    def _ask(self, method: str, path: str, body: Any, content_type: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.address + path, data, {"Content-Type": content_type}, method=method)
         with urlopen(request, timeout=120) as answer:
@@ -48,7 +54,7 @@ class Control:
     def fail(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, str]:
         """Return status and text of an error."""
         with pytest.raises(HTTPError) as error:
-            self.ask(method, path, body, content_type)
+            self._ask(method, path, body, content_type)
         found = json.load(error.value)
         check(method, path, found, error.value.code)
         return error.value.code, found["error"]

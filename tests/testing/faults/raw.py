@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import Any
 
 from pylogbroker.records import Record, build
@@ -64,7 +65,7 @@ class RawClient:
 
     def send_produce(self, *topics: str, acks: int = -1) -> None:
         """Send a record to partition 0 of each topic."""
-        batch = build([Record(0, 1_700_000_000_000, None, b"value")])
+        batch = build([Record(0, int(time.time() * 1000), None, b"value")])  # retention deletes older ones
         data = [TopicProduceData(topic, [PartitionProduceData(0, batch)]) for topic in topics]
         self.send(ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=data))
 

@@ -71,7 +71,8 @@ def test_an_unclean_election(broker: Broker, raw: RawClient) -> None:
 def test_retention_at_once() -> None:
     with Broker(log_retention_check_interval_ms=10_000_000) as broker, RawClient(broker.bootstrap) as client:
         broker.create_topic("old", retention_ms=1)
-        client.produce("old")  # with a timestamp of years ago
+        client.produce("old")
+        broker.clock.advance("1h")
         broker.faults.logs.retain()
         assert client.fetch("old", 0).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
