@@ -24,8 +24,10 @@ from tests.support.line_process import LineProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A start or a stop takes a second, but many times that on a machine that is busy with other tests.
+#: A start takes a second, but many times that on a machine that is busy with other tests.
 START_SECONDS_MAX = 120.0
+#: A controlled shutdown asks the controller up to four times, for five seconds each.
+STOP_SECONDS_MAX = 120.0
 #: What the tests of clients ask of a broker, so that they need not wait for Kafka's patient defaults.
 QUICK_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -95,7 +97,7 @@ class BrokerProcess:
         self._port = int(found[1])
         socket.create_connection(("127.0.0.1", self._port), timeout=START_SECONDS_MAX).close()
 
-    def stop(self, timeout: float = START_SECONDS_MAX) -> int:
+    def stop(self, timeout: float = STOP_SECONDS_MAX) -> int:
         """A clean stop; 0 when it went well. twistd, when it is done, ends itself by the signal that it was sent."""
         status = self.process.terminate(timeout)
         return 0 if status == -signal.SIGTERM and "Server Shut Down" in self.process.lines[-1] else status
