@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 T = TypeVar("T")
 
 #: Default timeout in seconds.
-LIMIT = 120.0
+LIMIT = 300.0
 #: Seconds in which closed sockets must disappear; one or two iterations of the reactor.
 LINGER = 2.0
 #: An iteration counts for so much of them at most: a machine that stands still ends no connection.
