@@ -29,7 +29,7 @@ def server(talk: Callable[[socket.socket], None], connections: int = 1) -> Itera
             thread.start()
         yield listening.getsockname()[1]
         for thread in threads:
-            thread.join(10)
+            thread.join(120)
             assert not thread.is_alive()
 
 

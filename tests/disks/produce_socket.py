@@ -11,6 +11,8 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 from tests.storage.support import batch
 
 VERSION = 9
+#: Much more than an answer takes, on a machine that may stand still meanwhile.
+SECONDS_MAX = 120
 
 
 class Sender:
@@ -18,7 +20,7 @@ class Sender:
 
     def __init__(self, bootstrap: str, topic: str, partition: int = 0) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket = socket.create_connection((host, int(port)), timeout=SECONDS_MAX)
         self._topic, self._partition = topic, partition
 
     def __enter__(self) -> Self:
@@ -32,7 +34,7 @@ class Sender:
         records = batch([value], timestamps=[time.time_ns() // 1_000_000])
         wanted = [TopicProduceData(self._topic, [PartitionProduceData(self._partition, records)])]
         codec = request_codec(ProduceRequest.api_key, VERSION)
-        self._socket.sendall(b"".join(codec.frame(1, "test", ProduceRequest(None, acks, 20_000, wanted))))
+        self._socket.sendall(b"".join(codec.frame(1, "test", ProduceRequest(None, acks, 1000 * SECONDS_MAX, wanted))))
         return len(records)
 
     def answer(self) -> tuple[int, int]:
@@ -58,7 +60,7 @@ class Sender:
         except TimeoutError:
             return False
         finally:
-            self._socket.settimeout(20)
+            self._socket.settimeout(SECONDS_MAX)
 
     def _take(self, size: int) -> bytes:
         taken = b""

@@ -48,7 +48,7 @@ def test_acknowledged_records_are_synced(
     synced: list[int] = []
     for number in range(10):
         producer.produce(topic, b"%d" % number, on_delivery=lambda error, _: synced.append(layer.synced(path)))
-        assert producer.flush(10) == 0
+        assert producer.flush(120) == 0
         assert synced[number:] == [path.stat().st_size]
         assert [value for _, value in records_in(path.read_bytes())][-1] == b"%d" % number
 
@@ -80,13 +80,13 @@ def test_unsynced_records_are_neither_acknowledged_nor_visible(
         size = sender.send(b"held")
         eventually(lambda: log_file(broker, topic).stat().st_size, size)  # it is written, but not acknowledged
         assert not sender.is_answered(HELD_SECONDS)
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 10) == (0, 0)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 120) == (0, 0)
         assert consumer.consume(1, HELD_SECONDS) == []
         assert other.produce(b"free") == (0, 0)  # nobody else waits
         layer.release()
         assert sender.answer() == (0, 0)
         assert layer.synced(log_file(broker, topic)) == size
-        assert [record.value() for record in consumer.consume(1, 10)] == [b"held"]
+        assert [record.value() for record in consumer.consume(1, 120)] == [b"held"]
     consumer.close()
 
 

@@ -54,9 +54,9 @@ class TwoDisks:
     def values(self, partition: int) -> list[bytes]:
         """Return all records that a consumer gets from a partition."""
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "g", **WITHOUT_COMMITS})
-        start, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 10)
+        start, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 120)
         consumer.assign([TopicPartition(TOPIC, partition, start)])
-        found = [(record.offset(), record.value()) for record in consumer.consume(end - start, 20)]
+        found = [(record.offset(), record.value()) for record in consumer.consume(end - start, 120)]
         consumer.close()
         assert [offset for offset, _ in found] == list(range(start, end))
         return [value for _, value in found]
@@ -140,16 +140,16 @@ class TestFull:
         filler.write_bytes(bytes(FILLER))
         disks.start()
         client = {"bootstrap.servers": disks.broker.bootstrap, "enable.idempotence": True, "linger.ms": 0}
-        producer = Producer({**client, "message.timeout.ms": 60_000, "batch.num.messages": 3})
+        producer = Producer({**client, "message.timeout.ms": 600_000, "batch.num.messages": 3})
         errors: list[object] = []
         sent = [numbered(number) for number in range(100)]  # 3 MB
         for value in sent:
             producer.produce(TOPIC, value, partition=disks.there, on_delivery=lambda error, _: errors.append(error))
         disks.broker.process.expect("No space left on device")
-        producer.poll(0.3)
-        assert 0 < len(errors) < len(sent)
+        wait_until(lambda: producer.poll(0.1) >= 0 and errors)
+        assert len(errors) < len(sent)
         filler.unlink()
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         assert errors == [None] * len(sent)
         assert disks.values(disks.there) == sent
 

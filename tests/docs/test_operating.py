@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 
+from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.docs.page_programs import ADDRESS, ROOT
 from tests.legacy07.message_sets import ONE, THREE, TWO
@@ -69,7 +70,7 @@ class Page:
             cwd=self._directory,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -86,18 +87,13 @@ class Page:
 
 
 def records(broker: BrokerProcess, topic: str = "lines") -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=2000)
-    consumer.assign([TopicPartition(topic, 0)])
-    consumer.seek_to_beginning()
-    found = [each.value for each in consumer]
-    consumer.close()
-    return found
+    return [record.value or b"" for record in KafkaPython().read(broker.bootstrap, topic, [0])]
 
 
 def write(broker: BrokerProcess, *values: bytes) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     for value in values:
-        producer.send("lines", value).get(10)
+        producer.send("lines", value).get(120)
     producer.close()
 
 

@@ -28,7 +28,7 @@ class SimpleBroker(BrokerProcess):
         self._simple_port = int(self.process.expect(r"listening on SIMPLE://127\.0\.0\.1:([1-9]\d*)")[1])
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=10)
+        return socket.create_connection(self.address, timeout=120)
 
     def _command(self) -> list[str | Path]:
         return [*super()._command(), f"--listener=SIMPLE://127.0.0.1:{self._simple_port}"]

@@ -203,7 +203,7 @@ def test_kafka_clients_read_messages_of_0_7_clients(running: SimpleBroker) -> No
 
 
 def read_by_kafka_python(broker: SimpleBroker, topic: str, count: int) -> list[tuple[int, bytes]]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=120_000)
     consumer.assign([Partition(topic, 0)])
     consumer.seek(Partition(topic, 0), 0)
     found = [(message.offset, message.value) for _, message in zip(range(count), consumer, strict=False)]
@@ -215,7 +215,7 @@ def read_by_confluent(broker: SimpleBroker, topic: str, end: int) -> list[tuple[
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "any", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    while (message := consumer.poll(10)) is not None and message.error() is None:
+    while (message := consumer.poll(120)) is not None and message.error() is None:
         assert message.key() is None
         found.append((message.offset(), message.value()))
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0)) == (0, end)
@@ -254,7 +254,7 @@ def some_by_confluent(broker: SimpleBroker, topic: str, count: int) -> list[tupl
     consumer.subscribe([topic])
     found = []
     while len(found) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(120)
         assert message is not None
         assert message.error() is None
         found.append((message.offset(), message.value()))
@@ -270,7 +270,7 @@ def some_by_kafka_python(broker: SimpleBroker, topic: str, count: int) -> list[t
         group_id=topic,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        consumer_timeout_ms=10_000,
+        consumer_timeout_ms=120_000,
     )
     found = [(message.offset, message.value) for _, message in zip(range(count), consumer, strict=False)]
     consumer.commit()
@@ -284,9 +284,9 @@ def test_clients_of_0_7_read_messages_of_kafka_clients(running: SimpleBroker) ->
         connection.sendall(message_sets.fetch(b"written", 0, 0))
         assert receive(connection) == message_sets.answer(0, message_sets.ONE)
         producer = KafkaProducer(bootstrap_servers=running.bootstrap, enable_idempotence=False, acks="all")
-        assert producer.send("written", b"hello").get(10).offset == 13
+        assert producer.send("written", b"hello").get(120).offset == 13
         with pytest.raises(UnsupportedForMessageFormatError):
-            producer.send("written", b"value", key=b"key").get(10)
+            producer.send("written", b"value", key=b"key").get(120)
         producer.close()
         connection.sendall(message_sets.fetch(b"written", 0, 13))
         assert receive(connection) == message_sets.answer(0, message_sets.HELLO)

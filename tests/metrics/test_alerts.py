@@ -168,7 +168,7 @@ CASES = [
 
 
 def promtool(*arguments: str | Path) -> str:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

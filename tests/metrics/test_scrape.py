@@ -51,18 +51,18 @@ def work(bootstrap: str) -> Any:
     for partition, count in PRODUCED.items():
         for number in range(count):
             producer.produce(TOPIC, f"{number}".encode(), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": 'a "group"', "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    assert len(consumer.consume(PRODUCED[0], 30)) == PRODUCED[0]
+    assert len(consumer.consume(PRODUCED[0], 120)) == PRODUCED[0]
     offsets = [TopicPartition(TOPIC, partition, offset) for partition, offset in COMMITTED.items()]
     consumer.commit(offsets=offsets, asynchronous=False)
     return consumer
 
 
 def lags(consumer: Consumer) -> dict[str, int]:
-    committed = consumer.committed([TopicPartition(TOPIC, partition) for partition in PRODUCED], 30)
-    ends = {each.partition: consumer.get_watermark_offsets(each, 30)[1] for each in committed}
+    committed = consumer.committed([TopicPartition(TOPIC, partition) for partition in PRODUCED], 120)
+    ends = {each.partition: consumer.get_watermark_offsets(each, 120)[1] for each in committed}
     return {str(each.partition): ends[each.partition] - each.offset for each in committed}
 
 
@@ -76,14 +76,14 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, dict[str
         consumer = work(bootstrap)
         try:
             known = lags(consumer)
-            with urlopen(url, timeout=30) as answer:
+            with urlopen(url, timeout=120) as answer:
                 assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
                 return answer.read().decode(), known
         finally:
             consumer.close()
 
     def ask_again(url: str) -> str:
-        with urlopen(url, timeout=30) as answer:
+        with urlopen(url, timeout=120) as answer:
             text: str = answer.read().decode()
             return text
 
@@ -100,7 +100,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, dict[str
         await service.stopService()
         return text, known, without
 
-    text, known, without = run(served, 120)
+    text, known, without = run(served)
     return parsed(text), known, parsed(without)
 
 

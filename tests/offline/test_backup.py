@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
-from kafka import KafkaConsumer, TopicPartition
 
+from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.offline.commands import fail, on_a_terminal, succeed
 from tests.support.broker_process import BrokerProcess
@@ -38,8 +38,8 @@ class Writer:
                     "states", b"%d" % number + b"x" * 100, b"%d" % (number % 7), on_delivery=self._delivered
                 )
                 number += 1
-            self._producer.flush(20)
-        self._producer.flush(20)
+            self._producer.flush(120)
+        self._producer.flush(120)
 
     @property
     def acknowledged(self) -> int:
@@ -69,18 +69,13 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def numbers(broker: BrokerProcess, topic: str) -> list[int]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=2000)
-    consumer.assign([TopicPartition(topic, 0)])
-    consumer.seek_to_beginning()
-    found = [int(each.value.rstrip(b"x")) for each in consumer]
-    consumer.close()
-    return found
+    return [int((each.value or b"").rstrip(b"x")) for each in KafkaPython().read(broker.bootstrap, topic, [0])]
 
 
 def test_a_copy_of_a_broker_that_is_written_to(broker: BrokerProcess, tmp_path: Path) -> None:
     writer = Writer(broker.bootstrap)
     try:
-        assert writer.enough.wait(60)
+        assert writer.enough.wait(300)
         copies = []
         for number in range(3):
             before = writer.acknowledged
@@ -122,7 +117,7 @@ def test_a_backup_leaves_out_locks_and_other_files(broker: BrokerProcess, tmp_pa
 def test_a_bar_where_there_is_a_terminal(broker: BrokerProcess, tmp_path: Path) -> None:
     writer = Writer(broker.bootstrap)
     try:
-        assert writer.enough.wait(60)
+        assert writer.enough.wait(300)
     finally:
         writer.stop()
     assert broker.stop() == 0

@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleBroker]:
 
 
 def read(broker: SimpleBroker, topic: str, offset: int | None, count: int) -> list[tuple[int, bytes]]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=120_000)
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     if offset is None:

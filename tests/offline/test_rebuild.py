@@ -45,13 +45,16 @@ def write(broker: BrokerProcess, topic: str, count: int, **settings: str) -> Non
         producer.produce(topic, b"value %d" % number, b"key")
     if settings.get("transactional_id"):
         producer.commit_transaction()
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
-def read(broker: BrokerProcess, topic: str, **settings: object) -> list[bytes]:
+def read(broker: BrokerProcess, topic: str, count: int, **settings: object) -> list[bytes]:
+    """Return so many records, and what more there is; without any, wait for three seconds."""
+    wait_ms = 120_000 if count else 3000
     consumer = KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest",
-                             isolation_level="read_committed", consumer_timeout_ms=3000, **settings)  # fmt: skip
-    found = [each.value for each in consumer]
+                             isolation_level="read_committed", consumer_timeout_ms=wait_ms, **settings)  # fmt: skip
+    found = [each.value for _, each in zip(range(count or 1), consumer, strict=False)]
+    found += [each.value for batch in consumer.poll(500).values() for each in batch]
     if settings:
         consumer.commit()
     consumer.close()
@@ -69,7 +72,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         create_topic(running.bootstrap, TOPIC, 3, {"retention.ms": "-1", "retention.bytes": "-1"})
         write(running, TOPIC, 50)
         write(running, TOPIC, 20, transactional_id="x")
-        assert len(read(running, TOPIC, group_id="readers")) == 70
+        assert len(read(running, TOPIC, 70, group_id="readers")) == 70
         assert running.stop() == 0
         yield running
         assert running.unexpected_errors() == []
@@ -92,12 +95,12 @@ def test_rebuild_restores_topics_and_offsets(broker: BrokerProcess, tmp_path: Pa
     assert before.pop("/migration/kafka07/legacy")
     assert {path: _value(data) for path, data in after.items()} == {path: _value(data) for path, data in before.items()}
     broker.start()
-    assert len(read(broker, TOPIC)) == 70
-    assert read(broker, TOPIC, group_id="readers") == []  # it has read all of it
-    assert read(broker, "legacy") == [b"one"]
+    assert len(read(broker, TOPIC, 70)) == 70
+    assert read(broker, TOPIC, 0, group_id="readers") == []  # it has read all of it
+    assert read(broker, "legacy", 1) == [b"one"]
     write(broker, TOPIC, 5, transactional_id="x")
     write(broker, TOPIC, 5, enable_idempotence="true")
-    assert len(read(broker, TOPIC)) == 80
+    assert len(read(broker, TOPIC, 80)) == 80
     assert not [line for line in broker.process.lines if "cut" in line or "left alone" in line or "no log dir" in line]
 
 
@@ -188,7 +191,7 @@ def test_the_journal_of_the_lost_file_is_not_taken_for_the_new_ones(broker: Brok
     assert (broker.data_dir / f"{TREE}-wal.lost").exists()
     assert {"/brokers/topics/another", f"/brokers/topics/{TOPIC}"} <= nodes(broker.data_dir).keys()
     broker.start()
-    assert len(read(broker, TOPIC)) == 70
+    assert len(read(broker, TOPIC, 70)) == 70
 
 
 class TestErrors:

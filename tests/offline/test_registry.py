@@ -80,7 +80,7 @@ def test_groups_go_on_where_they_were(served: BrokerProcess) -> None:
     }
     assert committed(served, "late") == {("my_topic", 0): 26}
     assert committed(served, "multi") == {("my_topic", 0): 26, ("my_topic", 1): 0}
-    consumer = KafkaConsumer(bootstrap_servers=served.bootstrap, group_id="readers", consumer_timeout_ms=5000)
+    consumer = KafkaConsumer(bootstrap_servers=served.bootstrap, group_id="readers", consumer_timeout_ms=120_000)
     consumer.assign([TopicPartition("my_topic", number) for number in range(3)])
     found = sorted((each.partition, each.offset, each.value) for _, each in zip(range(3), consumer, strict=False))
     consumer.close()

@@ -45,16 +45,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broker.start()
     create_topic(broker.bootstrap, "t")
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x", "linger.ms": 1})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     for number in range(20):
         producer.begin_transaction()
         for _ in range(20):
             producer.produce("t", b"x" * 100, b"key", 0, timestamp=1_000_000 + number)
-        producer.flush(20)
+        producer.flush(120)
         if number % 2:
-            producer.abort_transaction(20)
+            producer.abort_transaction(120)
         else:
-            producer.commit_transaction(20)
+            producer.commit_transaction(120)
     assert broker.stop() == 0
     return Path(broker.data_dir)
 

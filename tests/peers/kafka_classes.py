@@ -47,7 +47,7 @@ def _live(release: str, directory: Path, archive: Path) -> None:
         with broker:
             producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
             producer.produce("topic", b"value")
-            producer.flush(20)
+            producer.flush(120)
             assert broker.process is not None
             broker.process.terminate()
             try:

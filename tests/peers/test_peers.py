@@ -45,7 +45,7 @@ def test_console_tools_write_and_read(second_broker: Broker, topic: str) -> None
     server = ("--bootstrap-server", second_broker.bootstrap)
     tool("kafka-topics", *server, "--create", "--topic", topic, "--partitions", "1")
     tool("kafka-console-producer", *server, "--topic", topic, input="one\ntwo\n")
-    options = ("--topic", topic, "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
+    options = ("--topic", topic, "--from-beginning", "--max-messages", "2", "--timeout-ms", "200000")
     assert tool("kafka-console-consumer", *server, *options).stdout.splitlines() == ["one", "two"]
 
 

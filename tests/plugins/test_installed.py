@@ -45,7 +45,7 @@ def fill(bootstrap: str, topic: str, batches: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(batches):
         producer.produce(topic, b"%03d" % number * 120)
-        assert producer.flush(10) == 0
+        assert producer.flush(120) == 0
 
 
 def wait_for_deletion(broker: BrokerProcess, topic: str) -> tuple[int, int]:
@@ -72,9 +72,9 @@ def test_a_topic_keeps_its_newest_segments(broker: BrokerProcess) -> None:
     assert (started, bases(broker, "counted"), len(bases(broker, "plain"))) == (14, [14, 16, 18], 10)
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-    assert consumer.get_watermark_offsets(TopicPartition("counted", 0), 10) == (14, 20)
+    assert consumer.get_watermark_offsets(TopicPartition("counted", 0), 120) == (14, 20)
     consumer.assign([TopicPartition("counted", 0, 14)])
-    assert [record.offset() for record in consumer.consume(6, 10)] == list(range(14, 20))
+    assert [record.offset() for record in consumer.consume(6, 120)] == list(range(14, 20))
     consumer.close()
 
     change = [ConfigEntry("delete.policies", "newest-segments:1", incremental_operation=AlterConfigOpType.SET)]
@@ -93,7 +93,7 @@ def test_errors_of_the_plugin_reach_the_client(broker: BrokerProcess) -> None:
 
 def test_an_unknown_name_ends_the_start(python: Path, tmp_path: Path) -> None:
     command = [python, "-c", TWISTD, "-n", "pylogbroker", "--override=log.delete.policies=size,newest:3"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert f"pylogbroker: {UNKNOWN}" in done.stderr.splitlines()
     assert os.listdir(tmp_path) == []

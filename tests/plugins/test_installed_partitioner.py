@@ -60,7 +60,7 @@ def test_tests_of_the_example_pass(python: Path) -> None:
 
 
 def test_settings_choose_the_partitioner(python: Path) -> None:
-    done = subprocess.run([python, "-c", LOOK_UP], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([python, "-c", LOOK_UP], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [REJECTED, [partition_of_key(b"anna", 50)] * 5]
 
@@ -71,7 +71,7 @@ def test_a_producer_uses_the_partitioner(python: Path, tmp_path: Path) -> None:
     broker.start()
     try:
         command = [python, "-c", PRODUCE, broker.bootstrap, *names]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     finally:
         broker.kill()

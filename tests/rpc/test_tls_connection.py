@@ -34,12 +34,12 @@ def server(serve: Serve) -> Iterator[int]:
         thread = Thread(target=_accept, args=(listening, serve))
         thread.start()
         yield listening.getsockname()[1]
-        thread.join(10)
+        thread.join(120)
 
 
 def _accept(listening: socket.socket, serve: Serve) -> None:
     with suppress(OSError), listening.accept()[0] as accepted:
-        accepted.settimeout(10)
+        accepted.settimeout(120)
         serve(accepted)
 
 
@@ -81,7 +81,7 @@ class Talk(Protocol):
         self.lost.callback(reason.getErrorMessage())
 
 
-async def connect(port: int, client: TlsSettings, host: str = "localhost", seconds: float = 10) -> Talk:
+async def connect(port: int, client: TlsSettings, host: str = "localhost", seconds: float = 120) -> Talk:
     from twisted.internet import reactor
 
     settings = ConnectionSettings(setup_timeout=seconds, security=ConnectionSecurity(ClientTls.of(client).engine))

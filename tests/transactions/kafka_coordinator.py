@@ -35,7 +35,7 @@ class KafkaCoordinator:
     """One connection. Answers that put a producer off are waited out, as clients do."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
 
     def close(self) -> None:
         self._socket.close()

@@ -48,7 +48,7 @@ def test_a_cleaner_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path:
     assert not select.select([ended], [], [], 0)[0]
     broker.send_signal(signal.SIGKILL)
     broker.wait()
-    assert select.select([ended], [], [], 60)[0], "it goes on"
+    assert select.select([ended], [], [], 120)[0], "it goes on"
     os.close(ended)
     broker.stdin.close()
     broker.stdout.close()
@@ -66,9 +66,9 @@ def test_a_cleaner_can_be_stopped(endless: CleanerJob) -> None:
 
     thread = Thread(target=run)
     thread.start()
-    assert started.wait(60)
+    assert started.wait(120)
     cleaner.abort(for_good=True)
-    thread.join(60)
+    thread.join(120)
     assert reported == ["killed by signal 9"]
     with pytest.raises(CleanerDied, match="stopped"):
         cleaner.run(endless)
