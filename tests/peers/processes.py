@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,16 +26,29 @@ def free_ports(count: int) -> list[int]:
     """Return ports of the loopback address that nobody listens on at this moment.
 
     The system gives none of them to clients.  A client that connects while a killed server's port is free could
-    otherwise be given that very port, be connected to itself, and keep the server from it.
+    otherwise be given that very port, be connected to itself, and keep the server from it.  Nor does another worker of
+    pytest-xdist choose one meanwhile: each has ports of its own.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    own = own_ports(range(min(15_000, lowest // 2), lowest), os.environ)
     chosen: list[int] = []
     while len(chosen) < count:
-        port = random.SystemRandom().randrange(min(15_000, lowest // 2), lowest)
+        port = random.SystemRandom().choice(own)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             chosen += [port] if port not in chosen else []
     return chosen
+
+
+def own_ports(ports: range, environment: Mapping[str, str]) -> range:
+    """Return the part of a worker of pytest-xdist; the first part belongs to processes that are none."""
+    worker = environment.get("PYTEST_XDIST_WORKER", "")
+    others = ports[: len(ports) // 8]
+    if not worker:
+        return others
+    size = (len(ports) - len(others)) // int(environment["PYTEST_XDIST_WORKER_COUNT"])
+    start = len(others) + int(worker.removeprefix("gw")) * size
+    return ports[start : start + size]
 
 
 def wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes], timeout: float) -> re.Match[str]:

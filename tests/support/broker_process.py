@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.peers.processes import free_ports
 from tests.support.line_process import LineProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
 
 
 class BrokerProcess:
-    """Our broker; the port, unless given, is chosen by the system at the first start and kept after that."""
+    """Our broker; the port, unless given, is chosen at the first start and kept: nobody else takes it meanwhile."""
 
     segment_suffix = ".kafka"
 
@@ -92,6 +93,8 @@ class BrokerProcess:
 
     def start(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
+        if not self._port:
+            [self._port] = free_ports(1)
         self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment, forked=True)
         found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)", START_SECONDS_MAX)
         self._port = int(found[1])
