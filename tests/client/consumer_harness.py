@@ -13,6 +13,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from pylogbroker.client import ConsumerConnector, Stream
 
 QUIET = {"log_level": 0}
+#: A machine that stands still for some seconds ends no session.
+SESSION_MS = 10_000
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **settings: str) -> None:
@@ -41,7 +43,7 @@ def write(bootstrap: str, topic: str, values: Iterable[str], partitions: int = 1
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, **QUIET, **settings})
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
@@ -87,7 +89,7 @@ class Confluent:
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 200,
                 **QUIET,
                 **settings,
@@ -114,5 +116,5 @@ class Confluent:
 
 def connector(bootstrap: str, group: str, **settings: Any) -> ConsumerConnector:
     """A connector that reads from the beginning and is quick to notice what happens."""
-    quick = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
+    quick = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100, "session_timeout_ms": SESSION_MS}
     return ConsumerConnector(bootstrap, group=group, **{**quick, **settings})

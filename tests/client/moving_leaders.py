@@ -36,7 +36,7 @@ GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
 #: that of `KafkaCluster`
 INTERNAL_PARTITIONS = 3
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 120.0
 
 
 @attrs.define

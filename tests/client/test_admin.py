@@ -29,6 +29,7 @@ from pylogbroker.client.sync import AdminClient as BlockingAdmin
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from tests.support.brokers import Broker
 from tests.support.reactor_run import wait_for
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def write(broker: Broker, topic: str, *timestamps: int, partition: int = 0) -> N
     producer = OtherProducer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for timestamp in timestamps:
         producer.produce(topic, b"value", partition=partition, timestamp=timestamp)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
 
 async def created(admin: AdminClient, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -182,15 +183,12 @@ async def test_groups(broker: Broker, other: OtherAdmin, topic: str, group: str)
 
 
 def test_members_of_groups(broker: Broker, topic: str, group: str) -> None:
-    with BlockingAdmin(broker.bootstrap, timeout=60) as admin:
+    with BlockingAdmin(broker.bootstrap, timeout=200) as admin:
         admin.topics.create([NewTopic(topic, 2, 1)])
         settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap, "group.id": group, "client.id": "reader"}
-        consumer = Consumer({**settings, "group.instance.id": "first", "session.timeout.ms": 30_000})
+        consumer = Consumer({**settings, "group.instance.id": "first", "session.timeout.ms": 60_000})
         consumer.subscribe([topic])
-        for _ in range(100):
-            consumer.poll(0.2)
-            if len(consumer.assignment()) == 2:
-                break
+        wait_until(lambda: consumer.poll(0.2) is None and len(consumer.assignment()) == 2)
         found = admin.groups.describe([group])[group]
         assert (found.state, found.protocol_type, found.protocol) == ("Stable", "consumer", "range")
         [member] = found.members

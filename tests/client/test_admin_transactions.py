@@ -19,10 +19,10 @@ async def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[],
     await admin.topics.create([NewTopic(topic, 1, 1)])
     name = fresh_name()
     producer = OtherProducer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, b"value", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     found = (await admin.transactions.describe([name]))[name]
     assert (found.state, found.partitions, found.timeout_ms) == ("Ongoing", ((topic, 0),), 60_000)
     assert found.start_ms is not None
@@ -64,10 +64,10 @@ async def test_a_transaction_is_aborted_without_its_coordinator(
     admin = AdminClient(broker.bootstrap)
     await admin.topics.create([NewTopic(topic, 1, 1)])
     producer = OtherProducer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh_name()})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, b"value", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     [writer] = (await admin.transactions.producers([(topic, 0)]))[topic, 0]
     await admin.transactions.abort((topic, 0), writer.producer_id, writer.producer_epoch)
     [writer] = (await admin.transactions.producers([(topic, 0)]))[topic, 0]

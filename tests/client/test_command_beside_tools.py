@@ -111,7 +111,7 @@ def write(broker: Broker, topic: str, partition: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for _ in range(count):
         producer.produce(topic, b"value", partition=partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def test_a_group_with_a_member(broker: Broker, topic: str, group: str, consumer: Consumer) -> None:
@@ -123,7 +123,7 @@ def test_a_group_with_a_member(broker: Broker, topic: str, group: str, consumer:
         consumer.poll(0.1)
         return len(consumer.assignment()) == 2
 
-    wait_until(joined, 60)
+    wait_until(joined)
     consumer.commit(offsets=[TopicPartition(topic, 0, 3)], asynchronous=False)
     of_group = ("--describe", "--group", group)
     rows = [

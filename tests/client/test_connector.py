@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.client import Blacklist, ConsumerConnector, Whitelist
+from pylogbroker.client import Blacklist, ConsumerConnector, Stream, Whitelist
 from pylogbroker.client.consumer.connector import NotAssigned
 from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.consumer.streams import ConsumerTimeout
@@ -154,13 +156,20 @@ async def test_seeking(broker: Broker, topic: str, group: str) -> None:
     await consumer.shutdown()
 
 
+async def patient_next(stream: Stream) -> Any:
+    """Return the next message of a stream that ends an iteration soon, also if it comes late."""
+    while True:
+        with suppress(ConsumerTimeout):
+            return await anext(stream)
+
+
 @pytest.mark.parametrize("many", [True, False])
 async def test_a_partition_is_paused(broker: Broker, topic: str, group: str, many: bool) -> None:
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, numbered(40), 2)
     consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50, consumer_timeout_ms=300)
     stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
-    first = [await anext(stream) for _ in range(5)] if not many else await stream.get_many(5)
+    first = [await patient_next(stream) for _ in range(5)] if not many else await stream.get_many(5)
     held = first[0].partition
     assert [message.offset for message in first] == list(range(5))
     consumer.pause(topic, held)
@@ -168,13 +177,13 @@ async def test_a_partition_is_paused(broker: Broker, topic: str, group: str, man
     rest = await stream.get_many(30)
     assert [(each.partition, each.offset) for each in rest] == [(1 - held, offset) for offset in range(20)]
     write(broker.bootstrap, topic, numbered(2), 2)
-    assert [(each.partition, each.offset) for each in [await anext(stream)]] == [(1 - held, 20)]
+    assert [(each.partition, each.offset) for each in [await patient_next(stream)]] == [(1 - held, 20)]
     with pytest.raises(ConsumerTimeout):
         await anext(stream)
     assert consumer.position(topic, held) == 5
     consumer.resume(topic, held)
     assert consumer.paused == frozenset()
-    after = [await anext(stream) for _ in range(16)] if not many else (await stream.get_many(50))
+    after = [await patient_next(stream) for _ in range(16)] if not many else (await stream.get_many(50))
     assert [(each.partition, each.offset) for each in after] == [(held, offset) for offset in range(5, 5 + len(after))]
     with pytest.raises(NotAssigned):
         consumer.pause(topic, 2)
@@ -291,7 +300,7 @@ async def test_a_topic_that_is_recreated(broker: Broker, topic: str, group: str)
 async def test_aborted_transactions(broker: Broker, topic: str, group: str, fresh_name: Callable[[], str]) -> None:
     create(broker.bootstrap, topic)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh_name(), "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     expected = []
     for number in range(6):
         producer.begin_transaction()
@@ -299,9 +308,9 @@ async def test_aborted_transactions(broker: Broker, topic: str, group: str, fres
             producer.produce(topic, f"{number}-{part}".encode())
         producer.flush()
         if number % 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(120)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(120)
             expected += [f"{number}-{part}" for part in range(3)]
     producer.begin_transaction()
     producer.produce(topic, b"open")
@@ -311,7 +320,7 @@ async def test_aborted_transactions(broker: Broker, topic: str, group: str, fres
     await wait_for(lambda: len(collector.values) == 9)
     await sleep(0.2)
     assert collector.values == expected
-    producer.commit_transaction(30)
+    producer.commit_transaction(120)
     await wait_for(lambda: collector.values == [*expected, "open"])
     await committed_only.shutdown()
     everything = connector(broker.bootstrap, fresh_name())
@@ -387,8 +396,12 @@ async def test_a_group_that_rejects(broker: Broker, topic: str, group: str) -> N
 
 async def test_brokers_that_are_not_there(group: str) -> None:
     consumer = connector("127.0.0.1:1", group, default_api_timeout_ms=300)
-    with pytest.raises(NoBrokers, match=r"127\.0\.0\.1:1"):
-        await consumer.create_message_streams({"t": 1})
+    errors = []
+    while not any(isinstance(each, NoBrokers) for each in errors):  # the time may be over before it is tried
+        with pytest.raises((NoBrokers, RequestTimedOut)) as caught:
+            await consumer.create_message_streams({"t": 1})
+        errors.append(caught.value)
+    assert "127.0.0.1:1" in str(errors[-1])
     with pytest.raises((NoBrokers, RequestTimedOut)):  # it may be tried again
         await consumer.create_message_streams({"t": 1})
     await consumer.shutdown()

@@ -20,7 +20,7 @@ async def test_a_topic_that_is_made_while_it_is_waited_for(broker: Broker, topic
     producer = Producer(broker.bootstrap)
     await producer.send(topic, b"first")
     await producer.close()
-    [message] = await stream.get_many(timeout=10)
+    [message] = await stream.get_many(timeout=120)
     assert message.value == b"first"
     await connector.shutdown()
 
@@ -41,7 +41,7 @@ async def test_readers_learn_once_that_a_topic_became_unauthorized(
     [stream] = (await connector.create_message_streams({topic: 1}))[topic]
     rejected = error_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     monkeypatch.setattr(connector._cluster, "error_of_topic", lambda name: rejected if name == topic else None)
-    waiting = stream.get_many(timeout=5)
+    waiting = stream.get_many(timeout=120)
     for _ in range(2):
         await connector._cluster.refresh()
     with pytest.raises(KafkaError) as caught:

@@ -66,7 +66,7 @@ async def begin_reading(
 async def everything_read(collector: Collector, traffic: Traffic) -> None:
     """Wait for as many messages as were sent; one that did not come is missed by who compares."""
     with suppress(TimeoutError):
-        await wait_for(lambda: len(collector.messages) >= len(traffic.results) or collector.done[0].called, 15)
+        await wait_for(lambda: len(collector.messages) >= len(traffic.results) or collector.done[0].called, 120)
 
 
 async def test_a_leader_that_dies_and_comes_back(brokers: MovableCluster, topic: str, group: str) -> None:
@@ -212,8 +212,8 @@ def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: s
     values = [b"%d" % number for number in range(30)]
     settings = {**QUICK, "auto.offset.reset": "earliest"}
     with (
-        SyncProducer(brokers.bootstrap, settings=QUICK, timeout=60) as producer,
-        SyncConnector(brokers.bootstrap, group=group, settings=settings, timeout=60) as consumer,
+        SyncProducer(brokers.bootstrap, settings=QUICK, timeout=200) as producer,
+        SyncConnector(brokers.bootstrap, group=group, settings=settings, timeout=200) as consumer,
     ):
         stream = consumer.stream(topic)
         read = []
@@ -221,7 +221,7 @@ def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: s
             if number % 10 == 0:
                 brokers.move(topic, 0, 1 + (number // 10 + 1) % 3)
             assert producer.send(topic, value).offset == number
-            message = stream.get(20)
+            message = stream.get(120)
             read.append(None if message is None else message.value)
     assert read == values
     with (
@@ -246,7 +246,7 @@ async def test_a_new_leader_that_has_not_everything(brokers: MovableCluster, top
     await deferToThread(brokers.cluster.nodes[3].start)
     await deferToThread(write, brokers.bootstrap, topic, values[20:])
     with suppress(TimeoutError):
-        await wait_for(lambda: len(collector.messages) >= len(values), 10)
+        await wait_for(lambda: len(collector.messages) >= len(values), 120)
     await consumer.shutdown()
     assert collector.values == values
     assert [message.offset for message in collector.messages] == [*range(20), *range(10, 35)]

@@ -42,7 +42,7 @@ def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> No
 
 def _wait_for_leader(broker: Broker, topic: str, partition: int) -> None:
     """Kafka says that a topic is made before its partitions can be read."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     reader = ConfluentConsumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
     while True:
         try:
@@ -60,7 +60,7 @@ def write(broker: Broker, topic: str, *values: bytes, partition: int = 0, **sett
     producer = ConfluentProducer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, **named})
     for number, value in enumerate(values):
         producer.produce(topic, value, b"k%d" % number, partition, timestamp=1000 + number, headers=[("h", b"x")])
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
 
 async def test_fetch(broker: Broker, topic: str) -> None:
@@ -256,15 +256,15 @@ async def test_offsets_of_committed_messages(broker: Broker, topic: str) -> None
 async def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[], str]) -> None:
     create(broker, topic)
     producer = ConfluentProducer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh_name()})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     for value in (b"aborted", b"committed", b"open"):
         producer.begin_transaction()
         producer.produce(topic, value)
-        producer.flush(20)
+        assert producer.flush(120) == 0
         if value == b"aborted":
-            producer.abort_transaction(20)
+            producer.abort_transaction(120)
         elif value == b"committed":
-            producer.commit_transaction(20)
+            producer.commit_transaction(120)
     everything, committed = connect(broker), connect(broker, isolation_level="read_committed")
     assert [each.value for each in await everything.fetch(topic, 0, 0)] == [b"aborted", b"committed", b"open"]
     found = await committed.fetch(topic, 0, 0)
@@ -274,7 +274,7 @@ async def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[],
     with pytest.raises(OutOfRange) as caught:
         await committed.fetch(topic, 0, 50)
     assert (caught.value.first, caught.value.end) == (0, 4)
-    producer.abort_transaction(20)
+    producer.abort_transaction(120)
     await everything.close()
     await committed.close()
 

@@ -69,7 +69,7 @@ def test_a_call_that_times_out_is_cancelled(background: Background, waiting: Wai
         background.call(waiting, 0.01, "the wait")
     assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value, PylogbrokerError)
-    assert waiting.cancelled.wait(10)
+    assert waiting.cancelled.wait(120)
 
 
 def test_a_kept_call_goes_on_after_its_timeout(background: Background, waiting: Waiting) -> None:
@@ -88,8 +88,8 @@ def test_a_timeout_of_the_work_itself_is_raised_as_it_is(background: Background)
 def test_ctrl_c_ends_the_wait_alone(background: Background, waiting: Waiting) -> None:
     interrupt(waiting.began.is_set)
     with pytest.raises(KeyboardInterrupt):
-        background.call(waiting, 10, "the wait")
-    assert waiting.cancelled.wait(10)
+        background.call(waiting, 120, "the wait")
+    assert waiting.cancelled.wait(120)
     assert background.call(lambda: succeed(1), 10, "one") == 1
 
 
@@ -100,13 +100,13 @@ def test_ctrl_c_between_start_and_wait_cancels(
 
     def interrupted(pending: Pending[None], work: Waiting) -> None:
         start(pending, work)
-        assert waiting.began.wait(10)
+        assert waiting.began.wait(120)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(background, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        background.call(waiting, 10, "the wait")
-    assert waiting.cancelled.wait(10)
+        background.call(waiting, 120, "the wait")
+    assert waiting.cancelled.wait(120)
 
 
 def test_threads_wait_side_by_side(background: Background) -> None:
@@ -160,7 +160,7 @@ def script() -> Callable[[str], list[str]]:
     def run(text: str) -> list[str]:
         program = "import os, sys, threading\nfrom twisted.internet.defer import succeed\n" + text
         command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", program]  # newer Pythons warn of it
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()
 
@@ -244,9 +244,12 @@ def test_the_end_comes_once() -> None:
 
     background.begin(open_it).future.result(60)
     background.stop()
-    begun = time.monotonic()
-    background.stop()
-    assert time.monotonic() - begun < 5  # with nobody there to close anything, it would wait for longer
+    seconds = []
+    for _ in range(5):  # the machine may stand still, but not each time
+        begun = time.monotonic()
+        background.stop()
+        seconds.append(time.monotonic() - begun)
+    assert min(seconds) < 5  # with nobody there to close anything, it would wait for longer
     assert closed == [1]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from twisted.logger import capturedLogs
@@ -19,32 +21,51 @@ from tests.support.brokers import Broker
 
 #: a port that nobody listens on
 NOWHERE = "127.0.0.1:9"
+LIMITS = (0.5, 5.0, 60.0)
 WHY = r"cannot connect to 127\.0\.0\.1:9: Connection was refused"
 """How the failure of such a connection is told."""
 
 
+def error_of(call: Callable[[float], object], kind: type[Exception] = TimedOut) -> Exception:
+    """Return the error of a call that has so many seconds, which are enough to try a connection."""
+    for seconds in LIMITS:
+        with pytest.raises(kind) as caught:
+            call(seconds)
+        if re.search(WHY, str(caught.value)):
+            break
+    return caught.value
+
+
 def test_a_send_that_times_out_names_the_cause() -> None:
     producer = Producer(NOWHERE)
-    with pytest.raises(TimedOut, match=rf"send to 't': not done within 0\.5 s; it goes on; {WHY}"):
-        producer.send("t", b"x", timeout=0.5)
-    with pytest.raises(TimedOut, match=WHY):
-        producer.send_many([("t", b"x")], timeout=0.2)
+    sent = error_of(lambda seconds: producer.send("t", b"x", timeout=seconds))
+    assert re.search(rf"send to 't': not done within [\d.]+ s; it goes on; {WHY}", str(sent))
+    many = error_of(lambda seconds: producer.send_many([("t", b"x")], timeout=seconds))
+    assert re.search(WHY, str(many))
     with pytest.raises(NotAllSent):
         producer.close(0)
 
 
 def test_a_consumer_that_times_out_names_the_cause() -> None:
-    with ConsumerConnector(NOWHERE, group="g", timeout=0.5) as connector, pytest.raises(TimedOut, match=WHY):
-        connector.stream("t")
+    def connect(seconds: float) -> None:
+        with ConsumerConnector(NOWHERE, group="g", timeout=seconds) as connector:
+            connector.stream("t")
+
+    assert re.search(WHY, str(error_of(connect)))
 
 
 def test_a_block_that_could_not_send_everything_says_so() -> None:
-    with (
-        pytest.raises(NotAllSent, match=rf"\b2\b.*not done within 0\.5 s; {WHY}") as caught,
-        Producer(NOWHERE, timeout=0.5) as producer,
-    ):
-        futures = [producer.submit("t", value) for value in (b"one", b"two")]
-    assert caught.value.count == 2
+    made = []
+
+    def send(seconds: float) -> None:
+        with Producer(NOWHERE, timeout=seconds) as producer:
+            made.append((producer, [producer.submit("t", value) for value in (b"one", b"two")]))
+
+    error = error_of(send, NotAllSent)
+    assert re.search(rf"\b2\b.*not done within [\d.]+ s; {WHY}", str(error))
+    assert isinstance(error, NotAllSent)
+    assert error.count == 2
+    producer, futures = made[-1]
     assert [type(future.exception(0)) for future in futures] == [Closed] * 2
     producer.close()  # again is no error
 
@@ -60,13 +81,16 @@ def test_a_block_that_is_left_by_an_exception_does_not_wait_for_long(monkeypatch
 
     with capturedLogs() as events, pytest.raises(KeyboardInterrupt) as caught:
         leave()
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60  # as long as other blocks may wait
     assert isinstance(futures[0].exception(0), Closed)
     assert any("not acknowledged" in note for note in caught.value.__notes__)
     assert any(isinstance(event.get("error"), NotAllSent) for event in events)
 
 
-def test_a_block_left_by_an_exception_sends_pending_records(broker: Broker, topic: str) -> None:
+def test_a_block_left_by_an_exception_sends_pending_records(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking_client, "CLOSE_AFTER_ERROR_SECONDS", 120.0)
     create(broker.bootstrap, topic, 1)
     futures = []
 
@@ -118,15 +142,20 @@ def test_how_objects_are_shown() -> None:
 
 
 PROGRAM = """
+import sys
 from pylogbroker.client.sync import Producer, blocking_client
-blocking_client.EXIT_TIMEOUT_SECONDS = 0.5
+blocking_client.EXIT_TIMEOUT_SECONDS = float(sys.argv[1])
 Producer("127.0.0.1:9").submit("t", b"x")
 """
 
 
 def test_a_program_reports_unsent_records_when_it_ends() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
-    [line] = done.stderr.splitlines()
-    assert line.startswith("pylogbroker: ")
+    for seconds in LIMITS:
+        command = [sys.executable, "-c", PROGRAM, str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        [line] = done.stderr.splitlines()
+        assert line.startswith("pylogbroker: ")
+        assert done.returncode == 0
+        if "Connection was refused" in line:
+            break
     assert "Connection was refused" in line
-    assert done.returncode == 0

@@ -62,5 +62,5 @@ def test_a_program_that_does_not_configure_logging_sees_nothing() -> None:
         "from pylogbroker.client.sync.background import running; from twisted.logger import Logger; "
         "running(); Logger('pylogbroker.client').warn('hidden')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -83,7 +83,7 @@ def put(background: Background, source: Source, *items: Item) -> None:
 def once_asked(background: Background, source: Source, act: Callable[[], None]) -> None:
     """Act on the reactor's thread as soon as the stream waits for more."""
     source.asked.clear()
-    threading.Thread(target=lambda: source.asked.wait(10) and background.reactor.callFromThread(act)).start()
+    threading.Thread(target=lambda: source.asked.wait(120) and background.reactor.callFromThread(act)).start()
 
 
 ITEMS = tuple(Item(offset) for offset in range(10_000))

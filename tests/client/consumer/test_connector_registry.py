@@ -19,7 +19,7 @@ from tests.coordination.conftest import now
 from tests.support.brokers import Broker
 from tests.support.reactor_run import wait_for
 
-WAIT_SECONDS_MAX = 15.0  # seconds
+WAIT_SECONDS_MAX = 120.0  # seconds
 
 
 @pytest.fixture

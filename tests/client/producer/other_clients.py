@@ -16,7 +16,7 @@ def create(broker: Broker, topic: str, partitions: int = 1, **settings: str) -> 
     """Make a topic; settings with underscores for dots."""
     config = {name.replace("_", "."): value for name, value in settings.items()}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(120)
 
 
 def read(broker: Broker, topic: str, partitions: Sequence[int] = (0,)) -> list[Rec]:
