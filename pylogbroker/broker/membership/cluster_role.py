@@ -221,6 +221,7 @@ class ClusterRole:
     def close(self) -> None:
         """End registration, elections and fetching; may be called twice."""
         self._member.close()
+        self.orders.close()
         self.driver.stop()
         self.controller.close()
         self._config_watch.stop()

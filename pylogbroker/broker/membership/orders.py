@@ -12,6 +12,7 @@ The settings of a new topic are read first: the first two do without them otherw
 
 A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. After a crash all are
 for the earlier life until the broker has left the ISRs (see `departure`): it must not lead without its last records.
+Before the first registration requests wait for it, as in Kafka: only then is it known which are for an earlier life.
 
 Requests are carried out one after the other, in the order of arrival. Those for many partitions give way to other
 work: only the image changes at once. Source: Kafka's class ReplicaManager.
@@ -23,7 +24,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from typing import Final
 
 import attrs
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
@@ -103,16 +104,42 @@ class ControllerOrders:
     _brokers: Mapping[int, BrokerRegistration] | None = attrs.field(default=None, init=False)
     """Those that the replicas have."""
     _controller_epoch: int = attrs.field(default=0, init=False)
+    _unregistered: list[Deferred[None]] = attrs.field(factory=list, init=False)
+    """Requests that wait for the first registration."""
+    _is_closed: bool = attrs.field(default=False, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def set_broker_epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
         self._may_know_deleted = True
+        self._go_on()
+
+    def close(self) -> None:
+        """Reject requests that wait for the registration: it will not come."""
+        self._is_closed = True
+        self._go_on()
+
+    def _go_on(self) -> None:
+        unregistered, self._unregistered = self._unregistered, []
+        for waiting in unregistered:
+            waiting.callback(None)
+
+    @property
+    def _is_unregistered(self) -> bool:
+        return self.broker_epoch == _UNKNOWN_EPOCH
+
+    async def _until_registered(self, request: ControllerRequest) -> None:
+        is_ended = self.is_departing or self._is_closed
+        if self._is_unregistered and request.broker_epoch != _UNKNOWN_EPOCH and not is_ended:
+            waiting: Deferred[None] = Deferred()
+            self._unregistered.append(waiting)
+            await waiting
 
     def departed(self) -> None:
         self.is_departing = False
 
     async def lead_and_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+        await self._until_registered(request)
         await self._lock.acquire()
         try:
             if error := self._rejection(request):
@@ -134,6 +161,7 @@ class ControllerOrders:
             self._lock.release()
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        await self._until_registered(request)
         await self._lock.acquire()
         try:
             if error := self._rejection(request):
@@ -166,6 +194,7 @@ class ControllerOrders:
             await self._replicas.brokers_changed(dict(brokers.items()))
 
     async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        await self._until_registered(request)
         await self._lock.acquire()
         try:
             if error := self._rejection(request):
@@ -182,6 +211,8 @@ class ControllerOrders:
 
     def _rejection(self, request: ControllerRequest) -> ErrorCode | None:
         if self.is_departing or _UNKNOWN_EPOCH < request.broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if self._is_closed and self._is_unregistered:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:
             log.warn(

@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import fail
 
-from pylogbroker.broker.apis import leader_and_isr, update_metadata
+from pylogbroker.broker.apis import leader_and_isr, stop_replica, update_metadata
 from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.leadership import Leadership
@@ -22,6 +22,11 @@ from pylogbroker.metadata.config_changes import notification
 from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState, TopicImage
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire.messages.fetch import FetchRequest
+from pylogbroker.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -49,6 +54,37 @@ class EpochTests(ClusterTests):
         self.cluster.nodes[1].broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
         for epoch, error in ((9, ErrorCode.STALE_BROKER_EPOCH), (-1, ErrorCode.NONE), (10, ErrorCode.NONE)):
             self.assertEqual(self.error(broker_epoch=epoch), error)
+
+    def test_orders_wait_for_the_first_registration(self) -> None:
+        """Until then nobody knows which are for an earlier life: a stopped broker might lead again."""
+        orders: Any = self.cluster.nodes[1].broker.membership
+        self.cluster.state = PartitionState(1, (1, 2), (1, 2))
+        sent = [attrs.evolve(self.cluster.leader_and_isr(), broker_epoch=epoch) for epoch in (9, 10)]
+        answers = [self.cluster.nodes[1].send(leader_and_isr.handle, request) for request in sent]
+        for answer in answers:
+            self.assertNoResult(answer)
+        self.assertNotIn(KEY, self.cluster.nodes[1].broker.partitions.led)
+        orders.set_broker_epoch(10)
+        codes = [self.successResultOf(answer).error_code for answer in answers]
+        self.assertEqual(codes, [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE])
+        self.assertIn(KEY, self.cluster.nodes[1].broker.partitions.led)
+
+    def test_orders_of_an_earlier_life_delete_nothing(self) -> None:
+        self.create()
+        states = [StopReplicaTopicState(TOPIC, [StopReplicaPartitionState(0, 0, True)])]
+        stop = StopReplicaRequest(CONTROLLER, controller_epoch=1, broker_epoch=9, topic_states=states)
+        stopped = self.cluster.nodes[1].send(stop_replica.handle, stop)
+        orders: Any = self.cluster.nodes[1].broker.membership
+        orders.set_broker_epoch(10)
+        self.assertEqual(self.successResultOf(stopped).error_code, ErrorCode.STALE_BROKER_EPOCH)
+        self.assertIn(KEY, self.cluster.nodes[1].broker.partitions.hosted)
+
+    def test_a_broker_that_stops_before_its_registration_rejects_orders(self) -> None:
+        request = attrs.evolve(self.cluster.leader_and_isr(), broker_epoch=9)
+        waiting = self.cluster.nodes[1].send(leader_and_isr.handle, request)
+        self.cluster.nodes[1].broker.role.close()  # type: ignore[attr-defined]
+        for answer in (waiting, self.cluster.nodes[1].send(leader_and_isr.handle, request)):
+            self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.STALE_BROKER_EPOCH)
 
     def test_after_a_crash_orders_are_not_obeyed_until_the_isrs_are_left(self) -> None:
         self.create()
