@@ -173,6 +173,7 @@ class ClusterController:
         with self._event():
             cluster = self._cluster
             isr_changes.check_sender(cluster.image.brokers, broker_id, broker_epoch)
+            live = {each: cluster.image.brokers[each].epoch for each in cluster.live_brokers()}
             errors = {
                 key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 for key in changes
@@ -181,7 +182,7 @@ class ClusterController:
 
             def altered(key: PartitionKey, state: PartitionState) -> PartitionState | None:
                 try:
-                    after = isr_changes.altered(state, changes[key], broker_id, cluster.live_brokers())
+                    after = isr_changes.altered(state, changes[key], broker_id, live)
                 except KafkaError as error:
                     errors[key] = error.code
                     return None

@@ -14,14 +14,17 @@ Checks, in this order:
 | ISR with brokers that are no replicas          | INVALID_REQUEST                           |
 | RECOVERING again, or with more than the leader | INVALID_REQUEST                           |
 | members not live, or shutting down             | INELIGIBLE_REPLICA                        |
+| new member in another life than its fetches    | INELIGIBLE_REPLICA                        |
 | the partition's node is gone: topic deleted    | UNKNOWN_TOPIC_OR_PARTITION                |
 
-Kafka trusts the sender; the checks of the sender and the replicas are this project's.
+Kafka trusts the sender; the checks of the sender and the replicas are this project's. So is that of the new members'
+epochs (KIP-903), which Kafka compares in KRaft mode only: a broker that lost records may have come back meanwhile.
+Members that stay are not compared: the controller removes those that have restarted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -32,12 +35,16 @@ from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, Parti
 
 @attrs.frozen
 class WantedIsr:
-    """ISR that the leader wants, and the epochs of the state that it knows."""
+    """ISR that the leader wants, and the epochs of the state that it knows.
+
+    `broker_epochs` has epochs of members in their fetches; -1 is unknown.
+    """
 
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
     recovery: LeaderRecovery = LeaderRecovery.RECOVERED
+    broker_epochs: Mapping[int, int] = attrs.field(factory=dict)
 
 
 def check_sender(brokers: Mapping[int, BrokerRegistration], broker_id: int, broker_epoch: int) -> None:
@@ -49,8 +56,11 @@ def check_sender(brokers: Mapping[int, BrokerRegistration], broker_id: int, brok
         )
 
 
-def altered(state: PartitionState, change: WantedIsr, sender: int, live: Collection[int]) -> PartitionState:
-    """Return the changed state, or `state` itself for a repeated request; raise KafkaError."""
+def altered(state: PartitionState, change: WantedIsr, sender: int, live: Mapping[int, int]) -> PartitionState:
+    """Return the changed state, or `state` itself for a repeated request; raise KafkaError.
+
+    `live` has the epochs of brokers that can be in sync.
+    """
     code = _stale(state, change)
     if code is not None:
         raise KafkaError("The request has other epochs than the controller", code)
@@ -65,6 +75,10 @@ def altered(state: PartitionState, change: WantedIsr, sender: int, live: Collect
     ineligible = [broker for broker in change.isr if broker not in live]
     if ineligible:
         raise KafkaError(f"Brokers {ineligible} are not live, or shut down", ErrorCode.INELIGIBLE_REPLICA)
+    epochs = change.broker_epochs
+    restarted = [each for each in change.isr if each not in state.isr and epochs.get(each, -1) not in (-1, live[each])]
+    if restarted:
+        raise KafkaError(f"Brokers {restarted} have restarted since they fetched", ErrorCode.INELIGIBLE_REPLICA)
     return wanted
 
 

@@ -27,7 +27,7 @@ class IsrChange:
     partition_epoch: int
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of the members of `isr`, as their fetches carried them; -1 is unknown."""
+    """Of the members of `isr`, as their fetches carried them; -1 is unknown, or the leader's."""
 
 
 @attrs.frozen

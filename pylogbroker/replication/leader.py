@@ -279,10 +279,8 @@ class LeaderReplica:
         return (AlterIsr(change),)
 
     def _broker_epoch(self, replica_id: int) -> int:
-        if replica_id != self.broker_id:
-            return self._followers[replica_id].broker_epoch
-        broker = self._brokers.get(replica_id)
-        return UNKNOWN_BROKER_EPOCH if broker is None else broker.epoch
+        follower = self._followers.get(replica_id)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
     def _holds_high_watermark(self, replica_id: int, progress: FollowerProgress, now_ms: int) -> bool:
         """Return whether the high watermark waits for a follower: a member of the ISR, or one about to join it."""

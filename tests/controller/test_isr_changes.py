@@ -12,19 +12,20 @@ from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, Parti
 
 STATE = PartitionState(leader=1, replicas=(1, 2, 3), isr=(1, 2), leader_epoch=4, partition_epoch=7)
 RECOVERING = LeaderRecovery.RECOVERING
+LIVE = {1: 10, 2: 20, 4: 40}
 
 
 def code(change: WantedIsr, state: PartitionState = STATE, sender: int = 1) -> ErrorCode:
     with pytest.raises(KafkaError) as raised:
-        isr_changes.altered(state, change, sender, (1, 2, 4))
+        isr_changes.altered(state, change, sender, LIVE)
     return raised.value.code
 
 
 def test_the_isr_changes_and_the_epoch_stays() -> None:
     change = WantedIsr(leader_epoch=4, partition_epoch=7, isr=(1,))
-    assert isr_changes.altered(STATE, change, 1, (1, 2, 3)) == attrs.evolve(STATE, isr=(1,))
+    assert isr_changes.altered(STATE, change, 1, LIVE) == attrs.evolve(STATE, isr=(1,))
     grown = WantedIsr(leader_epoch=4, partition_epoch=7, isr=(1, 2, 3))
-    assert isr_changes.altered(STATE, grown, 1, (1, 2, 3)) == attrs.evolve(STATE, isr=(1, 2, 3))
+    assert isr_changes.altered(STATE, grown, 1, LIVE | {3: 30}) == attrs.evolve(STATE, isr=(1, 2, 3))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_errors(change: WantedIsr, expected: ErrorCode) -> None:
 
 @pytest.mark.parametrize("partition_epoch", [6, 7])
 def test_a_repeated_request_succeeds(partition_epoch: int) -> None:
-    assert isr_changes.altered(STATE, WantedIsr(4, partition_epoch, (1, 2)), 1, ()) is STATE
+    assert isr_changes.altered(STATE, WantedIsr(4, partition_epoch, (1, 2)), 1, {}) is STATE
 
 
 def test_another_sender() -> None:
@@ -61,8 +62,19 @@ def test_another_sender() -> None:
 def test_the_end_of_a_recovery() -> None:
     state = attrs.evolve(STATE, isr=(1,), recovery=RECOVERING)
     recovered = attrs.evolve(state, recovery=LeaderRecovery.RECOVERED)
-    assert isr_changes.altered(state, WantedIsr(4, 7, (1,)), 1, (1,)) == recovered
+    assert isr_changes.altered(state, WantedIsr(4, 7, (1,)), 1, {1: 10}) == recovered
     assert code(WantedIsr(4, 7, (1, 2), RECOVERING), state) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(("epoch", "joins"), [(30, True), (-1, True), (29, False), (31, False)])
+def test_a_broker_joins_in_the_life_in_which_it_fetched(epoch: int, joins: bool) -> None:
+    change = WantedIsr(4, 7, (1, 2, 3), broker_epochs={1: -1, 2: 19, 3: epoch})  # 2 is a member, also after a restart
+    if joins:
+        assert isr_changes.altered(STATE, change, 1, LIVE | {3: 30}).isr == (1, 2, 3)
+    else:
+        with pytest.raises(KafkaError) as raised:
+            isr_changes.altered(STATE, change, 1, LIVE | {3: 30})
+        assert raised.value.code is ErrorCode.INELIGIBLE_REPLICA
 
 
 @pytest.mark.parametrize(

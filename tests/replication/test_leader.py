@@ -73,7 +73,7 @@ def expansion(*isr: int, broker_epochs: tuple[int, ...]) -> AlterIsr:
 def test_a_follower_with_all_committed_records_joins_the_isr() -> None:
     leader = Leader(log_of(1, 1), isr=(1, 2), high_watermark=2)
     assert leader.fetch(3, 1, broker_epoch=30).actions == ()
-    assert leader.fetch(3, 2, broker_epoch=30).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, 30)),)
+    assert leader.fetch(3, 2, broker_epoch=30).actions == (expansion(1, 2, 3, broker_epochs=(-1, -1, 30)),)
 
 
 def test_a_follower_below_the_epoch_start_does_not_join() -> None:
@@ -86,7 +86,7 @@ def test_a_follower_with_records_before_the_log_start_must_wait() -> None:
     log.start_at(1)
     leader = Leader(log, isr=(1, 2), high_watermark=2)
     assert leader.fetch(3, 2, start=0).actions == ()
-    assert leader.fetch(3, 2, start=1).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, -1)),)
+    assert leader.fetch(3, 2, start=1).actions == (expansion(1, 2, 3, broker_epochs=(-1, -1, -1)),)
 
 
 def test_a_dead_follower_does_not_join() -> None:
@@ -103,21 +103,21 @@ def test_a_fetch_of_a_former_life_is_rejected() -> None:
 def test_a_follower_joins_in_a_life_that_is_not_known_yet() -> None:
     """Brokers are registered without their epochs in ZooKeeper mode."""
     leader = Leader(log_of(), isr=(1, 2))
-    assert leader.fetch(3, 0, broker_epoch=31).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, 31)),)
+    assert leader.fetch(3, 0, broker_epoch=31).actions == (expansion(1, 2, 3, broker_epochs=(-1, -1, 31)),)
 
 
 def test_one_change_is_in_flight() -> None:
     leader = Leader(log_of(), isr=(1,))
-    assert leader.fetch(2, 0).actions == (expansion(1, 2, broker_epochs=(10, -1)),)
+    assert leader.fetch(2, 0).actions == (expansion(1, 2, broker_epochs=(-1, -1)),)
     assert leader.fetch(3, 0).actions == ()
     leader.replica.isr_altered((1, 2), 21, 0)
-    assert leader.fetch(3, 0).actions == (AlterIsr(IsrChange(EPOCH, 21, (1, 2, 3), (10, -1, -1))),)
+    assert leader.fetch(3, 0).actions == (AlterIsr(IsrChange(EPOCH, 21, (1, 2, 3), (-1, -1, -1))),)
 
 
 def test_a_member_of_the_isr_that_is_no_replica_leaves_with_the_next_change() -> None:
     """A controller of Apache Kafka leaves one if it dies while it cancels a reassignment."""
     leader = Leader(log_of(), isr=(1, 9), replicas=(1, 2))
-    assert leader.fetch(2, 0).actions == (expansion(1, 2, broker_epochs=(10, -1)),)
+    assert leader.fetch(2, 0).actions == (expansion(1, 2, broker_epochs=(-1, -1)),)
 
 
 def test_a_lagging_follower_leaves_the_isr_once_confirmed() -> None:
@@ -125,7 +125,7 @@ def test_a_lagging_follower_leaves_the_isr_once_confirmed() -> None:
     leader.append()
     leader.fetch(2, 1, now_ms=LAG_MS)
     assert leader.replica.tick(LAG_MS) == ()
-    assert leader.replica.tick(LAG_MS + 1) == (expansion(1, 2, broker_epochs=(10, -1)),)
+    assert leader.replica.tick(LAG_MS + 1) == (expansion(1, 2, broker_epochs=(-1, -1)),)
     assert leader.replica.high_watermark == 0
     assert leader.replica.isr_altered((1, 2), 21, LAG_MS + 1) == (AdvanceHighWatermark(1),)
 

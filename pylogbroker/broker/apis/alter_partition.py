@@ -65,10 +65,11 @@ def _name(image: ClusterImage, topic: AlterPartitionTopicData, version: int) -> 
 
 def _change(data: AlterPartitionData, version: int) -> WantedIsr:
     if version >= _FIRST_WITH_EPOCHS:
+        epochs = {member.broker_id: member.broker_epoch for member in data.new_isr_with_epochs}
         isr = tuple(member.broker_id for member in data.new_isr_with_epochs)
     else:
-        isr = tuple(data.new_isr)
-    return WantedIsr(data.leader_epoch, data.partition_epoch, isr, LeaderRecovery(data.leader_recovery_state))
+        epochs, isr = {}, tuple(data.new_isr)
+    return WantedIsr(data.leader_epoch, data.partition_epoch, isr, LeaderRecovery(data.leader_recovery_state), epochs)
 
 
 def _response(outcomes: Outcomes, name: str | None, number: int, version: int) -> AlterPartitionDataResponse:

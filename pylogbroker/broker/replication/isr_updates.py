@@ -155,6 +155,7 @@ def _leads(leadership: Leadership) -> bool:
 
 def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[AlterPartitionTopicData]:
     found: dict[str, AlterPartitionTopicData] = {}
+    has_epochs = version >= _FIRST_WITH_EPOCHS
     for (topic, index), proposal in sent.items():
         if topic not in found:
             found[topic] = AlterPartitionTopicData(topic, proposal.leadership.topic_id, [])
@@ -163,8 +164,8 @@ def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[Alte
             AlterPartitionData(
                 index,
                 change.leader_epoch,
-                [] if version >= _FIRST_WITH_EPOCHS else list(change.isr),
-                [AlterPartitionBrokerState(each) for each in change.isr] if version >= _FIRST_WITH_EPOCHS else [],
+                [] if has_epochs else list(change.isr),
+                list(map(AlterPartitionBrokerState, change.isr, change.broker_epochs)) if has_epochs else [],
                 partition_epoch=change.partition_epoch,
             )
         )

@@ -31,7 +31,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class AlterPartitionBrokerState:
-    """Member of the new ISR; its epoch is -1 in ZooKeeper mode, where it is not compared."""
+    """Member of the new ISR, and the epoch that its fetches carried; Kafka sends -1 in ZooKeeper mode."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1

@@ -113,6 +113,18 @@ def test_alter_partition(cluster: DrivenCluster, member: Member, version: int) -
     assert again.topics[0].partitions[0].error_code == expected
 
 
+def test_alter_partition_compares_the_epoch_of_a_new_member(cluster: DrivenCluster, member: Member) -> None:
+    """KIP-903: broker 2 has restarted since the leader saw that it is in sync."""
+    cluster.create("t", [1, 2])
+    member.ask(alter_partition.handle, isr_request(cluster, [1]))
+    epoch = cluster.brokers[2].epoch
+    for sent, code in ((epoch - 1, ErrorCode.INELIGIBLE_REPLICA), (epoch, ErrorCode.NONE)):
+        request: Any = isr_request(cluster, [1, 2])
+        request.topics[0].partitions[0].new_isr_with_epochs[1].broker_epoch = sent
+        answer = member.ask(alter_partition.handle, request)
+        assert answer.topics[0].partitions[0].error_code == code
+
+
 def test_alter_partition_of_unknown_topics(cluster: DrivenCluster, member: Member) -> None:
     epoch = cluster.brokers[1].epoch
     topics = [AlterPartitionTopicData("u", uuid.UUID(int=5), [AlterPartitionData(3)])]

@@ -52,7 +52,7 @@ class Leader:
         self.answers: list[Any] = []
 
     def change(self, *isr: int) -> IsrChange:
-        self.leader.isr.pending = change = IsrChange(3, 4, isr, (-1,) * len(isr))
+        self.leader.isr.pending = change = IsrChange(3, 4, isr, tuple(10 * each for each in isr))
         return change
 
     def isr_altered(self, isr: tuple[int, ...], partition_epoch: int) -> None:
@@ -103,11 +103,11 @@ def test_proposals_share_a_request_and_each_gets_its_answer(
             each.partition_index,
             each.leader_epoch,
             each.partition_epoch,
-            [isr.broker_id for isr in each.new_isr_with_epochs],
+            [(isr.broker_id, isr.broker_epoch) for isr in each.new_isr_with_epochs],
         )
         for each in topic.partitions
     ]
-    assert (topic.topic_id, sent) == (TOPIC_ID, [(index, 3, 4, [1, 2]) for index in range(3)])
+    assert (topic.topic_id, sent) == (TOPIC_ID, [(index, 3, 4, [(1, 10), (2, 20)]) for index in range(3)])
     failed = AlterPartitionDataResponse(1, ErrorCode.INVALID_UPDATE_VERSION)
     answer.callback(response(granted(0, 1, 2), failed))
     assert first.answers == [((1, 2), 5)]
