@@ -38,7 +38,8 @@ class LogPort(Protocol):
         """Append all records or none, and call `done`, at once or later.
 
         `done` is called when the records are as safe as the log's settings demand, with `on_disk` when they are synced.
-        Appends to a partition and their `done` calls are in order. A worker thread may iterate over `records`.
+        Appends to a partition and their `done` calls are in order, but one that fails may be done before earlier ones.
+        A worker thread may iterate over `records`.
 
         Errors are passed to `done`, never raised: INVALID_PRODUCER_EPOCH if the log has a newer epoch of `producer`,
         MESSAGE_TOO_LARGE if the records cannot be encoded.

@@ -28,73 +28,63 @@ import attrs
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.groups.requests import CommittedOffset
 
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
 
 @attrs.define(eq=False)
 class OpenTransaction:
-    pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+    in_flight: dict[int, Offsets] = attrs.field(factory=dict)
     stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
 
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self.pending or partition in self.stored
-
     def __bool__(self) -> bool:
-        return bool(self.pending or self.stored)
+        return bool(self.stored) or any(self.in_flight.values())
 
 
 @attrs.define(eq=False)
 class GroupOffsets:
+    """Offsets in flight are by their commit, without removed partitions: one that fails leaves the others alone."""
+
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
-    pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+    _in_flight: dict[int, Offsets] = attrs.field(factory=dict)
     _transactions: dict[int, OpenTransaction] = attrs.field(factory=dict)  # by producer id
     _positions: dict[TopicPartition, int] = attrs.field(factory=dict)  # of committed offsets in the log
     _last_position: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.committed or self.pending or self._transactions)
+        return bool(self.committed or self._transactions) or any(self._in_flight.values())
 
-    def begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.pending.update(offsets)
+    def begin(self, offsets: Offsets) -> None:
+        self._in_flight[id(offsets)] = offsets
 
-    def complete(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def complete(self, offsets: Offsets) -> None:
         """Commit stored offsets, except of removed partitions."""
-        pending = self.pending
-        stored = {partition: offset for partition, offset in offsets.items() if partition in pending}
+        stored = self._in_flight.pop(id(offsets))
         self.committed.update(stored)
         self._positions.update(dict.fromkeys(stored, self._next_position()))
-        self.fail(stored)
 
-    def fail(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        pending = self.pending
-        for partition, offset in offsets.items():
-            if pending.get(partition) is offset:
-                del pending[partition]
+    def fail(self, offsets: Offsets) -> None:
+        del self._in_flight[id(offsets)]
 
     def commit(self, partition: TopicPartition, offset: CommittedOffset) -> None:
         self.committed[partition] = offset
         self._positions[partition] = self._next_position()
 
-    def begin_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self._transaction(producer_id).pending.update(offsets)
+    def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
+        self._transaction(producer_id).in_flight[id(offsets)] = offsets
 
-    def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Keep stored offsets, except removed or replaced ones."""
+    def complete_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
+        """Keep stored offsets, except of removed partitions, and unless the transaction has ended."""
         transaction = self._transactions.get(producer_id)
-        if transaction is None:
-            return
-        position = self._next_position()
-        for partition, offset in offsets.items():
-            if transaction.pending.get(partition) is offset:
-                del transaction.pending[partition]
+        if transaction is not None:
+            position = self._next_position()
+            for partition, offset in transaction.in_flight.pop(id(offsets), {}).items():
                 transaction.stored[partition] = position, offset
 
-    def fail_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def fail_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
         transaction = self._transactions.get(producer_id)
-        if transaction is None:
-            return
-        for partition, offset in offsets.items():
-            if transaction.pending.get(partition) is offset:
-                del transaction.pending[partition]
-        self._drop_if_empty(producer_id)
+        if transaction is not None:
+            transaction.in_flight.pop(id(offsets), None)
+            self._drop_if_empty(producer_id)
 
     def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
         self._transaction(producer_id).stored[partition] = self._next_position(), offset
@@ -103,8 +93,9 @@ class GroupOffsets:
         transaction = self._transactions.pop(producer_id, None)
         if transaction is None or not committed:
             return
-        for partition, offset in transaction.pending.items():  # their records precede the marker
-            transaction.stored[partition] = self._next_position(), offset
+        for offsets in transaction.in_flight.values():  # their records precede the marker
+            for partition, offset in offsets.items():
+                transaction.stored[partition] = self._next_position(), offset
         for partition, (position, offset) in transaction.stored.items():
             if position > self._positions.get(partition, 0):
                 self.committed[partition], self._positions[partition] = offset, position
@@ -117,10 +108,10 @@ class GroupOffsets:
         return set().union(*(_common(held, among) for held in self._undecided()))
 
     def _undecided(self) -> Iterator[Mapping[TopicPartition, object]]:
-        yield self.pending
+        yield from self._in_flight.values()
         for transaction in self._transactions.values():
             yield transaction.stored
-            yield transaction.pending
+            yield from transaction.in_flight.values()
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
         found: dict[TopicPartition, None] = {}
@@ -133,14 +124,14 @@ class GroupOffsets:
         wanted, recorded = dict.fromkeys(partitions), set()
         for partition in wanted:
             self._positions.pop(partition, None)
-            for held in (self.committed, self.pending):
-                if held.pop(partition, None) is not None:
-                    recorded.add(partition)
+            if self.committed.pop(partition, None) is not None:
+                recorded.add(partition)
+        recorded.update(_remove_in_flight(self._in_flight, wanted))
         for transaction in self._transactions.values():
-            for held_in_transaction in (transaction.pending, transaction.stored):
-                for partition in list(_common(held_in_transaction, wanted)):
-                    del held_in_transaction[partition]
-                    recorded.add(partition)
+            recorded.update(_remove_in_flight(transaction.in_flight, wanted))
+            for partition in list(_common(transaction.stored, wanted)):
+                del transaction.stored[partition]
+                recorded.add(partition)
         for producer_id in list(self._transactions):
             self._drop_if_empty(producer_id)
         return [partition for partition in wanted if partition in recorded]
@@ -180,6 +171,16 @@ class GroupOffsets:
     def _drop_if_empty(self, producer_id: int) -> None:
         if not self._transactions[producer_id]:
             del self._transactions[producer_id]
+
+
+def _remove_in_flight(in_flight: dict[int, Offsets], partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Return the removed partitions. A thread may still encode a commit's offsets: they get a copy without these."""
+    removed = set()
+    for commit, offsets in in_flight.items():
+        if common := set(_common(offsets, partitions)):
+            in_flight[commit] = {partition: offsets[partition] for partition in offsets if partition not in common}
+            removed |= common
+    return removed
 
 
 def _common(some: Collection[TopicPartition], others: Collection[TopicPartition]) -> Iterator[TopicPartition]:

@@ -3,6 +3,7 @@
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -34,7 +35,10 @@ REBALANCE = 60_000
 
 
 class FakeLogPort:
-    """Keeps records in lists. `hold` delays the reports until `release`; `error` makes appends fail."""
+    """Keeps records in lists. `hold` delays the reports until `release`; `error` makes appends fail.
+
+    With `failing_now` appends fail at once, also while others are held: too few replicas are in sync for them.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.logs: dict[int, list[Record]] = defaultdict(list)
@@ -82,6 +86,12 @@ class FakeLogPort:
 
     def hold(self) -> None:
         self.held = []
+
+    @contextmanager
+    def failing_now(self, error: ErrorCode) -> Iterator[None]:
+        held, self.held, self.error = self.held, None, error
+        yield
+        self.held, self.error = held, ErrorCode.NONE
 
     def release(self) -> None:
         held, self.held = self.held or [], None

@@ -140,6 +140,18 @@ class TestStoredCommits:
         assert first.value == second.value == {T0: ErrorCode.NONE}
         assert harness.offset() == 2
 
+    def test_a_commit_that_fails_at_once_does_not_harm_an_earlier_one(self) -> None:
+        harness = Harness()
+        harness.log_port.hold()
+        first = harness.commit({T0: 1})
+        with harness.log_port.failing_now(ErrorCode.NOT_ENOUGH_REPLICAS):
+            second = harness.commit({T0: 2})
+        assert second.value == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert harness.stable_offset() is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        harness.log_port.release()
+        assert first.value == {T0: ErrorCode.NONE}
+        assert harness.stable_offset() == harness.restarted().stable_offset() == 1
+
     def test_a_commit_on_its_way_does_not_revive_a_deleted_partition(self) -> None:
         harness = Harness()
         harness.commit({U0: 1})

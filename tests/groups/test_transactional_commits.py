@@ -242,6 +242,18 @@ class TestUnwrittenCommits:
         harness.end_transaction(committed=True)
         assert harness.stable_offset() == 7
 
+    def test_a_commit_that_fails_at_once_does_not_harm_an_earlier_one(self) -> None:
+        harness = Harness()
+        harness.log_port.hold()
+        first = harness.commit_in_transaction({T0: 1})
+        with harness.log_port.failing_now(ErrorCode.NOT_ENOUGH_REPLICAS):
+            harness.commit_in_transaction({T0: 2})
+        harness.log_port.release()
+        assert first.value == {T0: ErrorCode.NONE}
+        assert harness.stable_offset() is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        harness.end_transaction(committed=True)
+        assert harness.stable_offset() == harness.restarted().stable_offset() == 1
+
     def test_an_abort_drops_an_offset_being_stored(self) -> None:
         harness = Harness()
         harness.log_port.hold()
