@@ -10,7 +10,11 @@ import attrs
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from tests.support.shared_zookeeper import START_SECONDS_MAX
+
 NONE = -1  # no leader, no controller
+#: A connection is lost, too, when the machine stands still.
+AGAIN = {"max_tries": 30, "delay": 0.1, "max_delay": 1.0}
 REASSIGNMENTS = "/admin/reassign_partitions"
 
 
@@ -35,8 +39,8 @@ class Tree:
     @classmethod
     def open(cls, hosts: str) -> Self:
         """Connect to ZooKeeper; `hosts` has the chroot."""
-        client = KazooClient(hosts)
-        client.start()
+        client = KazooClient(hosts, timeout=60.0, command_retry=AGAIN)
+        client.start(START_SECONDS_MAX)
         return cls(client)
 
     def close(self) -> None:
@@ -47,7 +51,7 @@ class Tree:
     def read(self, path: str) -> tuple[dict[str, Any], Any] | None:
         """Return the JSON of a node and its stat; None if there is no node."""
         try:
-            data, stat = self.client.get(path)
+            data, stat = self.client.retry(self.client.get, path)
         except NoNodeError:
             return None
         return json.loads(data), stat
@@ -55,7 +59,10 @@ class Tree:
     def brokers(self) -> dict[int, int]:
         """Return the registered brokers' ids, with the epoch of each (czxid)."""
         try:
-            found = {int(name): self.client.exists(f"/brokers/ids/{name}") for name in self._children("/brokers/ids")}
+            found = {
+                int(name): self.client.retry(self.client.exists, f"/brokers/ids/{name}")
+                for name in self._children("/brokers/ids")
+            }
         except NoNodeError:
             return {}
         return {number: stat.czxid for number, stat in sorted(found.items()) if stat is not None}
@@ -106,7 +113,7 @@ class Tree:
 
     def _children(self, path: str) -> list[str]:
         try:
-            found: list[str] = self.client.get_children(path)
+            found: list[str] = self.client.retry(self.client.get_children, path)
         except NoNodeError:
             return []
         return found

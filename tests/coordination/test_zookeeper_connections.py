@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from twisted.internet.defer import CancelledError, ensureDeferred
 
@@ -23,6 +24,7 @@ from tests.coordination.trees import connect, fresh_chroot, in_thread
 from tests.coordination.zookeeper_proxy import ZooKeeperProxy
 from tests.coordination.zookeeper_scenarios import (
     CONNECTED,
+    EXPIRED,
     SUSPENDED,
     appears,
     assert_no_new_thread,
@@ -66,6 +68,7 @@ def test_calls_wait_for_the_connection(zookeeper: str) -> None:
 def test_calls_do_not_wait_longer_than_the_connection_timeout(zookeeper: str) -> None:
     async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
         events = listen(tree)
+        tree._options = attrs.evolve(tree._options, connection_timeout=0.2)  # the first connection may take longer
         proxy.close_to_new()
         await wait_for(lambda: events)
         await fails(ensureDeferred(tree.get_many(["/a", "/b"])))
@@ -76,7 +79,7 @@ def test_calls_do_not_wait_longer_than_the_connection_timeout(zookeeper: str) ->
         await wait_for(lambda: events[-1].state is CONNECTED)
         assert await tree.get_many(["/a"]) == [None]
 
-    play(zookeeper, scenario, connection_timeout=0.2)
+    play(zookeeper, scenario)
 
 
 def test_a_commit_without_an_answer_has_an_unknown_outcome(zookeeper: str) -> None:
@@ -111,11 +114,11 @@ def test_a_server_that_does_not_answer_is_noticed(zookeeper: str) -> None:
         events = listen(tree)
         proxy.drop_answers()
         await fails(ensureDeferred(tree.get("/")))
-        assert [event.state for event in events] in ([], [SUSPENDED])
+        assert [event.state for event in events] in ([], [SUSPENDED], [SUSPENDED, EXPIRED])
         proxy.cut()
-        await wait_for(lambda: events and events[-1].state is CONNECTED)
+        await wait_for(lambda: events and events[-1].state in (CONNECTED, EXPIRED))  # if it was noticed too late
 
-    play(zookeeper, scenario, session_timeout=1.0)
+    play(zookeeper, scenario, session_timeout=3.0)
 
 
 def test_watches_are_called_after_a_reconnection(zookeeper: str) -> None:
@@ -160,7 +163,7 @@ def test_a_bounded_number_of_calls_is_in_flight(zookeeper: str) -> None:
         before = proxy.request_count
         found = ensureDeferred(tree.get_many(paths))
         await wait_for(lambda: proxy.request_count > before + 2)
-        assert proxy.request_count <= before + 4  # three, and perhaps a ping
+        assert proxy.request_count < before + 10  # three, and perhaps some pings
         proxy.release_answers()
         assert [node.data for node in await found] == [path.encode() for path in paths]
 
@@ -230,9 +233,9 @@ def test_start_waits_for_zookeeper(zookeeper: str) -> None:
 def test_start_does_not_wait_for_ever(zookeeper: str) -> None:
     before = threading.enumerate()
     [port] = free_ports(1)
-    expected = rf"^ZooKeeper at 127.0.0.1:{port}/x: not connected within 0.3 s \(.*refused.*\): .*zookeeper\.connect$"
+    expected = rf"^ZooKeeper at 127.0.0.1:{port}/x: not connected within 2 s \(.*refused.*\): .*zookeeper\.connect$"
     with pytest.raises(StartupError, match=expected):
-        run(lambda: connect(f"127.0.0.1:{port}/x", connection_timeout=0.3))
+        run(lambda: connect(f"127.0.0.1:{port}/x", connection_timeout=2))
     assert_no_new_thread(before)
 
 
@@ -290,4 +293,4 @@ def test_a_server_is_stopped_and_started(tmp_path: Path) -> None:
             assert [event.state for event in events] == [SUSPENDED, CONNECTED]
             await tree.close()
 
-        run(work, timeout=90)
+        run(work, timeout=240)

@@ -131,4 +131,4 @@ def test_faults_repeat_no_write_and_hide_no_change(zookeeper: str, budget: Budge
         await wait_for(lambda: life.seen == {path: b"%d" % count for path, count in life.written.items()})
         assert life.unknown_outcomes > 0
 
-    play(zookeeper, scenario, timeout=budget.of(60, 600))
+    play(zookeeper, scenario, timeout=budget.of(240, 1200))

@@ -47,7 +47,7 @@ async def expire(tree: ITree, address: str) -> None:
 
     def close() -> None:
         client = KazooClient(address, client_id=client_id)
-        client.start()
+        client.start(60)
         client.stop()
         client.close()
 
@@ -104,7 +104,7 @@ def test_the_end_is_reported_before_calls_fail(zookeeper: str) -> None:
         await tree.commit([Create("/marker", ephemeral=True)])
         await scenario(tree, proxy, observer)
 
-    play(zookeeper, with_marker, session_timeout=1.0, connection_timeout=20)
+    play(zookeeper, with_marker, session_timeout=3.0, connection_timeout=60)
 
 
 def test_a_session_that_ends_drops_its_watches(zookeeper: str) -> None:
@@ -147,7 +147,7 @@ def test_a_broker_registers_again_after_its_session(zookeeper: str) -> None:
         assert node.data == zk_schema.encode_broker(BROKER, 1)
         with pytest.raises(StartupError, match="broker id 5 is registered by another session"):
             await registration.register(observer, 5, BROKER, now_ms=1)
-        wait = partial(wait_until_deleted, observer, clock=reactor, deadline=reactor.seconds() + 20)
+        wait = partial(wait_until_deleted, observer, clock=reactor, deadline=reactor.seconds() + 100)
         waiting = ensureDeferred(registration.register(observer, 5, BROKER, 2, wait))
 
         await expire(tree, zookeeper)

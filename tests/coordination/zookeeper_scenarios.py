@@ -18,7 +18,7 @@ Scenario = Callable[[ITree, ZooKeeperProxy, ITree], Awaitable[None]]
 CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
 
 
-def play(address: str, scenario: Scenario, timeout: float = 30, **options: Any) -> None:
+def play(address: str, scenario: Scenario, timeout: float = 120, **options: Any) -> None:
     """Run a scenario with a tree behind a proxy, and another tree that observes; no thread may be left."""
     before = threading.enumerate()
 
