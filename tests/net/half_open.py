@@ -46,7 +46,7 @@ def connections(tls_port: int, sasl_port: int, count: int, per_second: float) ->
         time.sleep(max(0.0, begin + number / per_second - time.monotonic()))
         port, sent = kinds[number % len(kinds)]
         address = f"127.0.1.{number // len(kinds) % ADDRESSES + 1}"
-        each = socket.create_connection((HOST, port), 30, (address, 0))
+        each = socket.create_connection((HOST, port), 120, (address, 0))
         each.sendall(sent)
         opened.append(each)
     return opened

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
@@ -30,8 +31,9 @@ SETTINGS = {
     "socket.request.max.bytes": str(200 * MEGABYTE),
     "queued.max.request.bytes": str(64 * MEGABYTE),
     "max.connections.per.ip": "100",
-    "connections.max.idle.ms": "1000",
 }
+IDLE_SECONDS = 1.0
+ANSWER_SECONDS_MAX = 120.0
 
 
 class Peer:
@@ -42,7 +44,7 @@ class Peer:
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(20)
+        self.socket.settimeout(ANSWER_SECONDS_MAX)
         self.socket.connect((host, int(port)))
 
     def ask(self, request: Request, version: int) -> bytes:
@@ -83,8 +85,18 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     running.kill()
 
 
-@pytest.fixture
-def connect(process: BrokerProcess) -> Iterator[Callable[..., Peer]]:
+@pytest.fixture(scope="module")
+def impatient_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that closes idle connections soon: those of a test, too, if the machine stands still."""
+    settings = {**SETTINGS, "connections.max.idle.ms": str(int(1000 * IDLE_SECONDS))}
+    running = BrokerProcess(tmp_path_factory.mktemp("impatient"), settings)
+    running.start()
+    yield running
+    running.kill()
+
+
+@contextmanager
+def connecting(process: BrokerProcess) -> Iterator[Callable[..., Peer]]:
     peers: list[Peer] = []
 
     def connect(**arguments: int) -> Peer:
@@ -94,6 +106,18 @@ def connect(process: BrokerProcess) -> Iterator[Callable[..., Peer]]:
     yield connect
     for peer in peers:
         peer.socket.close()
+
+
+@pytest.fixture
+def connect(process: BrokerProcess) -> Iterator[Callable[..., Peer]]:
+    with connecting(process) as connect:
+        yield connect
+
+
+@pytest.fixture
+def connect_impatient(impatient_process: BrokerProcess) -> Iterator[Callable[..., Peer]]:
+    with connecting(impatient_process) as connect:
+        yield connect
 
 
 def resident_bytes(process: BrokerProcess) -> int:
@@ -184,14 +208,13 @@ def test_many_half_sent_frames_together_stay_within_the_bound(
 
 
 def test_a_peer_that_never_reads_is_held_back_and_later_closed(
-    process: BrokerProcess, connect: Callable[..., Peer], topic: str
+    impatient_process: BrokerProcess, connect_impatient: Callable[..., Peer], topic: str
 ) -> None:
-    name = topic
-    writer = connect()
-    writer.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+    process, connect, name = impatient_process, connect_impatient, topic
+    connect().ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
     records = build([Record(0, 1, None, bytes(900_000))])
     data = [TopicProduceData(name, [PartitionProduceData(0, records)])]
-    writer.ask(ProduceRequest(acks=1, topic_data=data), 9)
+    connect().ask(ProduceRequest(acks=1, topic_data=data), 9)
     before = resident_bytes(process)
     greedy = connect(receive_buffer=4096)
     fetch = FetchRequest(max_bytes=2 * MEGABYTE, topics=[FetchTopic(name, partitions=[_whole_partition()])])
@@ -264,12 +287,23 @@ def test_connections_beyond_the_limit_per_address_are_rejected(
     process.process.expect(r"rejected a connection from 127\.0\.0\.1:\d+ on PLAINTEXT: .*max.connections.per.ip")
 
 
-def test_idle_connections_are_closed_and_busy_ones_are_not(connect: Callable[..., Peer]) -> None:
-    idle, busy = connect(), connect()
+def test_idle_connections_are_closed_and_busy_ones_are_not(connect_impatient: Callable[..., Peer]) -> None:
+    while not _outlives(connect_impatient(), connect_impatient()):
+        pass
+
+
+def _outlives(busy: Peer, idle: Peer) -> bool:
+    """Let a connection be busy until an idle one is closed; False if it was idle too, since the machine stood still."""
     idle.socket.setblocking(False)
-    while _is_open(idle.socket):
-        busy.ask(ApiVersionsRequest(), 0)
-    assert busy.ask(ApiVersionsRequest(), 0)
+    asked = time.monotonic()
+    try:
+        while _is_open(idle.socket):
+            busy.ask(ApiVersionsRequest(), 0)
+            asked = time.monotonic()
+        return bool(busy.ask(ApiVersionsRequest(), 0))
+    except (EOFError, OSError):
+        assert time.monotonic() - asked > IDLE_SECONDS / 2, "a busy connection was closed"
+        return False
 
 
 def test_a_byte_now_and_then_is_no_progress_that_others_pay_for(connect: Callable[..., Peer]) -> None:

@@ -25,8 +25,8 @@ from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.support.reactor_run import run
 from tests.support.reactor_stalls import STALL
 
-LIMIT_MS = 20
-ENOUGH_SECONDS = 10.0
+LIMIT_MS = 100
+ENOUGH_SECONDS = 60.0
 BROKER = SimpleNamespace(node=SimpleNamespace(address=lambda context: ("here", 9092)))
 
 
@@ -130,24 +130,24 @@ def test_an_iteration_that_waits_without_computing_is_not_logged(monkeypatch: py
 
 
 def test_without_a_limit_there_is_no_thread() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     watch = StallWatch(reactor, 0, APIS)
     watch.start()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_watch_stopped_before_the_reactor_runs_does_not_start() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     watch = StallWatch(reactor, LIMIT_MS, APIS)
     ensureDeferred(watch.stop())
     watch.start()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_stopped_watch_has_no_thread() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in range(20):
         watch = StallWatch(reactor, LIMIT_MS, APIS)
         watch.start()
         ensureDeferred(watch.stop())
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before
