@@ -26,7 +26,7 @@ def main(bootstrap: str, topic: str, target: str, master: str) -> None:
     def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.num_rows:  # the driver asks without rows which columns there will be
             (workers / str(os.getpid())).touch()
-        time.sleep(0.1)
+        time.sleep(0.2)
         return batch
 
     spark = started(master)

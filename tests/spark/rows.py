@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
 
-LIMIT = 30.0
+LIMIT = 120.0
 
 
 def options(bootstrap: str, topic: str | None = None, **more: Any) -> WriteOptions:

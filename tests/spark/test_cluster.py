@@ -21,7 +21,8 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tests.spark.topics import Rec, Topics
+from tests.spark.short_times import error_of
+from tests.spark.topics import LIMIT, Rec, Topics
 
 
 def cluster_of(bootstrap: str, **settings: Any) -> BlockingCluster:
@@ -62,16 +63,16 @@ def test_latest_offset_respects_the_isolation_level(topics: Topics) -> None:
     topic = topics.make()
     topics.fill(topic, [Rec(b"v")])
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topics.fresh_name()})
-    producer.init_transactions(30)
+    producer.init_transactions(LIMIT)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    producer.flush(30)
+    producer.flush(LIMIT)
     key = topic, 0
     with cluster_of(topics.bootstrap, isolation_level="read_committed") as cluster:
         assert cluster.offsets({key: LATEST})[key].offset == 1
     with cluster_of(topics.bootstrap) as cluster:
         assert cluster.offsets({key: LATEST})[key].offset == 2
-    producer.abort_transaction(30)
+    producer.abort_transaction(LIMIT)
 
 
 def test_the_coordinator_of_a_group(topics: Topics) -> None:
@@ -82,11 +83,15 @@ def test_the_coordinator_of_a_group(topics: Topics) -> None:
 
 def test_topics_that_are_not_there(topics: Topics) -> None:
     name = topics.fresh_name()
-    with cluster_of(topics.bootstrap, default_api_timeout_ms=100) as cluster:
+
+    def offsets(milliseconds: int) -> object:
+        with cluster_of(topics.bootstrap, default_api_timeout_ms=milliseconds) as cluster:
+            return cluster.offsets({(name, 0): LATEST})
+
+    found = error_of(offsets, KafkaError, "no such topic or partition")
+    assert found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with cluster_of(topics.bootstrap) as cluster:
         assert cluster.topics([name]) == {}
-        with pytest.raises(KafkaError) as caught:
-            cluster.offsets({(name, 0): LATEST})
-        assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with pytest.raises(KafkaError):
             cluster.topics(["no such name/"])
         assert name not in cluster.topics()  # to ask for it has not made it
@@ -106,7 +111,7 @@ def test_no_broker_at_all() -> None:
     ):
         cluster.topics()
     assert all(f"cannot connect to 127.0.0.1:{port}" in str(caught.value) for port in ports)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30  # and not default.api.timeout.ms
     with pytest.raises(ConfigError, match="no brokers are given"):
         cluster_of(" , ")
 
@@ -121,9 +126,9 @@ def test_a_driver_learns_soon_that_no_broker_can_be_reached(monkeypatch: pytest.
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         bootstrap = f"127.0.0.1:{free_port()},127.0.0.1:{silent.getsockname()[1]}"
         begun = time.monotonic()
-        with cluster_of(bootstrap, default_api_timeout_ms=60_000) as cluster, pytest.raises(NoBrokers) as caught:
+        with cluster_of(bootstrap, default_api_timeout_ms=300_000) as cluster, pytest.raises(NoBrokers) as caught:
             cluster.reach()
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     assert str(caught.value).startswith("no broker can be reached: cannot connect to 127.0.0.1:")
     assert str(caught.value).endswith("check that one runs and that bootstrap.servers names it")
 
@@ -149,7 +154,7 @@ def test_retriable_errors_are_retried() -> None:
     begun = time.monotonic()
     with pytest.raises(ConnectionLost, match="always"):
         cluster.retrying(lambda: fail(ConnectionLost("always")), 0.05)
-    assert 0.03 < time.monotonic() - begun < 5
+    assert 0.03 < time.monotonic() - begun < 30
 
 
 def fail(error: Exception) -> None:

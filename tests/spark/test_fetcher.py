@@ -69,7 +69,7 @@ class FakeCluster(BlockingCluster):
     """Knows one leader after the other: each request gets the next one."""
 
     def __init__(self, *leaders: Leader, **settings: Any) -> None:
-        quick = {"bootstrap.servers": "nobody:1", "retry.backoff.ms": 0, "default.api.timeout.ms": 500}
+        quick = {"bootstrap.servers": "nobody:1", "retry.backoff.ms": 0}
         super().__init__(read(CONSUMER, {**quick, **{key.replace("_", "."): each for key, each in settings.items()}}))
         self.leaders = list(leaders)
         self.bounds = {EARLIEST: 0, LATEST: 9}
@@ -145,7 +145,7 @@ def test_fatal_errors_are_raised() -> None:
         fetched(FakeCluster(Leader(failing(ErrorCode.TOPIC_AUTHORIZATION_FAILED))), 0, 9)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError) as caught:
-        fetched(FakeCluster(Leader(failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))), 0, 9)
+        fetched(FakeCluster(Leader(failing(ErrorCode.NOT_LEADER_OR_FOLLOWER)), default_api_timeout_ms=200), 0, 9)
     assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -85,12 +85,16 @@ class Copying:
         """Wait until so many have been copied; a query that fails is started again, if it may fail."""
 
         def are_there() -> bool:
-            if found := self._new_failures():
-                assert again, found
-                self.start()
+            self._restart(again)
             return self.look() >= many
 
         self.wait(are_there)
+
+    def _restart(self, again: bool) -> None:
+        """Start a query again that has failed, if it may fail."""
+        if found := self._new_failures():
+            assert again, found
+            self.start()
 
     def check(self, *, again: bool = False) -> None:
         """All have been copied, each of them once and in its order."""
@@ -131,8 +135,13 @@ class Copying:
         return self._process
 
     def pythons(self) -> list[int]:
-        """The processes that the JVM has made, for tasks and for its own ends."""
-        return descendants(self._jvm)
+        """The processes that the JVM has made, for tasks and for its own ends; there are none after a failure."""
+
+        def there_are() -> list[int]:
+            self._restart(again=True)
+            return descendants(self._jvm)
+
+        return self.wait(there_are)
 
     def failure(self, why: str) -> None:
         """Wait until the query has failed, and that is said to be why."""

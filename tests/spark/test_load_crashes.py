@@ -22,6 +22,9 @@ from tests.spark.local_load import SMALL, here, load_here, make, manifest, recor
 from tests.spark.topics import Rec, Topics
 from tests.support.waiting import wait_until
 
+#: A load takes long enough to be killed, and a replay goes on with the same mapping only.
+PAUSE = "0.1"
+
 
 @pytest.mark.parametrize("replay", [False, True])
 def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) -> None:
@@ -32,7 +35,7 @@ def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) ->
         load_here(topics.bootstrap, topic, tmp_path)
     chance = random.Random(replay)
     for _ in range(4):
-        process = start(topics.bootstrap, topic, tmp_path, replay, pause="0.05")
+        process = start(topics.bootstrap, topic, tmp_path, replay, pause=PAUSE)
         wait_for_files(tmp_path, 2)
         time.sleep(0.1 * chance.random())
         assert process.poll() is None
@@ -40,7 +43,7 @@ def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) ->
         process.wait()
         if replay:
             assert values(tmp_path) == list(range(400))
-    assert start(topics.bootstrap, topic, tmp_path, replay, pause="0.05").wait(30) == 0
+    assert start(topics.bootstrap, topic, tmp_path, replay, pause=PAUSE).wait(120) == 0
     assert values(tmp_path) == list(range(400))
     assert stray_files(tmp_path) == [".lock", "manifest.json"]
     assert all(entry.generation == 1 + replay for entry in manifest(tmp_path).files())
@@ -173,7 +176,7 @@ def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
 
     def twice(job, parts, tick):  # type: ignore[no-untyped-def]
         process = start(topics.bootstrap, topic, tmp_path / "other", False, pause="0")
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         found = here(job, parts, tick)
         for path in (tmp_path / "other").rglob("*.parquet"):
             path.rename(tmp_path / "one" / path.relative_to(tmp_path / "other"))

@@ -110,7 +110,7 @@ def test_killed_again_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) 
     for first in range(0, 200, 10):
         topics.fill(topic, records(first, first + 10, 2))
     for more in (2, 3):
-        process = start(topics.bootstrap, topic, bucket.uri, False, pause="0.05")
+        process = start(topics.bootstrap, topic, bucket.uri, False, pause="0.3")
         before = len(bucket.files())
         while len(bucket.files()) < before + more:
             assert process.poll() is None

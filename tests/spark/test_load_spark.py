@@ -153,7 +153,7 @@ def test_ctrl_c(
             one_kind.bootstrap,
             topic,
             tmp_path,
-            mapping=slowly(0.1),
+            mapping=slowly(0.5),
             options=small,
             file_size=1,
             progress=interrupted,

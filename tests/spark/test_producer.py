@@ -25,7 +25,8 @@ from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify
 from pylogbroker.spark.writing.task import TaskWriter
 from tests.spark.rows import VALUES, batches, options, read, values
-from tests.spark.topics import Topics
+from tests.spark.short_times import error_of
+from tests.spark.topics import LIMIT, Topics
 from tests.support.brokers import Broker
 
 CONNECT = BlockingCluster.connect
@@ -63,7 +64,7 @@ def test_keys_go_where_librdkafka_sends_them_with_the_hash_of_java(topics: Topic
     producer = topics._producer({"partitioner": "murmur2"})
     for key in keys:
         producer.produce(theirs, key, key)
-    assert producer.flush(30) == 0
+    assert producer.flush(LIMIT) == 0
     _write(options(topics.bootstrap, ours), [pa.record_batch({"key": keys})], Fields(value=0, key=0))
     for number in range(4):
         assert sorted(values(topics.bootstrap, ours, [number])) == sorted(values(topics.bootstrap, theirs, [number]))
@@ -118,9 +119,11 @@ def test_a_topic_that_there_is_not_is_made(broker: Broker, topic: str) -> None:
 
 
 def test_a_missing_topic_is_an_error_without_auto_creation(broker: Broker, topic: str) -> None:
-    wanted = options(broker.bootstrap, topic, allow_auto_create_topics="false", max_block_ms=300)
-    with pytest.raises(KafkaError, match=f"there is no topic {topic}"):
+    def write(milliseconds: int) -> None:
+        wanted = options(broker.bootstrap, topic, allow_auto_create_topics="false", max_block_ms=milliseconds)
         _write(wanted, batches([b"first"]))
+
+    error_of(write, KafkaError, f"there is no topic {topic}")
 
 
 def test_partitions_that_came_meanwhile(topics: Topics) -> None:
@@ -140,7 +143,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, mo
     topic = topics.make()
     sent, waited = itertools.count(), list[float]()
     monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Deaf(CONNECT(*given), sent, waited))
-    wanted = options(topics.bootstrap, topic, batch_size=5000, request_timeout_ms=300, retry_backoff_ms=1)
+    wanted = options(topics.bootstrap, topic, batch_size=5000, request_timeout_ms=2000, retry_backoff_ms=1)
     _write(wanted, batches(NUMBERS[:2000]))
     assert values(topics.bootstrap, topic) == NUMBERS[:2000]
     assert waited == [0.0]
@@ -156,7 +159,7 @@ def test_rows_so_slow_that_the_connection_is_lost_are_sent(topics: Topics, monke
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield from batches(first)
-        assert select.select(made, [], [], 30)[0]
+        assert select.select(made, [], [], LIMIT)[0]
         made[0]._socket.shutdown(socket.SHUT_WR)
         passed[0] = 1000.0
         yield from batches([b"last"])

@@ -175,7 +175,7 @@ def test_a_running_stream_reports_its_lag(topics: Topics, load: Any, start: Star
     topic = topics.make()
     query = start(load(subscribe=topic, maxOffsetsPerTrigger=3))
     until(query, lambda: query.lastProgress)
-    topics.fill(topic, values("a", 9))
+    topics.fill(topic, values("a", 9), linger_ms=60_000)  # in one batch: the query waits for the first record
     until(query, lambda: len(out.rows) == 9)
     until(query, lambda: len(with_rows(query)) == 3)
     lags = [
@@ -185,4 +185,4 @@ def test_a_running_stream_reports_its_lag(topics: Topics, load: Any, start: Star
     assert lags == [6, 3, 0]
     begun = time.monotonic()
     query.stop()
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60

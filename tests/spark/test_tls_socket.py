@@ -85,7 +85,7 @@ def trickle(start: bytes) -> Serve:
     def serve(accepted: socket.socket) -> None:
         accepted.recv(100_000)
         accepted.sendall(start)
-        accepted.settimeout(0.02)
+        accepted.settimeout(0.05)
         for _ in range(TRICKLED_BYTES):
             with suppress(TimeoutError):
                 if not accepted.recv(1):
@@ -104,7 +104,7 @@ def trickle(start: bytes) -> Serve:
 )
 def test_a_broker_that_answers_byte_by_byte(start: bytes, security: ConnectionSecurity, cause: str) -> None:
     """The whole set-up has one limit, which the bytes do not extend."""
-    settings = ConnectionSettings(security=security, setup_timeout=0.2)
+    settings = ConnectionSettings(security=security, setup_timeout=2.0)
     with server(trickle(start)) as port, pytest.raises(NotConnected, match=cause):
         dial(Address("127.0.0.1", port), settings)
 

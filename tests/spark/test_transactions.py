@@ -34,6 +34,7 @@ from pylogbroker.spark.writing.transactions import (
 )
 from pylogbroker.wire.messages.list_offsets import LATEST
 from tests.spark.rows import VALUES, batches, options, read, values
+from tests.spark.short_times import in_time
 from tests.spark.topics import Topics
 from tests.support.waiting import wait_until
 
@@ -316,12 +317,23 @@ def test_a_driver_that_others_have_gone_on_from(query: Query) -> None:
 
 
 def test_a_driver_that_comes_too_late(topics: Topics) -> None:
-    query = Query(topics, transaction_timeout_ms=300)
-    done = query.run(0, 0, [b"late"])
+    def begun(milliseconds: int) -> tuple[Query, int, Done]:
+        query = Query(topics, transaction_timeout_ms=milliseconds)
+        return query, milliseconds, query.run(0, 0, [b"late"])
+
+    query, milliseconds, done = in_time(begun)
     wait_until(lambda: _is_over(query))
-    with pytest.raises(TransactionLost, match=r"kafka\.transaction\.timeout\.ms, which is 300"):
+    with pytest.raises(TransactionLost, match=rf"kafka\.transaction\.timeout\.ms, which is {milliseconds}"):
         query.commit(done)
-    query.commit(query.run(0, 0, [b"in time"]))
+
+    def is_committed() -> bool:
+        try:
+            query.commit(query.run(0, 0, [b"in time"]))
+        except (KafkaError, TransactionLost):  # that was too late again
+            return False
+        return True
+
+    wait_until(is_committed)
     assert query.committed() == [b"in time"]
 
 

@@ -15,7 +15,7 @@ import attrs
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-LIMIT = 30
+LIMIT = 120
 
 
 @attrs.frozen
