@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from tests.peers.maven import PeerError
 
@@ -81,6 +81,7 @@ class Server:
 
     port: int
     process: subprocess.Popen[bytes] | None
+    stop_seconds_max: ClassVar[float] = 60.0
 
     @property
     def address(self) -> str:
@@ -94,7 +95,7 @@ class Server:
     def stop(self) -> None:
         """Stop the server cleanly."""
         if self.process is not None:
-            stop(self.process)
+            stop(self.process, self.stop_seconds_max)
             self.process = None
 
     def kill(self) -> None:

@@ -10,6 +10,7 @@ Sessions may be as short as a second, and last 10 seconds at most (20 ticks), wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
@@ -31,6 +32,9 @@ log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%p %m%n
 """
+
+    #: It sometimes hangs at its end, when all is stored; sessions of its clients must not end meanwhile.
+    stop_seconds_max: ClassVar[float] = 5.0
 
     java_options: tuple[str, ...] = (*QUICK, "-Xshare:auto", "-Xmx128M", "-Dzookeeper.preAllocSize=4")
 
