@@ -95,8 +95,8 @@ class ReplicaFetcher:
     """Fetches that the leader has not answered."""
     _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
     """Partitions that are not pending any more, since the last request."""
-    _topics: dict[UUID, str] = attrs.field(factory=dict, init=False)
-    _without_id: set[TopicPartition] = attrs.field(factory=set, init=False)
+    _by_topic_id: dict[UUID, dict[TopicPartition, None]] = attrs.field(factory=dict, init=False)
+    """Keys of `replicas`; NO_ID has those whose topic has no id."""
     _is_session_outdated: bool = attrs.field(default=False, init=False)
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
@@ -116,7 +116,7 @@ class ReplicaFetcher:
         self._is_stopped = True
         replicas, self.replicas = self.replicas, {}
         self._resting.clear()
-        self._without_id.clear()
+        self._by_topic_id.clear()
         self._pending.clear()
         for replica in replicas.values():
             replica.connection_lost()
@@ -129,11 +129,7 @@ class ReplicaFetcher:
             return
         self.remove(key)
         self.replicas[key] = self._resting[key] = replica
-        self._topics[replica.topic_id] = replica.topic
-        if len(self._topics) > 2 * len(self.replicas):  # names of topics that are gone
-            self._topics = {each.topic_id: each.topic for each in self.replicas.values()}
-        if replica.topic_id == NO_ID:
-            self._without_id.add(key)
+        self._by_topic_id.setdefault(replica.topic_id, {})[key] = None
         replica.on_ready = self._wake
         self._wake()
 
@@ -144,8 +140,18 @@ class ReplicaFetcher:
     def remove(self, key: TopicPartition) -> None:
         self._take_pending(key)
         self._resting.pop(key, None)
-        self.replicas.pop(key, None)
-        self._without_id.discard(key)
+        replica = self.replicas.pop(key, None)
+        if replica is not None:
+            keys = self._by_topic_id[replica.topic_id]
+            del keys[key]
+            if not keys:
+                del self._by_topic_id[replica.topic_id]
+
+    def _name_of(self, topic_id: UUID) -> str:
+        """Return the name of a topic, or "" if no replica of it is fetched any more."""
+        for name, _ in self._by_topic_id.get(topic_id, ()):
+            return name
+        return ""
 
     def set_topic_id(self, replica: Followership, topic_id: UUID) -> None:
         """Fetch by an id that the topic had not before, in a new session: the present one may name the topic."""
@@ -241,7 +247,7 @@ class ReplicaFetcher:
     async def _fetch(self, asked: Fetches, wait_ms: int) -> None:
         if not self._pending:
             return
-        by_id = not self._without_id
+        by_id = NO_ID not in self._by_topic_id
         if by_id != self._by_id or self._is_session_outdated:
             self._by_id, self._is_session_outdated = by_id, False
             self._session.end()
@@ -300,7 +306,7 @@ class ReplicaFetcher:
 
     async def _fetched(self, response: FetchResponse) -> None:
         for topic in response.responses:
-            name = topic.topic or self._topics.get(topic.topic_id, "")
+            name = topic.topic or self._name_of(topic.topic_id)
             async for answer in self._runtime.slices.over(topic.partitions):
                 found = self._take_pending((name, answer.partition_index))
                 if found is None:  # it was removed meanwhile
