@@ -171,6 +171,23 @@ def test_a_followers_segment_begins_where_the_last_one_ends(tmp_path: Path) -> N
     assert bases(log) == [0, 12, 24]
 
 
+@pytest.mark.parametrize("cut", [17, 18, 20, 23])
+def test_a_log_that_is_cut_in_a_gap_loses_nothing_after_a_crash(tmp_path: Path, cut: int) -> None:
+    """The batch at 17 is cut off or kept; the next segment begins where the one before it ends."""
+    log = a_log(tmp_path, segment_bytes=4 * len(batch([b"x"])))
+    append_with_gaps(log, 4)
+    log.truncate_to(cut)
+    assert log.log_end_offset == cut
+    log.roll(NOW)
+    append_with_gaps(log, 2)
+    assert bases(log) == [0, 12 if cut == 17 else 18]
+    kept = stored(log)
+    found: list[Recovered] = []
+    log = open_log(log.path, log.config, found=found)
+    assert [each.cut for each in found] == [None]
+    assert stored(log) == kept
+
+
 def test_gaps_in_a_followers_log_are_no_loss_after_a_crash(tmp_path: Path) -> None:
     log = a_log(tmp_path, segment_bytes=2 * len(batch([b"x"])))
     append_with_gaps(log, 5)

@@ -110,6 +110,7 @@ class Log:
         self._aborted = LogTransactionIndex(path)
         self._swap: SegmentSwap | None = None
         self._has_newer_format = False  # than the settings: the active segment
+        self._cut = -1, -1  # log end after the last cut, and the end of the last batch before it
         self._config = config
         self.config = config  # with the rules that follow from it
 
@@ -303,7 +304,7 @@ class Log:
         if not self._active.size:
             return
         with self.on_disk():
-            self._roll(self.log_end_offset, now_ms)
+            self._roll(self._end_of_batches(), now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         active = self._active
@@ -320,13 +321,18 @@ class Log:
         return segment
 
     def _next_base_offset(self, prepared: PreparedRecords) -> int:
-        """Return the log end, although a follower's next batch may begin later.
+        """Return the end of the last batch, although a follower's next one may begin later.
 
         Recovery takes a gap between segments for a loss, and compaction rejects it. Only offsets that are too large for
         an index leave one.
         """
-        end = self.log_end_offset
+        end = self._end_of_batches()
         return end if prepared.last_offset - end <= RELATIVE_OFFSET_MAX else prepared.base_offset
+
+    def _end_of_batches(self) -> int:
+        """Return the log end, or what is before it: a log may be cut where compaction has left no records."""
+        log_end, end = self._cut
+        return end if log_end == self.log_end_offset else self.log_end_offset
 
     def _write_snapshot(self, offset: int) -> None:
         if offset != self._snapshot_offset:
@@ -440,6 +446,8 @@ class Log:
 
     def _end_at(self, offset: int, planned: PlannedTruncation | None = None) -> None:
         self._move_end(offset)  # a batch may have been cut before the wanted offset
+        active = self._active
+        self._cut = offset, active.end_of_batches() if active.size and not self.byte_addressed else offset
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
         self.log_start_offset = min(self.log_start_offset, offset)

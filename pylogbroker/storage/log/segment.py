@@ -279,6 +279,10 @@ class Segment:
         self.unindexed = self.size - position
         return end
 
+    def end_of_batches(self) -> int:
+        """Like `end_offset`, but rebuild a damaged index."""
+        return self._with_valid_index(self.end_offset)
+
     # Time
 
     def first_timestamp(self) -> int:
