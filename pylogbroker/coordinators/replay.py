@@ -6,12 +6,15 @@ A replay changes only itself and its state, so it may run in any thread.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry, Record
+
+PROBLEMS_MAX: Final = 20
+"""Problems of a partition that are logged: a log of a later release may have very many unknown records."""
 
 
 class ReplayState(Protocol):
@@ -27,19 +30,20 @@ S = TypeVar("S", bound=ReplayState)
 
 @attrs.define(eq=False)
 class PartitionReplay(Generic[S]):
-    """`problems` are sentences about skipped records."""
+    """`problems` are sentences about the first of the `skipped` records and batches."""
 
     partition: int
     leader_epoch: int
     state: S
     problems: list[str] = attrs.field(factory=list, init=False)
+    skipped: int = attrs.field(default=0, init=False)
 
     def replay(self, entries: Iterable[LogEntry]) -> None:
         for entry in entries:
             try:
                 self._replay_entry(entry)
             except CorruptRecords as problem:
-                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
+                self._skip(f"entry at offset {entry.base_offset}: {problem.detail}")
 
     def _replay_entry(self, entry: LogEntry) -> None:
         entry.check()
@@ -53,4 +57,9 @@ class PartitionReplay(Generic[S]):
             try:
                 self.state.apply(record, producer_id)
             except CorruptRecords as problem:
-                self.problems.append(f"offset {record.offset}: {problem.detail}")
+                self._skip(f"offset {record.offset}: {problem.detail}")
+
+    def _skip(self, problem: str) -> None:
+        self.skipped += 1
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(problem)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 
 import attrs
+from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.broker.apis import find_coordinator
 from pylogbroker.coordinators import TopicPartition
+from pylogbroker.coordinators.replay import PROBLEMS_MAX
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, Join, JoinResult
-from pylogbroker.records import end_marker
+from pylogbroker.records import Record, build, end_marker
 from pylogbroker.storage import Origin
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.failing_disks import broken, failing
@@ -84,6 +86,18 @@ class GroupMoveTests(GroupTests):
         lead(self.node, OFFSETS, NODE_ID, epoch=2)
         self.assertEqual(self.fetched(), 7)
         self.assertEqual(self.commit(8), NONE)
+
+    def test_many_unknown_records_are_logged_in_few_lines(self) -> None:
+        """Releases after 3.9 write some for each group."""
+        records = [Record(number, 0, b"\0\3\0\1g", b"") for number in range(100)]
+        self.node.broker.partitions.led[OFFSETS, 0].append(build(records), 0, Origin.COORDINATOR)
+        with capturedLogs() as events:
+            lead(self.node, OFFSETS, NODE_ID, epoch=2)
+        lines = [line for line in map(formatEvent, events) if line.startswith(OFFSETS)]
+        self.assertEqual(len(lines), PROBLEMS_MAX + 1)
+        self.assertEqual(lines[0], "__consumer_offsets-0: offset 1: the key is not of a known version")
+        self.assertEqual(lines[-1], f"__consumer_offsets-0: {100 - PROBLEMS_MAX} more were skipped")
+        self.assertEqual(self.fetched(), 7)
 
     def hold(self, key: TopicPartition) -> Held:
         """Let the last record not be committed until the condition's offset rises, with this broker as the leader."""

@@ -144,6 +144,9 @@ class CoordinatorDriver(Generic[R, S]):
             self._coordinator.abort(replay)
         for problem in replay.problems:
             log.warn("{topic}-{index}: {problem}", topic=name, index=index, problem=problem)
+        more = replay.skipped - len(replay.problems)
+        if more:
+            log.warn("{topic}-{index}: {count} more were skipped", topic=name, index=index, count=more)
 
     async def _replay_committed(self, partition: Partition, replay: PartitionReplay[R]) -> bool:
         """Replay until all of the log is replayed and below the high watermark; False if the load is superseded."""
