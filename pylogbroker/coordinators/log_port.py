@@ -44,3 +44,6 @@ class LogPort(Protocol):
         Errors are passed to `done`, never raised: INVALID_PRODUCER_EPOCH if the log has a newer epoch of `producer`,
         MESSAGE_TOO_LARGE if the records cannot be encoded.
         """
+
+    def append_unreplicated(self, partition: int, records: Collection[Record]) -> None:
+        """Append as with acks=0: also while too few replicas are in sync. A failure is logged."""

@@ -80,3 +80,6 @@ class RecordWriter:
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:
             self._log.append(partition, encoded, report, producer, on_disk)
+
+    def append_unreplicated(self, partition: int, records: LazyRecords) -> None:
+        self._log.append_unreplicated(partition, records if records.is_long else list(records))

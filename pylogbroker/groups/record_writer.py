@@ -76,7 +76,11 @@ class GroupRecordWriter:
     def write_tombstones(
         self, group: Group, partitions: Collection[TopicPartition], with_group: bool, now_ms: int
     ) -> None:
-        """Write tombstones of offsets, and `with_group` of the group. The next expiry repeats a failed write."""
+        """Write tombstones of offsets, and `with_group` of the group.
+
+        They are not acknowledged: after a failed write, or one that no other replica has, the next load finds the
+        offsets again.
+        """
         group_id = group.group_id
 
         def encode() -> Iterator[Record]:
@@ -87,7 +91,7 @@ class GroupRecordWriter:
 
         count = len(partitions) + with_group
         if count:
-            self._writer.append(group.partition, LazyRecords(count, encode), now_ms, lambda error, done_ms: None)
+            self._writer.append_unreplicated(group.partition, LazyRecords(count, encode))
 
 
 def _group_value(group: Group) -> record_schema.GroupMetadataValue:

@@ -72,6 +72,17 @@ class BuiltInThreadTests(NodeTests):
         self.append("later", OTHER)
         self.assertEqual(self.done[1:], [("later", ErrorCode.NONE)])
 
+    def test_an_append_for_which_no_replica_counts(self) -> None:
+        """The batch keeps its place in the order."""
+        self.node.broker.partitions.led[OFFSETS, 0].min_insync_replicas = 2
+        writer = PartitionWriter(self.node.broker)
+        writer.append_unreplicated((OFFSETS, 0), lambda: READ_INLINE_BYTES_MAX)
+        writer.append_unreplicated((OFFSETS, 0), OTHER)
+        self.append("later", lambda: OTHER)
+        self.run_threads()
+        self.assertEqual(self.done, [("later", ErrorCode.NOT_ENOUGH_REPLICAS)])
+        self.assertEqual(self.values(), [b"small", b"other"])
+
     def test_unencodable_records_are_rejected_and_block_nothing(self) -> None:
         self.append("built", too_long)
         self.append("later", OTHER)

@@ -87,6 +87,14 @@ class GroupMoveTests(GroupTests):
         self.assertEqual(self.fetched(), 7)
         self.assertEqual(self.commit(8), NONE)
 
+    def test_a_deletion_is_written_also_with_too_few_replicas_in_sync(self) -> None:
+        """The client gets no error, and nobody would write it later."""
+        self.node.broker.partitions.led[OFFSETS, 0].min_insync_replicas = 2
+        self.assertEqual(self.commit(8), NOT_AVAILABLE)
+        self.assertEqual(self.node.broker.groups.delete_group("g", self.node.broker.runtime.now_ms()), NONE)
+        self.restart()
+        self.assertEqual(self.fetched(), NONE)
+
     def test_many_unknown_records_are_logged_in_few_lines(self) -> None:
         """Releases after 3.9 write some for each group."""
         records = [Record(number, 0, b"\0\3\0\1g", b"") for number in range(100)]
@@ -167,6 +175,11 @@ class FailedDirectoryTests(GroupTests):
             self.assertEqual(self.commit(8), NOT_HERE)
         self.assertIsNone(self.node.broker.groups.runtime.shard(0))
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
+
+    def test_a_deletion_on_the_failed_disk_is_logged(self) -> None:
+        with broken("pwritev", self.directories[0], failing(errno.EIO)), capturedLogs() as events:
+            self.assertEqual(self.node.broker.groups.delete_group("g", self.node.broker.runtime.now_ms()), NONE)
+        self.assertIn("__consumer_offsets-0: deleted offsets come back", "\n".join(map(str, map(formatEvent, events))))
 
     def test_waiting_members_get_not_coordinator_at_once(self) -> None:
         joins = self.join()

@@ -71,6 +71,9 @@ class FakeLogPort:
         else:
             self.held.append(report)
 
+    def append_unreplicated(self, partition: int, records: Collection[Record]) -> None:
+        self.append(partition, records, lambda error, done_ms: None)
+
     def end_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
         """Write a marker, as Kafka does: version 0 and the type, version 0 and the coordinator's epoch."""
         marker = Record(0, self._clock(), bytes([0, 0, 0, committed]), bytes(6))

@@ -84,6 +84,11 @@ class InternalTopic:
         batch = build_batch if isinstance(records, LazyRecords) else build_batch()
         self._writer.append((self.name, partition), batch, done, on_disk)
 
+    def append_unreplicated(self, partition: int, records: Collection[Record]) -> None:
+        build_batch = partial(_build, records, self.codec, None)
+        batch = build_batch if isinstance(records, LazyRecords) else build_batch()
+        self._writer.append_unreplicated((self.name, partition), batch)
+
 
 def replication_factor(config: BrokerConfig, name: str) -> int:
     """Return the number of replicas by the setting `name`; 1 for a broker that is alone in its cluster."""

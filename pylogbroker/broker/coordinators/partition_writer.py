@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, DelayedWrite
-from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.coordinators import AppendCallback, TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -54,6 +54,27 @@ class PartitionWriter:
         else:
             self._appended(found, appended, done, on_disk)
 
+    def append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
+        """Append a batch as with acks=0: also while too few replicas are in sync. A failure is logged."""
+        ensureDeferred(self._append_unreplicated(key, batch)).addErrback(_log_failure)
+
+    async def _append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
+        found: Partition | None = None
+        try:
+            found = self._services.partitions.find(*key)
+            if self._append_now(found, batch) is None:
+                await self._append_built(found, batch)
+        except KafkaError as error:
+            self._failed(found, error, lambda code, now_ms: None)
+            if self._services.runtime.may_log(f"deletions in {key[0]}"):
+                log.warn(
+                    "{topic}-{index}: deleted offsets come back with the next start or election, delete them again"
+                    " then: the deletion was not written: {why}",
+                    topic=key[0],
+                    index=key[1],
+                    why=error,
+                )
+
     def _append_now(self, partition: Partition, batch: Batch) -> Appended | None:
         """Append, or return None if the batch has to wait.
 
@@ -68,20 +89,22 @@ class PartitionWriter:
         return partition.append(batch, now_ms, Origin.COORDINATOR)
 
     async def _append_queued(self, partition: Partition, batch: Batch, done: AppendCallback, on_disk: bool) -> None:
-        runtime = self._services.runtime
         try:
-            appended = await partition.append_queued(
-                batch, runtime.now_ms(), runtime.in_thread, partition.check_enough_replicas, Origin.COORDINATOR
-            )
-        except EncodingError as error:
-            self._failed(partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)
+            appended = await self._append_built(partition, batch, partition.check_enough_replicas)
         except KafkaError as error:
             self._failed(partition, error, done)
         except Exception:
-            done(ErrorCode.UNKNOWN_SERVER_ERROR, runtime.now_ms())
+            done(ErrorCode.UNKNOWN_SERVER_ERROR, self._services.runtime.now_ms())
             raise
         else:
             self._appended(partition, appended, done, on_disk)
+
+    async def _append_built(self, partition: Partition, batch: Batch, check: Check | None = None) -> Appended:
+        runtime = self._services.runtime
+        try:
+            return await partition.append_queued(batch, runtime.now_ms(), runtime.in_thread, check, Origin.COORDINATOR)
+        except EncodingError as error:
+            raise KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE) from error
 
     def _failed(self, partition: Partition | None, error: KafkaError, done: AppendCallback) -> None:
         if partition is not None and isinstance(error, StorageFailure):
