@@ -6,7 +6,6 @@
 | SERVING  | a watched node changed          | SERVING  | the node is read; the difference to the image counts |
 | SERVING  | an answer of a broker           | SERVING  | offline replicas, deleted replicas                   |
 | SERVING  | a request                       | SERVING  | writes; then requests to brokers; then the answer    |
-| any      | `step_down`                     | RESIGNED | /controller is removed                               |
 | any      | a write meets another fence, a  | RESIGNED | nothing more is written or sent                      |
 |          | read finds no session, `resign` |          |                                                      |
 | RESIGNED | anything                        | RESIGNED | NOT_CONTROLLER                                       |
@@ -23,7 +22,7 @@ does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Final
 
@@ -49,7 +48,6 @@ from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Delete
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_image import TimeSlices
@@ -116,15 +114,6 @@ class ClusterController:
     def resign(self) -> None:
         """End the term: the session has expired, or the broker stops."""
         self._phase = ControllerPhase.RESIGNED
-
-    async def step_down(self) -> None:
-        """End the term and remove /controller, so that a broker is elected again.
-
-        For errors that stop `take_over`, as an unreadable node does: a controller that does not serve must not stay.
-        """
-        self._phase = ControllerPhase.RESIGNED
-        with suppress(ControllerResigned):
-            await self._cluster.tree.write([Delete(zk_paths.CONTROLLER)])
 
     async def on_node_changed(self, path: str) -> None:
         """Act on a change of a watched node or its children; raise BadNode if one is unreadable."""

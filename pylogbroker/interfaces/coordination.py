@@ -76,10 +76,6 @@ class Stat:
     created_ms: int = 0  # time of the creation (ctime)
     owner: int = 0  # session that an ephemeral node ends with, else 0 (ephemeralOwner)
 
-    @property
-    def ephemeral(self) -> bool:
-        return self.owner != 0
-
 
 @attrs.frozen
 class Node:

@@ -89,11 +89,6 @@ class InterBrokerProtocol(NamedTuple):
         return self >= (2, 7, 1)
 
     @property
-    def has_alter_partition(self) -> bool:
-        """Leaders ask the controller to change an ISR; below, they write it to the coordination tree (KIP-497)."""
-        return self >= (2, 7, 2)
-
-    @property
     def has_topic_ids(self) -> bool:
         """Topics have ids in the coordination tree (KIP-516)."""
         return self >= (2, 8, 0)

@@ -118,11 +118,6 @@ def topic_config(name: str) -> str:
     return f"{CONFIG_TOPICS}/{name}"
 
 
-def broker_config(broker_id: int | None) -> str:
-    """Return the node with a broker's settings; None stands for all brokers."""
-    return f"{CONFIG_BROKERS}/{DEFAULT_BROKER if broker_id is None else broker_id}"
-
-
 def user_config(name: str) -> str:
     return f"{CONFIG_USERS}/{sanitized(name)}"
 

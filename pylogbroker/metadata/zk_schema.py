@@ -317,10 +317,6 @@ def decode_producer_ids(data: bytes | None) -> ProducerIdBlock | None:
     )
 
 
-def encode_isr_changes(partitions: Sequence[tuple[str, int]]) -> bytes:
-    return _dump({"version": 1, "partitions": [{"topic": topic, "partition": n} for topic, n in partitions]})
-
-
 def decode_partition_list(data: bytes | None) -> list[tuple[str, int]]:
     """Decode a list of partitions: of ISR changes, or of preferred elections. Kafka ignores an unreadable one, too."""
     try:

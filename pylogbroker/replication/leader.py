@@ -149,11 +149,6 @@ class LeaderReplica:
         code = ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(f"the leader epoch is {self.leader_epoch}, the request has {leader_epoch}", code)
 
-    def epoch_end(self, leader_epoch: int, epoch: int) -> EpochEnd:
-        """Answer OffsetForLeaderEpoch: the end offset of the largest epoch up to `epoch`."""
-        self.check_leader_epoch(leader_epoch)
-        return EpochEnd(*self._log.end_offset_for_epoch(epoch))
-
     def check_enough_replicas(self) -> None:
         """Raise NOT_ENOUGH_REPLICAS if records with acks=all may not be appended."""
         in_sync, needed = len(self.isr.committed), self.min_insync_replicas

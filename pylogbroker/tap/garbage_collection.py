@@ -72,9 +72,6 @@ class FrozenObjects:
         if self._follow not in gc.callbacks:
             gc.callbacks.append(self._follow)
 
-    def uninstall(self) -> None:
-        gc.callbacks.remove(self._follow)
-
     def collect(self) -> None:
         """Run a full collection: about 0.1 ms for each 1,000 objects."""
         gc.unfreeze()

@@ -118,10 +118,10 @@ class SliceTests(NodeTests):
     def test_deletion_and_changes_of_settings_run_partition_by_partition(self) -> None:
         controller = self.node.broker.controller
         self.assertGreater(
-            self.iterations(controller.alter_config(topic_resource("t"), lambda before: {"retention.ms": "77"})),
+            self.iterations(controller.alter_config(topic_resource("t"), lambda before: {"segment.ms": "77"})),
             3,
         )
-        self.assertEqual({self.node.broker.partitions.find("t", n).log.config.retention_ms for n in range(5)}, {77})
+        self.assertEqual({self.node.broker.partitions.find("t", n).log.config.segment_ms for n in range(5)}, {77})
         self.assertGreater(self.iterations(controller.delete_topic("t")), 3)
         self.assertEqual(self.node.broker.partitions.led, {})
 
@@ -130,12 +130,12 @@ class SliceTests(NodeTests):
         for hours in ("3", "4"):
             broker.partitions._on_settings_changed(frozenset())
             changed = ensureDeferred(
-                broker.controller.alter_config(topic_resource("t"), lambda before, h=hours: {"retention.ms": h})
+                broker.controller.alter_config(topic_resource("t"), lambda before, h=hours: {"segment.ms": h})
             )  # type: ignore[misc]
             self.iterate()
         self.node.clock.advance(0)
         self.successResultOf(changed)
-        self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})
+        self.assertEqual({broker.partitions.find("t", index).log.config.segment_ms for index in range(5)}, {4})
 
     def test_a_stop_completes_running_creations(self) -> None:
         created = ensureDeferred(self.node.broker.controller.create_topic(NewTopic("new", 5, 1)))

@@ -148,11 +148,11 @@ class AlterTests(ConfigsTests):
             self.assertEqual(values, {"flush.ms": (str(version + 5), OWN), "retention.ms": ("7200000", FILE)})
 
     def test_settings_apply_at_once_and_after_a_restart(self) -> None:
-        self.alter(TOPIC, "t", retention_ms="123")
-        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
+        self.alter(TOPIC, "t", segment_ms="123")
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.segment_ms, 123)
         self.restart()
-        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("123", OWN)})
-        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
+        self.assertEqual(self.values(TOPIC, "t", "segment.ms"), {"segment.ms": ("123", OWN)})
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.segment_ms, 123)
 
     def test_validate_only_changes_nothing(self) -> None:
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="1"), ErrorCode.NONE)

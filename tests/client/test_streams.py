@@ -215,14 +215,6 @@ def test_seeking_drops_buffered_messages() -> None:
     assert (buffer.delivered, buffer.done) == (41, 40)
 
 
-def test_lag() -> None:
-    buffer = FetchBuffer("a", 0, 10)
-    assert buffer.lag is None
-    buffer.begin(3)
-    buffer.high_watermark = 10
-    assert buffer.lag == 7
-
-
 def test_messages_that_are_not_to_be_seen_do_not_prolong_the_wait() -> None:
     harness = Harness()
     buffer = harness.buffer("a")

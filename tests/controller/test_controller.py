@@ -20,6 +20,7 @@ from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import catch_up
 from tests.controller.memory_tree import TreeSession
 from tests.controller.small_cluster import T0, SmallCluster, kinds, running, sent, written
+from tests.metadata.partition_lists import encode_partition_list
 
 
 def fail_disk(cluster: SmallCluster, broker: int, *keys: PartitionKey) -> None:
@@ -338,7 +339,7 @@ class TestIsrs:
         cluster = running((1, 2, 3))
         after = attrs.evolve(cluster.state(T0), isr=(1, 2))
         cluster.tree.apply([SetData(zk_paths.partition_state(*T0), encode_state(after), 0)])
-        change = zk_schema.encode_isr_changes([T0])
+        change = encode_partition_list([T0])
         cluster.tree.apply([Create("/isr_change_notification/isr_change_0000000000", change)])
         cluster.settle()
         assert cluster.tree.names("/isr_change_notification") == []

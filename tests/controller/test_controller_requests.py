@@ -368,18 +368,6 @@ class TestTerms:
         controller = cluster.controller
         assert controller
         assert controller.phase is ControllerPhase.ELECTED
-        now(controller.step_down())
-        assert controller.phase is ControllerPhase.RESIGNED
-        assert "/controller" not in cluster.tree.entries
-
-    def test_a_successor_is_not_removed(self) -> None:
-        cluster = running((1,))
-        controller = cluster.controller
-        assert controller
-        cluster.remove_controller_node()
-        assert cluster.elect(3)
-        now(controller.step_down())
-        assert "/controller" in cluster.tree.entries
 
     def test_one_event_at_a_time(self) -> None:
         cluster = running((1,))

@@ -25,6 +25,7 @@ from tests.controller.invariants import Invariants, catch_up, check_leaderships,
 from tests.controller.memory_tree import Fault, Killed
 from tests.controller.small_cluster import Channels, SmallCluster
 from tests.coordination.conftest import now
+from tests.metadata.partition_lists import encode_partition_list
 from tests.support.examples import examples
 
 BROKERS = (1, 2, 3, 4)
@@ -160,7 +161,7 @@ class RandomLife:
             )
             data = encode_state(attrs.evolve(state, isr=members))
             self.cluster.tree.apply([SetData(zk_paths.partition_state(*key), data, state.partition_epoch)])
-            self.sequential(Create("/isr_change_notification/isr_change_", zk_schema.encode_isr_changes([key])))
+            self.sequential(Create("/isr_change_notification/isr_change_", encode_partition_list([key])))
 
     def elect_leaders(self) -> None:
         kind = self.random.choice(list(ElectionKind))

@@ -18,6 +18,7 @@ from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionKey, PartitionState
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from tests.controller.small_cluster import SmallCluster
+from tests.metadata.partition_lists import encode_partition_list
 
 LOG = Path(__file__).parents[3] / "shared" / "cluster" / "zk-transactions.txt"
 REQUESTS = LOG.with_name("samples.jsonl")
@@ -133,7 +134,7 @@ def live_through() -> SmallCluster:
     cluster.settle()
     assert not [path for path in cluster.tree.entries if "gone" in path]
 
-    listed = zk_schema.encode_isr_changes([("orders", 1), ("orders", 2)])
+    listed = encode_partition_list([("orders", 1), ("orders", 2)])
     cluster.tree.apply([Create("/admin/preferred_replica_election", listed)])
     cluster.settle()
     assert states(cluster)[1] == (1, 2, 7, [1, 3, 2], 11)

@@ -51,6 +51,7 @@ def test_protocol_table_matches_kafkas(oracle: OracleAnswers) -> None:
     rows = [dict(part.split(":") for part in line.split()[1:]) | {"": line.split()[0]} for line in lines[: -len(TEXTS)]]
     from_2_7 = [row for row in rows if row[""] >= "2.7-IV2" and row[""] < "4"]
     assert [row.pop("") for row in from_2_7] == list(map(str, INTER_BROKER_PROTOCOLS))
+    assert {row.pop("has_alter_partition") for row in from_2_7} == {"true"}
     for row, protocol in zip(from_2_7, INTER_BROKER_PROTOCOLS, strict=True):
         assert row == {
             name: str(protocol.version_of(int(name)) if name.isdigit() else getattr(protocol, name)).lower()

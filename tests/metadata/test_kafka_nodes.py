@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylogbroker.metadata import zk_schema
+from tests.metadata.partition_lists import encode_partition_list
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "cluster"
 BROKER_V5 = (
@@ -89,7 +90,7 @@ def rewritten(path: str, data: bytes) -> bytes | None:
         assert block
         return zk_schema.encode_producer_ids(block)
     if path.startswith("/isr_change_notification/") or path == "/admin/preferred_replica_election":
-        return zk_schema.encode_isr_changes(zk_schema.decode_partition_list(data))
+        return encode_partition_list(zk_schema.decode_partition_list(data))
     if path.startswith("/log_dir_event_notification/"):
         return zk_schema.encode_log_dir_event(zk_schema.decode_log_dir_event(data))
     if path == "/admin/reassign_partitions":

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.image import broker_resource
 from pylogbroker.metadata.zk_schema import BadNode, BrokerNode, PartitionNode, ProducerIdBlock, TopicNode
 
 ID = uuid.UUID("8a9ff14c-1d7f-4d4c-9b7f-53a4d4f2a7f1")
@@ -118,6 +119,6 @@ def test_paths() -> None:
     assert zk_paths.partition("t", 2) == "/brokers/topics/t/partitions/2"
     assert zk_paths.partition_state("t", 2) == "/brokers/topics/t/partitions/2/state"
     assert zk_paths.topic_config("t") == "/config/topics/t"
-    assert zk_paths.broker_config(3) == "/config/brokers/3"
-    assert zk_paths.broker_config(None) == "/config/brokers/<default>"
+    assert zk_paths.config(*broker_resource(3)) == "/config/brokers/3"
+    assert zk_paths.config(*broker_resource(None)) == "/config/brokers/<default>"
     assert zk_paths.deleted_topic("t") == "/admin/delete_topics/t"

@@ -160,7 +160,8 @@ class ModelBroker:
             if isinstance(request, FetchFrom):
                 return self._answer_fetch(leader, question, request)
             if isinstance(request, FindEpochEnd):
-                return Answer(question, leader.epoch_end(request.leader_epoch, request.epoch))
+                leader.check_leader_epoch(request.leader_epoch)
+                return Answer(question, EpochEnd(*self.log.end_offset_for_epoch(request.epoch)))
             leader.check_leader_epoch(request.leader_epoch)
         except KafkaError as error:
             return Answer(question, error.code)

@@ -8,14 +8,14 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerRegistration
 from pylogbroker.replication.follower_fetch import FollowerFetch
 from pylogbroker.replication.log import EpochEnd
-from tests.replication.leaders import EPOCH, Leader, code_of, live, log_of
+from tests.replication.leaders import Leader, code_of, live, log_of
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)])
 def test_other_leader_epochs_are_rejected(epoch: int, code: ErrorCode) -> None:
     leader = Leader(log_of(1)).replica
     assert code_of(leader.fetch, FollowerFetch(2, epoch, 1), 0) is code
-    assert code_of(leader.epoch_end, epoch, 1) is code
+    assert code_of(leader.check_leader_epoch, epoch) is code
     leader.check_leader_epoch(-1)
 
 
@@ -51,12 +51,6 @@ def test_a_fetch_before_the_log_start_is_out_of_range_not_diverging() -> None:
 
 def test_a_fetch_with_an_epoch_after_ours_is_out_of_range() -> None:
     assert code_of(Leader(log_of(1)).fetch, 2, 1, 6) is ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_the_end_of_an_epoch() -> None:
-    leader = Leader(log_of(1, 1, 3)).replica
-    assert leader.epoch_end(EPOCH, 2) == EpochEnd(1, 2)
-    assert leader.epoch_end(-1, EPOCH) == EpochEnd(EPOCH, 3)
 
 
 def test_acks_all_needs_enough_replicas() -> None:

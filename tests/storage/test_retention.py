@@ -22,12 +22,14 @@ from tests.storage.support import NOW, batch, expired, fill, open_log, records_i
 SIZE = len(batch([b"0:" + b"x" * 100]))  # of a batch that `fill` writes (with one digit)
 
 
-def expire(log: Log, now_ms: int, policies: Iterable[IDeletePolicy] | None = None) -> list[DeletedFiles]:
-    """Let a log's segments go, by the two usual policies if no others are given."""
-    config = log.config
-    usual = [RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)]
+OLD = RecordTimePolicy(10_000)
+"""Deletes segments older than ten seconds."""
+
+
+def expire(log: Log, now_ms: int, *policies: IDeletePolicy) -> list[DeletedFiles]:
+    """Let a log's segments go; a policy must not fail."""
     reported: list[str] = []
-    guarded = [GuardedPolicy(policy, lambda *what: reported.append(what[1])) for policy in policies or usual]
+    guarded = [GuardedPolicy(policy, lambda *what: reported.append(what[1])) for policy in policies]
     gone = expired(log, now_ms, guarded)
     assert reported == []
     return gone
@@ -45,10 +47,10 @@ def bases(log: Log) -> list[int]:
 
 
 def test_old_segments_are_deleted(tmp_path: Path) -> None:
-    log = a_log(tmp_path, retention_ms=10_000)
+    log = a_log(tmp_path)
     assert bases(log) == [0, 3, 6]
-    assert expire(log, NOW + 12_000) == []
-    [gone] = expire(log, NOW + 12_001)
+    assert expire(log, NOW + 12_000, OLD) == []
+    [gone] = expire(log, NOW + 12_001, OLD)
     assert gone.size == 3 * SIZE
     assert (bases(log), log.log_start_offset) == ([3, 6], 3)
     assert [offset for offset, _ in stored(log)] == [3, 4, 5, 6, 7, 8]
@@ -58,10 +60,10 @@ def test_old_segments_are_deleted(tmp_path: Path) -> None:
 
 
 def test_an_empty_segment_stays_when_all_are_deleted(tmp_path: Path) -> None:
-    log = a_log(tmp_path, retention_ms=10_000)
-    assert len(expire(log, NOW + 1_000_000)) == 3
+    log = a_log(tmp_path)
+    assert len(expire(log, NOW + 1_000_000, OLD)) == 3
     assert (bases(log), log.log_start_offset, log.log_end_offset, log.size) == ([9], 9, 9, 0)
-    assert expire(log, NOW + 2_000_000) == []
+    assert expire(log, NOW + 2_000_000, OLD) == []
     fill(log, 1)
     assert [offset for offset, _ in stored(log)] == [9]
 
@@ -106,15 +108,15 @@ def test_a_swap_that_begins_ends_the_deletion(tmp_path: Path) -> None:
 
 
 def test_segments_beyond_the_retention_size_are_deleted(tmp_path: Path) -> None:
-    log = a_log(tmp_path, retention_ms=-1, retention_bytes=6 * SIZE)
-    assert len(expire(log, NOW)) == 1
+    log = a_log(tmp_path)
+    assert len(expire(log, NOW, SizePolicy(6 * SIZE))) == 1
     assert bases(log) == [3, 6]
 
 
 def test_segments_above_the_high_watermark_are_kept(tmp_path: Path) -> None:
-    log = a_log(tmp_path, retention_ms=10_000)
+    log = a_log(tmp_path)
     log.high_watermark = 5
-    assert len(expire(log, NOW + 1_000_000)) == 1
+    assert len(expire(log, NOW + 1_000_000, OLD)) == 1
     assert bases(log) == [3, 6]
 
 
@@ -142,10 +144,10 @@ def test_deleted_records_stay_deleted(tmp_path: Path) -> None:
 
 
 def test_readers_of_a_deleted_segment_finish(tmp_path: Path) -> None:
-    log = a_log(tmp_path, retention_ms=10_000)
+    log = a_log(tmp_path)
     region = log.read(0, 1 << 20, upto=9)
     assert region is not None
-    for files in expire(log, NOW + 1_000_000):
+    for files in expire(log, NOW + 1_000_000, OLD):
         files.unlink()
     assert [offset for offset, _ in records_in(region.read())] == [0, 1, 2]
 
@@ -211,7 +213,7 @@ NONSENSE = {
 
 def test_keyboard_interrupts_are_raised(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        expire(a_log(tmp_path), NOW, [Ends(KeyboardInterrupt())])
+        expire(a_log(tmp_path), NOW, Ends(KeyboardInterrupt()))
 
 
 @pytest.mark.parametrize(("policy", "cause"), NONSENSE.values(), ids=NONSENSE)
@@ -239,19 +241,19 @@ def test_each_cause_is_reported(tmp_path: Path) -> None:
 
 def test_a_policy_may_name_all_there_is(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    assert len(expire(log, NOW, [Fixed([0, 1, 2])])) == 3
+    assert len(expire(log, NOW, Fixed([0, 1, 2]))) == 3
     assert (bases(log), log.log_start_offset) == ([9], 9)
 
 
 def test_each_policy_is_asked_about_the_remaining_segments(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    expire(log, NOW, [Fixed([0]), Fixed([]), Fixed([0])])
+    expire(log, NOW, Fixed([0]), Fixed([]), Fixed([0]))
     assert bases(log) == [6]
 
 
 def test_no_policy_is_asked_about_an_empty_log(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events_0")
-    assert expire(log, NOW, [Raises(late=False)]) == []
+    assert expire(log, NOW, Raises(late=False)) == []
 
 
 def test_views_describe_the_segments(tmp_path: Path) -> None:

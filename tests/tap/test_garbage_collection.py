@@ -46,7 +46,7 @@ def frozen() -> Iterator[FrozenObjects]:
     gc.disable()
     FROZEN_OBJECTS.may_hold_garbage = False
     yield FROZEN_OBJECTS
-    FROZEN_OBJECTS.uninstall()
+    gc.callbacks.remove(FROZEN_OBJECTS._follow)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     (gc.enable if was_enabled else gc.disable)()

@@ -57,10 +57,6 @@ class SessionTree:
         return cls(tree, clock, tree.session_id)
 
     @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    @property
     def is_live(self) -> bool:
         return not self._has_ended and self._tree.session_id == self._session_id
 

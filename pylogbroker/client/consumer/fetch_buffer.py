@@ -107,10 +107,6 @@ class FetchBuffer:
     def is_processing(self) -> bool:
         return self.done != self.delivered
 
-    @property
-    def lag(self) -> int | None:
-        return None if self.high_watermark < 0 or self.delivered < 0 else max(0, self.high_watermark - self.delivered)
-
     def begin(self, offset: int) -> None:
         """Read from `offset`; drop fetched messages."""
         self.position = self.delivered = self.done = offset

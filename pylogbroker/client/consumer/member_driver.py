@@ -136,10 +136,6 @@ class MemberDriver:
     def instance_id(self) -> str | None:
         return self._settings.instance_id
 
-    @property
-    def stable(self) -> bool:
-        return self._machine.state is MemberState.STABLE
-
     def start(self) -> None:
         self._do(self._machine.start(self._now()))
 

@@ -102,10 +102,6 @@ class GroupRegistry:
     _stopping: bool = attrs.field(init=False, default=False)
     _running: Deferred[None] | None = attrs.field(init=False, default=None)
 
-    @property
-    def held(self) -> Mapping[TopicPartition, int]:
-        return dict(self._held)
-
     async def start(self) -> None:
         self._session_id = self._tree.session_id
         self._tree.watch_session(self._session_changed)

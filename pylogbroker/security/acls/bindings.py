@@ -107,9 +107,6 @@ class AclFilter:
     operation: AclOperation = AclOperation.ANY
     permission: AclPermission = AclPermission.ANY
 
-    def matches(self, binding: AclBinding) -> bool:
-        return self.matches_resource(binding.resource) and self.matches_entry(binding.entry)
-
     @property
     def exact_resource(self) -> ResourcePattern | None:
         """The only pattern whose bindings can match, if there is only one."""

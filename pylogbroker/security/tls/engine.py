@@ -74,11 +74,6 @@ class TlsEngine:
     def version(self) -> str:
         return self._tls.version() or ""
 
-    @property
-    def cipher(self) -> str:
-        found = self._tls.cipher()
-        return found[0] if found else ""
-
     def start(self) -> None:
         """Begin the handshake: a client's first message becomes output."""
         self._shake_hands()

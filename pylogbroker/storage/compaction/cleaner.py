@@ -58,14 +58,7 @@ def clean(job: CleanerJob) -> Cleaned:
     aborted = _aborted_transactions(job)
     builder = OffsetMapBuilder.of(job, aborted)
     builder.build(job, spent)
-    learned = time.monotonic()
-    statistics = Statistics(
-        dirty_bytes=builder.bytes_read,
-        keys=builder.map.used,
-        without_key=builder.without_key,
-        map_full=builder.is_full,
-        map_seconds=learned - began,
-    )
+    statistics = Statistics(keys=builder.map.used, without_key=builder.without_key)
     cleaner = _Cleaner(job, builder, aborted, spent)
     replacements = cleaner.replace_all()
     sync_file(job.directory)

@@ -82,11 +82,8 @@ class Statistics:
     records_kept: int = 0
     bytes_read: int = 0  # in the second pass
     bytes_written: int = 0  # also in unchanged segments
-    dirty_bytes: int = 0  # in the first pass
     keys: int = 0  # distinct, of the dirty part
     without_key: int = 0  # dropped records
-    map_full: bool = False  # another cleaning is due
-    map_seconds: float = 0.0
     seconds: float = 0.0
 
 

@@ -431,10 +431,10 @@ class ConfigWatchTests(ClusterTests):
 
     def test_settings_of_a_new_topic_are_in_force(self) -> None:
         """The creator of a topic notifies nobody of its settings."""
-        self.store(min_insync_replicas="2", retention_ms="5")
+        self.store(min_insync_replicas="2", segment_ms="5")
         self.cluster.elect(1, (1, 2), (1,), is_new=True, replicas=(1, 2))
         partition = self.cluster.partition(1)
-        self.assertEqual((partition.wanted_insync_replicas, partition.log.config.retention_ms), (2, 5))
+        self.assertEqual((partition.wanted_insync_replicas, partition.log.config.segment_ms), (2, 5))
 
     def test_a_topic_that_is_created_again_has_its_own_settings(self) -> None:
         self.store(retention_ms="5")
@@ -447,7 +447,7 @@ class ConfigWatchTests(ClusterTests):
         self.assertEqual(self.stored(), {"retention.ms": "6"})
 
     def test_orders_for_a_new_topic_wait_for_its_settings(self) -> None:
-        self.store(retention_ms="5")
+        self.store(segment_ms="5")
         node = self.cluster.nodes[1]
         self.cluster.state = PartitionState(1, (1,), (1,))
         with self.unreachable():
@@ -456,7 +456,7 @@ class ConfigWatchTests(ClusterTests):
             self.assertNoResult(answer)
         self.cluster.settle(1)
         self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.NONE)
-        self.assertEqual(self.cluster.partition(1).log.config.retention_ms, 5)
+        self.assertEqual(self.cluster.partition(1).log.config.segment_ms, 5)
 
     def test_orders_of_an_ended_session_are_not_obeyed(self) -> None:
         with self.unreachable(SessionExpired):
@@ -481,18 +481,18 @@ class ConfigWatchTests(ClusterTests):
             self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.STALE_BROKER_EPOCH)
 
     def test_a_rejected_setting_is_logged_once_and_the_default_applies(self) -> None:
-        bad = {"retention_ms": "soon", "segment_ms": "7"}
+        bad = {"segment_ms": "soon", "segment_bytes": "1007"}
         with logged_lines() as lines:
             self.store(**bad)
             self.create()
             self.notify(**bad, flush_ms="8")
             self.cluster.elect(1)
-        [line] = [line for line in lines if "retention.ms" in line]
-        self.assertRegex(line, "^topic t does without a setting: retention.ms: .*soon")
+        [line] = [line for line in lines if "segment.ms" in line]
+        self.assertRegex(line, "^topic t does without a setting: segment.ms: .*soon")
         config = self.cluster.partition(1).log.config
-        self.assertEqual((config.retention_ms, config.segment_ms), (7 * 24 * 3600 * 1000, 7))
-        self.notify(retention_ms="5")
-        self.assertEqual(self.cluster.partition(1).log.config.retention_ms, 5)
+        self.assertEqual((config.segment_ms, config.segment_bytes), (7 * 24 * 3600 * 1000, 1007))
+        self.notify(segment_ms="5")
+        self.assertEqual(self.cluster.partition(1).log.config.segment_ms, 5)
 
     def test_settings_that_cannot_be_decoded_change_nothing(self) -> None:
         self.create()

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
+from pylogbroker.client.consumer.member_state_machine import MemberState
 from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire.consumer_protocol import decode_assignment, encode_assignment
@@ -93,7 +94,7 @@ def test_a_leader_that_skips_the_assignment_watches_partition_counts() -> None:
     harness = Harness()
     harness.join(1, skip_assignment=True)
     harness.sync(("t", 0))
-    assert harness.member.stable
+    assert harness.member._machine.state is MemberState.STABLE
     harness.counts = {"t": 2}
     harness.member.topics_changed()
     harness.last(JoinGroupRequest)
@@ -104,4 +105,4 @@ def test_assigned_partitions_of_unsubscribed_topics_are_ignored() -> None:
     harness.join(1)
     harness.sync(("t", 0), ("u", 0))
     assert harness.taken == {("t", 0)}
-    assert harness.member.stable
+    assert harness.member._machine.state is MemberState.STABLE

@@ -74,7 +74,7 @@ def test_the_tree_keeps_offsets_as_kafkas_old_consumers_did(tree: EmbeddedTree) 
     now(store.commit({("t", 0): 4}))
     assert now(tree.get("/consumers/g/offsets/t/0")).data == b"4"
     assert now(tree.get("/consumers/g/offsets/u/0")).data == b"1099511627776"
-    assert not now(tree.get("/consumers/g/offsets/u/0")).stat.ephemeral
+    assert now(tree.get("/consumers/g/offsets/u/0")).stat.owner == 0
     assert now(store.fetch([("t", 0), ("t", 1), ("t", 2), ("v", 0)])) == {("t", 0): 4, ("t", 1): 7}
     assert now(TreeOffsets(tree, "h").fetch(OFFSETS)) == {}
     now(store.commit({}))

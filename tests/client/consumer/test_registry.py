@@ -107,17 +107,17 @@ class RegistryTests(SynchronousTestCase):
         return {number: node.data.decode() for number, node in enumerate(nodes) if node is not None}
 
     def numbers(self, registry: GroupRegistry) -> list[int]:
-        self.assertEqual(registry.held, self.reader(registry).reads)
-        return sorted(number for _, number in registry.held)
+        self.assertEqual(registry._held, self.reader(registry).reads)
+        return sorted(number for _, number in registry._held)
 
     def test_a_lone_consumer_reads_everything(self) -> None:
         only = self.started("c1", ConsumerNode({"t": 2}))
         self.assertEqual(self.reader(only).reads, {("t", n): n % 2 for n in range(6)})
         self.assertEqual(self.owners(), {n: f"c1-{n % 2}" for n in range(6)})
         node = self.now(self.tree.get("/consumers/g/ids/c1"))
-        self.assertTrue(node.stat.ephemeral)
+        self.assertEqual(node.stat.owner, self.tree.session_id)
         self.assertEqual(zk_schema.decode_consumer(node.data), ConsumerNode({"t": 2}))
-        self.assertTrue(self.now(self.tree.get("/consumers/g/owners/t/0")).stat.ephemeral)
+        self.assertEqual(self.now(self.tree.get("/consumers/g/owners/t/0")).stat.owner, self.tree.session_id)
 
     def test_a_new_consumer_takes_over_a_share(self) -> None:
         first = self.started("c1")
@@ -191,10 +191,10 @@ class RegistryTests(SynchronousTestCase):
         static = self.started("c2", ConsumerNode({"t": 1, "t2": 1}))
         self.add_topic("t2", 2)
         self.add_topic("u", 2)
-        self.assertEqual({topic for topic, _ in white.held}, {"t", "t2"})
+        self.assertEqual({topic for topic, _ in white._held}, {"t", "t2"})
         self.assertEqual({each for each in self.readers if each[0] == "t2"}, {("t2", 0), ("t2", 1)})
         self.assertEqual(len(self.readers), 8)
-        self.assertEqual(len(static.held), 4)
+        self.assertEqual(len(static._held), 4)
 
     def test_a_broker_that_comes_makes_all_look_again(self) -> None:
         only = self.started("c1")
@@ -315,7 +315,7 @@ class RegistryTests(SynchronousTestCase):
         self.readers.clear()
         slow.errback(RuntimeError("disk"))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
-        self.assertEqual(len(second.held), 3)
+        self.assertEqual(len(second._held), 3)
 
     def test_a_listener_that_fails_to_assign_does_not_end_the_registry(self) -> None:
         first = self.consumer("c1")

@@ -7,7 +7,6 @@ import pytest
 from pylogbroker.security.acls import tree_layout
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
-    AclBinding,
     AclFilter,
     AclOperation,
     AclPermission,
@@ -44,7 +43,7 @@ PATTERNS = {
     ],
 )
 def test_filters_of_resources(wanted: AclFilter, found: set[str]) -> None:
-    assert {name for name, each in PATTERNS.items() if wanted.matches(AclBinding(each, READ))} == found
+    assert {name for name, each in PATTERNS.items() if wanted.matches_resource(each)} == found
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_filters_of_resources(wanted: AclFilter, found: set[str]) -> None:
     ],
 )
 def test_filters_of_entries(wanted: AclFilter, matches: bool) -> None:
-    assert wanted.matches(AclBinding(PATTERNS["ab"], READ)) is matches
+    assert wanted.matches_entry(READ) is matches
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_job_travels() -> None:
 
 
 def test_an_outcome_travels() -> None:
-    cleaned = Cleaned((Replacement((0, 7), 0, 61),), 9, Statistics(records_read=5, map_full=True, seconds=0.5))
+    cleaned = Cleaned((Replacement((0, 7), 0, 61),), 9, Statistics(records_read=5, keys=3, seconds=0.5))
     assert outcome(cleaned.to_json()) == cleaned
     for failed in (Failed("the CRC does not fit", "/a", 0), Failed("no memory")):
         assert outcome(failed.to_json()) == failed
