@@ -16,7 +16,7 @@ from kazoo.exceptions import NoNodeError
 from pylogbroker.client.sync import ConsumerConnector
 from tests.cluster.cluster import Cluster
 from tests.cluster.cluster_reader import ClusterReader
-from tests.cluster.members import own
+from tests.cluster.members import CALM, own
 from tests.peers.old_consumer import OldConsumer
 from tests.support.waiting import wait_until
 
@@ -25,7 +25,7 @@ PARTITIONS = range(4)
 SETTINGS: Mapping[str, Any] = {
     "auto.offset.reset": "earliest",
     "rebalance.backoff.ms": 200,
-    "zookeeper.session.timeout.ms": 2000,
+    "zookeeper.session.timeout.ms": 10_000,
 }
 IN_TREE = {"offsets.storage": "zookeeper"}
 IN_BOTH = {"offsets.storage": "kafka", "dual.commit.enabled": "true"}
@@ -50,7 +50,7 @@ class Group:
             for partition in PARTITIONS:
                 self.written.append(f"{partition}:{len(self.written)}")
                 producer.produce(TOPIC, self.written[-1], partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def read(self) -> list[str]:
         """Return the values that all members have read, sorted as they were written."""
@@ -140,7 +140,7 @@ class Group:
 
 @pytest.fixture
 def group(new_cluster_on_zookeeper: Callable[..., Cluster], zookeeper_chroot: str, tmp_path: Path) -> Group:
-    cluster = new_cluster_on_zookeeper(own, own)
+    cluster = new_cluster_on_zookeeper(own, own, settings=CALM)
     cluster.create(TOPIC, len(PARTITIONS))  # led by the brokers in rotation
     return Group(cluster, zookeeper_chroot, tmp_path)
 

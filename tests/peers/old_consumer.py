@@ -24,9 +24,9 @@ from tests.support.line_process import LineProcess
 _SIGTERM_STATUS: Final = 143  # of a JVM
 _LAST_LINE: Final = "Consumed "  # N messages
 _QUICK: Final[Mapping[str, str]] = {
-    "zookeeper.session.timeout.ms": "2000",
+    "zookeeper.session.timeout.ms": "10000",
     "rebalance.backoff.ms": "200",
-    "rebalance.max.retries": "20",
+    "rebalance.max.retries": "500",
     "fetch.wait.max.ms": "20",
 }
 _LOGGING: Final = """\
