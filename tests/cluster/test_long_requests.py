@@ -42,12 +42,12 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
-from tests.cluster.members import CALM, own
+from tests.cluster.members import CALM, ClusterBroker, own
 from tests.net.test_hostile_peers import Peer
 from tests.net.test_long_requests import ALL, PARTITIONS, Client
 from tests.support.broker_process import BrokerProcess
 from tests.support.budget import Budget
-from tests.support.reactor_stalls import stalls, watching
+from tests.support.reactor_stalls import watching
 from tests.support.waiting import wait_until
 
 NewCluster = Callable[..., Cluster]
@@ -56,6 +56,11 @@ TOPIC = "many"
 NO_TOPIC = "none"
 NO_BROKER = 7
 LAST_SECONDS_MAX = 600.0
+
+
+def process_of(member: ClusterBroker) -> BrokerProcess:
+    assert isinstance(member, BrokerProcess)
+    return member
 
 
 def wait_until_led(member: BrokerProcess) -> None:
@@ -80,10 +85,9 @@ def client(new_cluster: NewCluster, budget: Budget) -> Client:
     """The only member of a cluster, which is its controller, with a topic of many partitions."""
     cluster = new_cluster(own, settings={**CALM, **watching(budget)})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
-    member = cluster.members[1]
-    assert isinstance(member, BrokerProcess)
+    member = process_of(cluster.members[1])
     wait_until_led(member)
-    return Client(member, budget, since=len(member.process.lines))
+    return Client(member, budget)
 
 
 def moved(topic: str, target: list[int] | None) -> AlterPartitionReassignmentsRequest:
@@ -104,6 +108,10 @@ def elect(client: Client, kind: int, topics: list[ElectLeadersTopic] | None) -> 
 
 
 def test_requests_to_the_controller_give_way(client: Client) -> None:
+    client.check(lambda: ask_controller(client))
+
+
+def ask_controller(client: Client) -> None:
     for kind in (PREFERRED, UNCLEAN):
         assert elect(client, kind, None) == set()
         assert elect(client, kind, [ElectLeadersTopic(TOPIC, list(ALL))]) == {ErrorCode.ELECTION_NOT_NEEDED}
@@ -135,19 +143,19 @@ def wait_until_deleted(member: BrokerProcess) -> None:
 def test_creation_and_deletion_give_way(new_cluster: NewCluster, budget: Budget) -> None:
     cluster = new_cluster(own, own, settings={**CALM, **watching(budget)})
     controller = cluster.wait_for_controller()
-    clients: dict[int, Client] = {}
-    for number, member in cluster.members.items():
-        assert isinstance(member, BrokerProcess)
-        clients[number] = Client(member, budget, since=len(member.process.lines))
-    clients[controller].ask(CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 2)], timeout_ms=100_000))
-    for client in clients.values():
-        wait_until(partial(knows_all_led, client), LAST_SECONDS_MAX)
-    clients[controller].ask(DeleteTopicsRequest(topics=[DeleteTopicState(TOPIC)], timeout_ms=100_000))
-    wait_until(lambda: TOPIC not in cluster.tree.topics(), LAST_SECONDS_MAX)
-    for member in cluster.members.values():
-        assert isinstance(member, BrokerProcess)
-        assert stalls(member, budget) == []
-        wait_until_deleted(member)
+    members = {number: process_of(member) for number, member in cluster.members.items()}
+    clients = {number: Client(member, budget) for number, member in members.items()}
+
+    def create_and_delete() -> None:
+        clients[controller].ask(CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 2)], timeout_ms=100_000))
+        for client in clients.values():
+            wait_until(partial(knows_all_led, client), LAST_SECONDS_MAX)
+        clients[controller].ask(DeleteTopicsRequest(topics=[DeleteTopicState(TOPIC)], timeout_ms=100_000))
+        wait_until(lambda: TOPIC not in cluster.tree.topics(), LAST_SECONDS_MAX)
+        for member in members.values():
+            wait_until_deleted(member)
+
+    clients[1].check(lambda: clients[2].check(create_and_delete))
 
 
 def orders(controller_epoch: int) -> Iterator[Request]:
@@ -182,16 +190,19 @@ def test_orders_for_many_partitions_give_way(new_cluster: NewCluster, budget: Bu
     """Some as Apache's controller sends them; they end the present controller's, since their epoch is larger."""
     cluster = new_cluster(own, settings={**CALM, **watching(budget)})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
-    member = cluster.members[1]
-    assert isinstance(member, BrokerProcess)
-    client = Client(member, budget, since=len(member.process.lines))
-    lead_and_follow, update, stop = orders(controller_epoch=100)
-    answer = client.ask(lead_and_follow)
-    assert [each.error_code for topic in answer.topics for each in topic.partition_errors] == [0] * PARTITIONS
-    for _ in range(2):
-        assert client.ask(update).error_code == 0
-    [topic] = client.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)).topics
-    assert [each.isr_nodes for each in topic.partitions] == [[1, 2]] * PARTITIONS
-    answer = client.ask(stop)
-    assert [each.error_code for each in answer.partition_errors] == [0] * PARTITIONS
-    wait_until_deleted(member)
+    member = process_of(cluster.members[1])
+    client = Client(member, budget)
+
+    def obey() -> None:
+        lead_and_follow, update, stop = orders(controller_epoch=100)
+        answer = client.ask(lead_and_follow)
+        assert [each.error_code for topic in answer.topics for each in topic.partition_errors] == [0] * PARTITIONS
+        for _ in range(2):
+            assert client.ask(update).error_code == 0
+        [topic] = client.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)).topics
+        assert [each.isr_nodes for each in topic.partitions] == [[1, 2]] * PARTITIONS
+        answer = client.ask(stop)
+        assert [each.error_code for each in answer.partition_errors] == [0] * PARTITIONS
+        wait_until_deleted(member)
+
+    client.check(obey)
