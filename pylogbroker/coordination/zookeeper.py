@@ -126,6 +126,8 @@ class ZooKeeperTree:
         except CoordinationError as error:
             await tree.close()
             raise StartupError(f"ZooKeeper at {servers}: {tree._why_not_started(error)}") from error
+        except GeneratorExit:  # a collected coroutine must not await
+            raise
         except BaseException:
             await tree.close()
             raise
@@ -288,12 +290,18 @@ class ZooKeeperTree:
         self._timers.append(self._reactor.callLater(seconds, self._start_timed_out))
         try:
             await self._starting
+        except GeneratorExit:  # a collected coroutine must not await
+            self._start_failed()
+            raise
         except BaseException:
-            self._cancel_timers()
-            if self._state is _State.STARTING:
-                self._state = _State.EXPIRED
+            self._start_failed()
             await self._session.stop()
             raise
+
+    def _start_failed(self) -> None:
+        self._cancel_timers()
+        if self._state is _State.STARTING:
+            self._state = _State.EXPIRED
 
     def _start_timed_out(self) -> None:
         self._starting.errback(

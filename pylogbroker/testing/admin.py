@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import attrs
 from twisted.internet.defer import FirstError, gatherResults
 
+from pylogbroker.background import with_cleanup
 from pylogbroker.client.admin.groups import GroupAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, Router
 from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
@@ -148,16 +149,18 @@ class Admin:
         """Append a record for each value; return the offsets. Raise the error of one that fails."""
         settings = {"max.block.ms": _RETRIES_MS, **self._settings}
         producer = Producer(self._bootstrap, reactor=self._reactor, settings=settings)
-        try:
-            sending = [
-                producer.send(topic, each, key, partition=partition, timestamp=timestamp_ms, headers=headers)
-                for each in map(_encoded, values)
-            ]
-            return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
-        except FirstError as failed:
-            raise failed.subFailure.value or failed from None
-        finally:
-            await producer.close()
+
+        async def send_all() -> list[int]:
+            try:
+                sending = [
+                    producer.send(topic, each, key, partition=partition, timestamp=timestamp_ms, headers=headers)
+                    for each in map(_encoded, values)
+                ]
+                return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
+            except FirstError as failed:
+                raise failed.subFailure.value or failed from None
+
+        return await with_cleanup(send_all(), producer.close)
 
     async def records(self, topic: str, isolation_level: str) -> list[Message]:
         """Return all records of a topic, by partition and offset."""

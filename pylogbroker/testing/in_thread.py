@@ -65,6 +65,8 @@ class BrokersInThread:
         """Return each broker's listeners by name; raise StartupError or ConfigError, and leave nothing open."""
         try:
             return await self._start()
+        except GeneratorExit:  # a collected coroutine must not await
+            raise
         except BaseException:
             await self.stop()
             raise

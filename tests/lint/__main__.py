@@ -44,14 +44,15 @@ def run() -> tuple[list[Finding], list[Finding]]:
     texts: list[Text] = []
     names: list[Name] = []
     classes: list[Name] = []
-    dropped: list[Finding] = []
+    of_coroutines: list[Finding] = []
     for path in _files("*.py", PYTHON):
         file = PythonFile(path, (ROOT / path).read_text())
         texts += python_texts(file)
         names += defined_names(file)
         if path.parts[0] in PACKAGES:
             classes += public_classes(file)
-            dropped += checks.dropped_coroutines(file)
+            of_coroutines += checks.dropped_coroutines(file)
+            of_coroutines += checks.awaits_in_cleanup(file)
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
     findings = [
         *checks.bad_beginnings(texts),
@@ -59,7 +60,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
         *checks.avoided_in_names(names, glossary.avoided),
         *checks.bad_test_names(names),
         *checks.repeated_classes(classes, glossary.repeated),
-        *dropped,
+        *of_coroutines,
     ]
     return findings, list(checks.long_sentences(texts))
 

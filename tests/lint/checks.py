@@ -93,6 +93,39 @@ def long_sentences(texts: Iterable[Text]) -> Iterator[Finding]:
                     yield Finding(text.path, text.line, f'a sentence of {count} words: "{sentence[:60]}..."')
 
 
+def awaits_in_cleanup(file: PythonFile) -> Iterator[Finding]:
+    """Find `finally` and `except BaseException` that await: in a collected coroutine, Python forbids it."""
+    for node in file.nodes:
+        if isinstance(node, ast.AsyncFunctionDef):
+            for attempt in _own_nodes(node.body):
+                if isinstance(attempt, ast.Try):
+                    for found in filter(_awaits, _own_nodes(_cleanup_of(attempt))):
+                        message = "a collected coroutine must not await: use pylogbroker.background.with_cleanup"
+                        yield Finding(file.path, getattr(found, "lineno", node.lineno), message)
+
+
+def _cleanup_of(attempt: ast.Try) -> Iterable[ast.AST]:
+    yield from attempt.finalbody
+    for handler in attempt.handlers:
+        name = "BaseException" if handler.type is None else ast.unparse(handler.type)
+        if name == "GeneratorExit":
+            return  # the handlers behind it do not see it
+        if "BaseException" in name:
+            yield from handler.body
+
+
+def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes of a function's body, without those of functions in it."""
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield node
+            yield from _own_nodes(ast.iter_child_nodes(node))
+
+
+def _awaits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith)
+
+
 def dropped_coroutines(file: PythonFile) -> Iterator[Finding]:
     """Find statements that start a coroutine and drop its Deferred: nobody would see an error."""
     for node in file.nodes:

@@ -337,3 +337,30 @@ def test_dropped_coroutines() -> None:
         )
     )
     assert [each.line for each in checks.dropped_coroutines(PythonFile(PATH, source))] == [1, 2]
+
+
+def test_awaits_in_cleanup() -> None:
+    source = """async def work():
+    try:
+        await begin()
+    except Exception:
+        await end()
+    except BaseException:
+        await end()
+    finally:
+        close()
+        await end()
+
+async def other():
+    try:
+        await begin()
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await end()
+    finally:
+        def later():
+            async def end():
+                await close()
+"""
+    assert [each.line for each in checks.awaits_in_cleanup(PythonFile(PATH, source))] == [10, 7]

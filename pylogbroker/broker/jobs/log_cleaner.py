@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -24,7 +25,7 @@ import attrs
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from pylogbroker.background import run_in_background
+from pylogbroker.background import run_in_background, with_cleanup
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
@@ -227,6 +228,9 @@ class LogCleaner:
     async def _round(self, chosen: Cleanable | None) -> None:
         cleaner = self.new_cleaner()
         self._rounds[cleaner] = None
+        await with_cleanup(self._clean_each(chosen, cleaner), partial(self._runtime.in_thread, cleaner.close))
+
+    async def _clean_each(self, chosen: Cleanable | None, cleaner: Cleaner) -> None:
         try:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
@@ -236,9 +240,11 @@ class LogCleaner:
             log.failure("compacting failed; it will be tried again")
         finally:
             self._rounds.pop(cleaner, None)
-            await self._runtime.in_thread(cleaner.close)
 
     async def _clean(self, chosen: Cleanable, cleaner: Cleaner) -> None:
+        await with_cleanup(self._clean_busy(chosen, cleaner), partial(self._clear, chosen.log))
+
+    async def _clean_busy(self, chosen: Cleanable, cleaner: Cleaner) -> None:
         found, cuts = chosen.log, chosen.log.truncations
         self._busy[found] = cleaner
         try:
@@ -254,7 +260,6 @@ class LogCleaner:
             self._failed(found, error)
         finally:
             del self._busy[found]
-            await self._clear(found)
 
     def _is_unchanged(self, found: Log, cuts: int) -> bool:
         unchanged = not found.offline_reason and found.config.compacts and found.truncations == cuts

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from pylogbroker.background import with_cleanup
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.errors import COORDINATOR_MOVED, ConnectionLost, RequestTimedOut
@@ -163,10 +164,7 @@ class DualOffsets:
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit to both stores even if the first fails; raise the error."""
         first, second = self._stores
-        try:
-            await first.commit(offsets)
-        finally:
-            await second.commit(offsets)
+        await with_cleanup(first.commit(offsets), lambda: second.commit(offsets))
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = list(partitions)

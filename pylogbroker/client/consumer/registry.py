@@ -27,6 +27,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import with_cleanup
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.consumer.registry_plan import View, plan, topics_of
 from pylogbroker.client.errors import ClientError
@@ -114,10 +115,10 @@ class GroupRegistry:
         self._wake()
         if self._running is not None:
             await self._running
-        try:
-            await self._release(list(self._held))
-        finally:
-            await self._delete({zk_paths.consumer(self._group, self.consumer_id)}, lambda node: True)
+        await with_cleanup(self._release(list(self._held)), self._delete_own)
+
+    async def _delete_own(self) -> None:
+        await self._delete({zk_paths.consumer(self._group, self.consumer_id)}, lambda node: True)
 
     def rebalance(self) -> None:
         self._changed = True

@@ -16,6 +16,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 
+from pylogbroker.background import with_cleanup
 from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
@@ -300,12 +301,12 @@ class Producer:
 
     async def _close(self, timeout: float | None) -> None:
         if not self._has_closed:
-            try:
-                await self._parts.close(timeout)
-            finally:
-                self._has_closed = True
-                if self._zookeeper is not None:
-                    await self._zookeeper.close()
+            await with_cleanup(self._parts.close(timeout), self._end)
+
+    async def _end(self) -> None:
+        self._has_closed = True
+        if self._zookeeper is not None:
+            await self._zookeeper.close()
 
 
 def _fields(record: Any) -> Sequence[Any]:

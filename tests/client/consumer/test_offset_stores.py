@@ -13,7 +13,14 @@ from twisted.internet.defer import Deferred, fail, succeed
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure
-from pylogbroker.client.consumer.offset_stores import BrokerOffsets, NoMember, OffsetStore, TreeOffsets, choose_store
+from pylogbroker.client.consumer.offset_stores import (
+    BrokerOffsets,
+    DualOffsets,
+    NoMember,
+    OffsetStore,
+    TreeOffsets,
+    choose_store,
+)
 from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.sources import StaticBrokers
@@ -127,6 +134,16 @@ def test_a_failing_store_does_not_block_the_other(broken: str) -> None:
     assert {name: store.kept for name, store in stores.items()} == {
         name: {} if name == broken else OFFSETS for name in stores
     }
+
+
+def test_a_collected_commit_to_both_stores_ends_quietly() -> None:
+    class Waiting(Memory):
+        async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+            await Deferred()
+
+    committing: Any = DualOffsets((Waiting(), Waiting())).commit({("t", 0): 1})
+    committing.send(None)
+    committing.close()  # as the collector does; raises RuntimeError if the coroutine awaits again
 
 
 @pytest.mark.parametrize(("storage", "place"), [("kafka", 0), ("zookeeper", 1)])
