@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from pylogbroker.errors import StartupError
+from pylogbroker.errors import ErrorCode, KafkaError, StartupError
 from pylogbroker.testing import Broker
 from pylogbroker.testing.child_process import ControlledProcess
 from pylogbroker.testing.faults import FaultNotFired
@@ -73,6 +73,9 @@ def test_errors_match_a_threaded_brokers(broker: Broker) -> None:
         broker.faults.add("Produce", delay=1, when=lambda context, request: True)
     with pytest.raises(ValueError, match="no criterion 'errors'"):
         broker.faults.add("Produce", errors="NONE")
+    with pytest.raises(KafkaError) as raised:
+        broker.faults.logs.delete_records(broker.create_topic("short"), before=1)
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     broker.faults.add("Heartbeat", delay=1, must_fire=True)
     with pytest.raises(FaultNotFired, match="never fired"):
         broker.faults.clear()

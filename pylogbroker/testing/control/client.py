@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 from urllib.error import HTTPError
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 import attrs
 
+from pylogbroker.client.sync.background import TimedOut
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, StartupError
+from pylogbroker.testing.clock import NotSettled
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired
 
 _ANSWER_SECONDS: Final = 60.0
-_ERRORS: Final[dict[int, Callable[[str], Exception]]] = {
+_TYPES: Final[Mapping[str, Callable[[str], Exception]]] = {
+    each.__name__: each
+    for each in (
+        ConfigError,
+        FaultNotFired,
+        LookupError,
+        NotRunning,
+        NotSettled,
+        StartupError,
+        TimedOut,
+        TypeError,
+        ValueError,
+    )
+}
+_OF_STATUS: Final[Mapping[int, Callable[[str], Exception]]] = {
     400: ValueError,
     404: LookupError,
-    409: FaultNotFired,
-    503: NotRunning,
 }
+"""For errors of other types."""
 
 
 @attrs.frozen(eq=False)
@@ -36,7 +52,7 @@ class ControlClient:
         return self.ask("POST", path, fields)
 
     def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Any:
-        """Return the answer; raise ValueError, LookupError, FaultNotFired or NotRunning with the text of an error."""
+        """Return the answer; raise what the brokers' process has raised, with the same text."""
         data = None if fields is None else json.dumps(fields).encode()
         request = Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
         waits = float((fields or {}).get("timeout", 0.0))
@@ -49,5 +65,8 @@ class ControlClient:
 
 def _raise(error: HTTPError) -> NoReturn:
     with error:
-        text = json.load(error)["error"]
-    raise _ERRORS.get(error.code, RuntimeError)(text) from None
+        answer = json.load(error)
+    text = answer["error"]
+    if "code" in answer:
+        raise KafkaError(text, ErrorCode[answer["code"]]) from None
+    raise (_TYPES.get(answer["type"]) or _OF_STATUS.get(error.code, RuntimeError))(text) from None

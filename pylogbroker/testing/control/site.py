@@ -16,7 +16,9 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
 from pylogbroker.background import run_in_background
+from pylogbroker.client.sync.background import TimedOut
 from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.testing.clock import NotSettled
 from pylogbroker.testing.control.commands import Command, Commands, NotFound
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired
@@ -31,6 +33,7 @@ _STATUS: Final = (
     (FaultNotFired, 409),
     (NotFound, 404),
     (NotRunning, 503),
+    ((NotSettled, TimedOut), 504),
     ((ValueError, TypeError, LookupError, KafkaError, ConfigError), 400),
 )
 
@@ -60,7 +63,7 @@ class ControlResource(Resource):
             status = 200
         except Exception as error:
             status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-            result = {"error": str(error)}
+            result = _described(error)
             if status == 500:
                 log.failure("{method} {path} failed", method=request.method, path=request.path)
         if not gone:
@@ -89,6 +92,11 @@ def _all(commands: Commands) -> list[tuple[tuple[str, str], Command]]:
 
 def openapi() -> Any:
     return json.loads(files(__package__).joinpath(OPENAPI).read_text())
+
+
+def _described(error: Exception) -> dict[str, str]:
+    code = {"code": error.code.name} if isinstance(error, KafkaError) else {}
+    return {"error": str(error), "type": type(error).__name__} | code
 
 
 def _reject_web_page(request: Request) -> None:
