@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -19,20 +20,25 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import NotConnected, is_retriable
 from pylogbroker.client.messages import Message
 from pylogbroker.client.metadata import MetadataCache
+from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.client.producer import Producer
 from pylogbroker.client.retries import Backoff, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 
 T = TypeVar("T")
+BrokerPlace = tuple[int, Address]
+"""A broker's id and address."""
 
 _RETRIES_MS: Final = str(round(0.8 * CALL_SECONDS * 1000))
 """Time of retries, shorter than the call's, so that a test gets the error with its cause."""
@@ -72,6 +78,15 @@ class Admin:
         await self._cluster.close()
 
     # topics
+
+    async def wait_without(self, gone: Collection[int], running: Iterable[int]) -> None:
+        """Wait until brokers know that others have gone: until then, they assign partitions to them.
+
+        Raise KafkaError if that takes long.
+        """
+        await self._brokers()  # learns their addresses
+        for node_id in running:
+            await self._look_up([], partial(_check_gone, gone, node_id), node_id)
 
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
@@ -163,19 +178,26 @@ class Admin:
         return await with_cleanup(send_all(), producer.close)
 
     async def records(self, topic: str, isolation_level: str) -> list[Message]:
-        """Return all records of a topic, by partition and offset."""
+        """Return all records of a topic, by partition and offset.
+
+        After an election, wait until the new leader shows what the former one has acknowledged.
+        """
         places = await self._look_up([topic], lambda found: _leaders(found, topic))
-        each_of = [await self._of_partition(topic, *place, isolation_level) for place in enumerate(places)]
+        each_of = [
+            await self._of_partition((topic, index), leader, isolation_level) for index, leader in enumerate(places)
+        ]
         return list(chain.from_iterable(each_of))
 
-    async def _of_partition(self, topic: str, index: int, leader: Address, isolation_level: str) -> list[Message]:
-        known = [leader]
+    async def _of_partition(
+        self, partition: TopicPartition, leader: BrokerPlace, isolation_level: str
+    ) -> list[Message]:
+        known, (topic, index) = [leader], partition
 
         async def read() -> list[Message]:
-            address = known.pop() if known else _leaders(await self._cluster.look_up([topic]), topic)[index]
+            node_id, address = known.pop() if known else _leaders(await self._cluster.look_up([topic]), topic)[index]
+            offset = await self._offset(node_id, partition, EARLIEST, isolation_level)
+            end = await self._offset(node_id, partition, LATEST, isolation_level)
             consumer = self._consumer(address, isolation_level)
-            [offset] = await consumer.get_offsets_before(topic, index, EARLIEST)
-            [end] = await consumer.get_offsets_before(topic, index, LATEST)
             found: list[Message] = []
             while offset < end:
                 messages = await consumer.fetch(topic, index, offset)
@@ -186,6 +208,14 @@ class Admin:
             return found
 
         return await self._retrying(read)
+
+    async def _offset(self, node_id: int, partition: TopicPartition, time: int, isolation_level: str) -> int:
+        """Ask a leader in the newest version: in version 0, a new one does not reject a high watermark that lags."""
+        request = list_offsets_request({partition: time}, isolation_level == "read_committed")
+        answer: ListOffsetsResponse = await self._cluster.send(node_id, request)
+        [found] = answer.topics[0].partitions
+        raise_for(found.error_code)
+        return found.old_style_offsets[0] if found.old_style_offsets else found.offset
 
     def _consumer(self, address: Address, isolation_level: str) -> SimpleConsumer:
         """Return the one with this address: a connection for each call would cost more than most reads."""
@@ -254,9 +284,16 @@ def _topics(found: MetadataCache) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in named if not name.startswith("__")}
 
 
-def _leaders(found: MetadataCache, topic: str) -> list[Address]:
-    """Return the address of each partition's leader; raise KafkaError."""
-    return [found.brokers[found.leader(topic, index)] for index in range(len(found.topic(topic).partitions))]
+def _leaders(found: MetadataCache, topic: str) -> list[BrokerPlace]:
+    """Return each partition's leader; raise KafkaError."""
+    leaders = [found.leader(topic, index) for index in range(len(found.topic(topic).partitions))]
+    return [(node_id, found.brokers[node_id]) for node_id in leaders]
+
+
+def _check_gone(gone: Collection[int], asked: int, found: MetadataCache) -> None:
+    known = sorted(found.brokers.keys() & gone)
+    if known:
+        raise KafkaError(f"broker {asked} does not know yet that {known} are down", ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _encoded(value: bytes | str | None) -> bytes | None:

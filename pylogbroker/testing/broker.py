@@ -162,6 +162,13 @@ class Broker(BrokerRequests):
             raise ValueError(f"there is no broker {broker}; expected one of {', '.join(map(str, self.ids))}")
         return self.ids if broker is None else [broker]
 
+    def _before_creation(self) -> None:
+        """Wait until no broker assigns partitions to one that is down: they would have no leader until `up`."""
+        gone = frozenset(self._down)
+        if gone and not self.is_down:
+            running = [each for each in self.ids if each not in gone]
+            self._ask(lambda admin: admin.wait_without(gone, running), "brokers that are down")
+
     def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
         if self.is_down:
             raise NotRunning(f"{what}: the broker is down; up() starts it again")

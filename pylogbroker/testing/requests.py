@@ -53,6 +53,7 @@ class BrokerRequests:
     def create_topic(self, name: str, partitions: int = -1, *, replication_factor: int = -1, **settings: Any) -> str:
         """Create a topic with settings such as `cleanup_policy="compact"`, and return its name."""
         wanted = texts(settings)
+        self._before_creation()
         self._ask(lambda admin: admin.create_topic(name, partitions, replication_factor, wanted), f"topic {name}")
         return name
 
@@ -93,6 +94,7 @@ class BrokerRequests:
         headers: Sequence[Header] = (),
     ) -> list[int]:
         """Append a record for each value; return the offsets. The topic is created if it may be."""
+        self._before_creation()
         stamp = self.now_ms() if timestamp_ms is None else timestamp_ms
         return self._ask(
             lambda admin: admin.produce(topic, values, key, partition, stamp, headers), f"records to {topic}"
@@ -101,6 +103,9 @@ class BrokerRequests:
     def records(self, topic: str, *, isolation_level: str = "read_uncommitted") -> list[Message]:
         """Return all records of a topic, by partition and offset, with `offset`, `key`, `value`, `timestamp` ..."""
         return self._ask(lambda admin: admin.records(topic, isolation_level), f"records of {topic}")
+
+    def _before_creation(self) -> None:
+        """Do what is due before a topic is created."""
 
     def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
         thread = self._thread

@@ -8,10 +8,9 @@ import socket
 import pytest
 from confluent_kafka import Producer
 
-from pylogbroker.errors import StartupError
-from pylogbroker.testing import Broker
+from pylogbroker.errors import KafkaError, StartupError
+from pylogbroker.testing import Broker, admin
 from tests.broker.log_lines import logged_lines
-from tests.support.waiting import wait_until
 
 
 def is_closed(port: int) -> bool:
@@ -103,8 +102,7 @@ def test_questions_while_one_broker_of_a_cluster_is_down() -> None:
         assert cluster.groups == cluster.open_transactions == []
         for broker in cluster.ids:
             cluster.down(broker)
-            # A new leader shows what it has when the others have fetched from it.
-            wait_until(lambda: values(cluster, topic) == [b"value"] * 3)
+            assert values(cluster, topic) == [b"value"] * 3
             cluster.up(broker)
             cluster.down(broker)
             assert cluster.groups == cluster.open_transactions == []
@@ -112,6 +110,40 @@ def test_questions_while_one_broker_of_a_cluster_is_down() -> None:
             cluster.down(broker)
             cluster.create_topic(f"without-{broker}", replication_factor=2)
             cluster.up(broker)
+
+
+def test_new_topics_while_one_broker_of_a_cluster_is_down() -> None:
+    """Partitions with one replica, of which one on the broker that is down would have no leader until it is up."""
+    with Broker(brokers=3) as cluster:
+        for down in cluster.ids:
+            cluster.down(down)
+            topics = [cluster.create_topic(f"created-{down}-{number}", 2) for number in range(2)]
+            cluster.produce(f"automatic-{down}", "value")
+            topics.append(f"automatic-{down}")
+            cluster.produce(topics[0], "value")
+            assert [len(cluster.records(topic)) for topic in topics] == [1, 0, 1]
+            cluster.up(down)
+
+
+def test_brokers_that_do_not_learn_who_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_RETRIES_MS", "300")
+    with Broker(brokers=2) as cluster:
+        [down] = set(cluster.ids) - {cluster.faults.broker.metadata.image.controller_id}
+        held = cluster.faults.add("UpdateMetadata", sender="brokers", hold=True, times=None)
+        cluster.down(down)
+        with pytest.raises(KafkaError, match=rf"does not know yet that \[{down}\] are down"):
+            cluster.create_topic("new")
+        held.release()
+
+
+def test_a_new_leader_is_asked_until_it_shows_all_records() -> None:
+    """Until then the leader rejects the question for the last offset, but not in version 0."""
+    with Broker() as broker:
+        broker.produce(broker.create_topic("orders"), "tea")
+        fault = broker.faults.add("ListOffsets", "OFFSET_NOT_AVAILABLE", times=3)
+        assert values(broker, "orders") == [b"tea"]
+        assert fault.hits == 3
+        assert min(each.version for each in broker.requests.of("ListOffsets")) > 0
 
 
 def test_a_port_that_is_taken_meanwhile() -> None:
