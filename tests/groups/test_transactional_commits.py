@@ -413,6 +413,16 @@ class Interleavings(RuleBasedStateMachine):
     def commit_in_transaction(self, partitions: set[tuple[str, int]], producer_id: int) -> None:
         self.answers.append(self.harness.commit_in_transaction(self.write(producer_id, partitions), producer_id))
 
+    @rule(partitions=partitions, producer_id=st.none() | producers)
+    def a_commit_fails_at_once(self, partitions: set[tuple[str, int]], producer_id: int | None) -> None:
+        offsets = dict.fromkeys(sorted(partitions), 0)
+        with self.harness.log_port.failing_now(ErrorCode.NOT_ENOUGH_REPLICAS):
+            if producer_id is None:
+                answer = self.harness.commit(offsets)
+            else:
+                answer = self.harness.commit_in_transaction(offsets, producer_id)
+        assert set(answer.value.values()) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
     @rule(producer_id=producers, committed=st.booleans())
     def end(self, producer_id: int, committed: bool) -> None:
         self.harness.log_port.release()
