@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs, formatEvent
 from pylogbroker.broker.apis import find_coordinator
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.coordinators.replay import PROBLEMS_MAX
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.groups import Commit, CommittedOffset, Join, JoinResult
 from pylogbroker.records import Record, build, end_marker
 from pylogbroker.storage import Origin
@@ -175,6 +175,16 @@ class FailedDirectoryTests(GroupTests):
             self.assertEqual(self.commit(8), NOT_HERE)
         self.assertIsNone(self.node.broker.groups.runtime.shard(0))
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
+
+    def test_a_load_from_the_failed_disk_takes_the_partition_offline(self) -> None:
+        """Clients would come here for ever; in a cluster, another broker leads the partition now."""
+        with broken("pread", self.directories[0], failing(errno.EIO)):
+            lead(self.node, OFFSETS, NODE_ID, epoch=2)
+        self.assertEqual(len(self.flushLoggedErrors(StorageFailure)), 1)
+        self.assertEqual(list(self.node.broker.partitions.led), [])
+        self.assertEqual(self.fetched(), NOT_HERE)
+        self.restart()
+        self.assertEqual(self.fetched(), 7)
 
     def test_a_deletion_on_the_failed_disk_is_logged(self) -> None:
         with broken("pwritev", self.directories[0], failing(errno.EIO)), capturedLogs() as events:

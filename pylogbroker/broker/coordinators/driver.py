@@ -136,7 +136,12 @@ class CoordinatorDriver(Generic[R, S]):
         try:
             is_complete = await self._replay_committed(partition, replay)
         except Exception:
-            log.failure("{subject} of {topic}-{index} are not served", subject=self._subject, topic=name, index=index)
+            log.failure(
+                "{subject} of {topic}-{index} are not served before the next election or start",
+                subject=self._subject,
+                topic=name,
+                index=index,
+            )
         if is_complete:
             self._coordinator.activate(replay, self._runtime.now_ms())
             self.loads.add(begun, self._runtime.clock.seconds())

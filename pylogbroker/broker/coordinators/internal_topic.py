@@ -14,7 +14,7 @@ from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import AppendCallback, LazyRecords, ProducerIdAndEpoch
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
@@ -54,13 +54,24 @@ class InternalTopic:
         return self._services.partitions.led.get((self.name, index))
 
     async def replay(self, partition: Partition, offset: int, replay: Replay, is_wanted: Callable[[], bool]) -> int:
-        """Call `replay` in a worker thread with all entries from `offset` on, also new ones; return the next offset."""
+        """Call `replay` in a worker thread with all entries from `offset` on, also new ones; return the next offset.
+
+        Raise StorageFailure if the disk fails, after taking the log offline.
+        """
         log = partition.log
-        while is_wanted() and offset < log.log_end_offset:
-            region = log.read(offset, self.replay_bytes, upto=log.log_end_offset)
-            if region is None:
-                break
-            offset = await self._services.runtime.in_thread(_replay_region, replay, region)
+        try:
+            while is_wanted() and offset < log.log_end_offset:
+                region = log.read(offset, self.replay_bytes, upto=log.log_end_offset)
+                if region is None:
+                    break
+                offset = await self._services.runtime.in_thread(_replay_region, replay, region)
+        except OSError as error:
+            failure = log.record_failure(error)
+            self._services.partitions.request_failed(log, failure)
+            raise failure from error
+        except StorageFailure as failure:
+            self._services.partitions.request_failed(log, failure)
+            raise
         return offset
 
     async def is_committed(self, partition: Partition, offset: int) -> bool:
