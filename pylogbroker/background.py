@@ -29,8 +29,12 @@ async def with_cleanup(work: Awaitable[T], cleanup: Callable[[], Awaitable[objec
     return result
 
 
-def run_in_background(log: Logger, work: Coroutine[Deferred[Any], Any, object], problem: str, **about: Any) -> None:
+def run_in_background(
+    log: Logger, work: Coroutine[Deferred[Any], Any, object], problem: str, **about: Any
+) -> Deferred[Any]:
     """Run a coroutine, and log its unexpected error at once: a message that `about` fills, and the traceback.
+
+    The Deferred cancels the coroutine.
 
     Twisted logs errors of a dropped Deferred when it is collected, if ever, and cannot say what they stopped.
     """
@@ -38,4 +42,4 @@ def run_in_background(log: Logger, work: Coroutine[Deferred[Any], Any, object], 
     def failed(failure: Failure) -> None:
         log.failure(problem, failure, **about)
 
-    ensureDeferred(work).addErrback(failed)
+    return ensureDeferred(work).addErrback(failed)

@@ -10,10 +10,11 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.services import Peers
 from pylogbroker.errors import KafkaError
@@ -49,7 +50,7 @@ class RemoteEnds:
         by_leader = await runtime.slices.run(self._missing())
         self._forget({key for keys in by_leader.values() for key in keys})
         asking = [
-            ensureDeferred(self._ask(self._peers, leader, keys))
+            run_in_background(log, self._ask(self._peers, leader, keys), "lags may be old")
             for leader, keys in by_leader.items()
             if leader not in self._asked
         ]

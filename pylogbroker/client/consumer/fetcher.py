@@ -14,10 +14,11 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
@@ -201,7 +202,8 @@ class Fetcher:
                 wanted[buffer.key] = SessionPartition(buffer.position, self._settings.partition_bytes, topic_id, epoch)
         request = self._request(wait)
         leader.session.fill(request, wanted)
-        in_flight = ensureDeferred(self._fetch(leader, request, asked))
+        fetching = self._fetch(leader, request, asked)
+        in_flight = run_in_background(log, fetching, "an answer of broker {node} was lost", node=leader.node)
         leader.in_flight = None if in_flight.called else in_flight
 
     def _request(self, wait: int) -> FetchRequest:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import is_retriable
@@ -29,6 +31,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
+log = Logger()
 _CONSUMER: Final = -1
 
 
@@ -49,7 +52,9 @@ class TruncationChecks:
             return True
         if buffer.epoch < 0 or epoch <= buffer.checked_epoch:
             return False
-        asking = ensureDeferred(self._settle(buffer, node, epoch))
+        problem = "whether {topic}-{partition} was truncated is not known"
+        settling = self._settle(buffer, node, epoch)
+        asking = run_in_background(log, settling, problem, topic=buffer.topic, partition=buffer.partition)
         if not asking.called:
             self._asking[buffer] = asking
         return True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.positions import Positions
@@ -58,6 +60,14 @@ def test_the_same_leader_is_not_asked(harness: Harness) -> None:
     assert not harness.truncation_checks.must_wait(harness.buffer, 1, 4)
     assert not harness.truncation_checks.must_wait(harness.buffer, 1, -1)
     assert harness.requests == []
+
+
+def test_an_unexpected_error_is_logged(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness.truncation_checks, "_settled", Mock(side_effect=ZeroDivisionError))
+    with capturedLogs() as events:
+        harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+        harness.answer(20)
+    assert [event["log_format"] for event in events] == ["whether {topic}-{partition} was truncated is not known"]
 
 
 def test_an_empty_buffer_needs_no_truncation_check(harness: Harness) -> None:
