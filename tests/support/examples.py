@@ -13,6 +13,9 @@ UNSCALED = 100
 EXAMPLES_MIN = 2
 
 
-def examples(usual: int) -> int:
-    """Scale the number of examples of a test as the profile scales the usual number."""
-    return max(EXAMPLES_MIN, usual * hypothesis.settings().max_examples // UNSCALED)
+def examples(usual: int, quick: int | None = None) -> int:
+    """Scale the number of examples of a test as the profile scales the usual number; `make quick` may have another."""
+    scale = hypothesis.settings().max_examples
+    if quick is not None and scale == hypothesis.settings.get_profile("quick").max_examples:
+        return quick
+    return max(EXAMPLES_MIN, usual * scale // UNSCALED)
