@@ -103,7 +103,7 @@ def test_brokers_that_end_and_return(
     cluster.kill(1)
     wait_until(lambda: cluster.state("t", 0).isr == (2,))
     assert (cluster.leader("t", 0), cluster.state("t", 0).leader_epoch) == (2, 1)
-    assert cluster.state("t", 1).isr == (2,)
+    wait_until(lambda: cluster.state("t", 1).isr == (2,))
     produce(cluster, "t", 0, 10)
     cluster.start(1)
     cluster.wait_until_in_sync("t")

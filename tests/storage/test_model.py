@@ -140,11 +140,11 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(part=st.integers(4, 8), gap=st.integers(0, 9))
     def truncate(self, part: int, gap: int) -> None:
-        """Cut at the begin of a batch, or in the gap before it."""
+        """Cut at the begin of a batch, or in the gap before it; the first one may begin before the log's start."""
         keep = len(self.batches) * part // 8
-        end = self.batches[keep].base if keep < len(self.batches) else self.end
-        end = max(end - gap, self.batches[keep - 1].end if keep else self.start)
-        if end < self.start:
+        begin = self.batches[keep].base if keep < len(self.batches) else self.end
+        end = max(begin - gap, self.batches[keep - 1].end if keep else self.start)
+        if not self.start <= end <= begin:
             return
         for files in self.log.truncate_to(end):
             files.unlink()

@@ -58,7 +58,8 @@ def clean(job: CleanerJob) -> Cleaned:
     aborted = _aborted_transactions(job)
     builder = OffsetMapBuilder.of(job, aborted)
     builder.build(job, spent)
-    statistics = Statistics(keys=builder.map.used, without_key=builder.without_key)
+    map_seconds = time.monotonic() - began
+    statistics = Statistics(keys=builder.map.used, without_key=builder.without_key, map_seconds=map_seconds)
     cleaner = _Cleaner(job, builder, aborted, spent)
     replacements = cleaner.replace_all()
     sync_file(job.directory)

@@ -84,6 +84,7 @@ class Statistics:
     bytes_written: int = 0  # also in unchanged segments
     keys: int = 0  # distinct, of the dirty part
     without_key: int = 0  # dropped records
+    map_seconds: float = 0.0  # of the first pass, for the benchmark
     seconds: float = 0.0
 
 
