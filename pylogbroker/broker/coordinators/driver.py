@@ -86,8 +86,11 @@ class CoordinatorDriver(Generic[R, S]):
             self._load([index])
 
     def on_led(self, topic: str, index: int, epoch: int) -> None:
-        """Load the shard of a partition that this broker leads since this leader epoch."""
-        if topic == self._topic.name and self._is_open:
+        """Load the shard of a partition that this broker leads since this leader epoch.
+
+        A topic that is not announced yet is loaded then: its number of partitions is unknown.
+        """
+        if topic == self._topic.name and self._is_open and self._topic.find() is not None:
             self._load([index])
 
     def on_resigned(self, topic: str, index: int, epoch: int) -> None:

@@ -11,7 +11,7 @@ A new topic comes without a notification: its settings are read when the control
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -32,7 +32,9 @@ from pylogbroker.interfaces import (
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import changed_entity
 from pylogbroker.metadata.delta import ConfigChanged, Delta
-from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, topic_resource
+from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, TopicImage, topic_resource
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
+from pylogbroker.metadata.zk_image import read_topics
 
 log = Logger()
 _RETRY_SECONDS: Final = 1.0
@@ -82,17 +84,21 @@ class ConfigWatch:
         """Let the image have the stored settings of a topic or broker; raise CoordinationError."""
         await self._lock.run(lambda: ensureDeferred(self._read([resource])))
 
-    async def read_topics(self, names: Iterable[str]) -> None:
+    async def read_topics(self, names: Sequence[str]) -> dict[str, TopicImage]:
         """Read the settings of topics that are new here, while ZooKeeper is not reached again and again.
 
+        Return internal topics with all partitions, of which the controller's first order may name a part.
         Other reads need not wait for that: they fail meanwhile.
         Raise Unavailable at the end of the session: the controller will name the topics again in the next one.
         """
         resources = [topic_resource(name) for name in names]
+        internal = [name for name in names if name in INTERNAL_TOPICS]
         while resources:
             try:
                 await self._lock.run(lambda: ensureDeferred(self._read(resources)))
-                return
+                if internal:
+                    return {each.name: each async for each in read_topics(self._tree, self._runtime.slices, internal)}
+                break
             except SessionExpired:
                 raise
             except Unavailable as error:
@@ -101,6 +107,7 @@ class ConfigWatch:
                 if self._runtime.may_log("settings of new topics"):
                     log.warn("settings of new topics cannot be read now, orders wait for that: {why}", why=error)
                 await self._pauses.pause(_RETRY_SECONDS)
+        return {}
 
     def stop(self) -> None:
         self._pauses.end()

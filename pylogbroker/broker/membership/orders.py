@@ -87,19 +87,21 @@ ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReq
 
 @attrs.define(eq=False)
 class ControllerOrders:
-    """`read_topics` reads settings of new topics into the image, `topic_names` the names of all topics.
+    """`read_topics` reads settings of new topics into the image, and returns internal topics with all partitions.
 
-    Both raise CoordinationError.
+    `topic_names` reads the names of all topics. Both raise CoordinationError.
     """
 
     _metadata: ClusterMetadata
     _replicas: Replicas
     _slices: Slices
     _topic_config: Callable[[str], TopicConfig]
-    _read_topics: Callable[[Sequence[str]], Awaitable[None]]
+    _read_topics: Callable[[Sequence[str]], Awaitable[Mapping[str, TopicImage]]]
     _topic_names: Callable[[], Awaitable[Collection[str]]]
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
     _may_know_deleted: bool = attrs.field(default=False, init=False)
+    _whole: Mapping[str, TopicImage] = attrs.field(factory=dict, init=False)
+    """Internal topics that the present order has introduced."""
     is_departing: bool = attrs.field(default=False, init=False)
     _brokers: Mapping[int, BrokerRegistration] | None = attrs.field(default=None, init=False)
     """Those that the replicas have."""
@@ -145,7 +147,7 @@ class ControllerOrders:
             if error := self._rejection(request):
                 return LeaderAndIsrResponse(error)
             topics = _topics_of(request)
-            if error := await self._read_settings(topics) or self._rejection(request):  # a session may have passed
+            if error := await self._read_new(topics) or self._rejection(request):  # a session may have passed
                 return LeaderAndIsrResponse(error)
             by_id = version >= _FIRST_LEADER_AND_ISR_BY_ID
             response = LeaderAndIsrResponse()
@@ -167,7 +169,7 @@ class ControllerOrders:
             if error := self._rejection(request):
                 return UpdateMetadataResponse(error)
             topics = _metadata_topics_of(request)
-            if error := await self._read_settings(topics) or self._rejection(request):  # a session may have passed
+            if error := await self._read_new(topics) or self._rejection(request):  # a session may have passed
                 return UpdateMetadataResponse(error)
             if self._may_know_deleted:
                 await self._forget_deleted()
@@ -226,12 +228,12 @@ class ControllerOrders:
         self._controller_epoch = request.controller_epoch
         return None
 
-    async def _read_settings(
+    async def _read_new(
         self, topics: Sequence[LeaderAndIsrTopicState] | Sequence[UpdateMetadataTopicState]
     ) -> ErrorCode | None:
-        """Read settings of new topics; return an error if the session has ended, and with it this broker's epoch."""
+        """Read new topics; return an error if the session has ended, and with it this broker's epoch."""
         try:
-            await self._read_topics([each.topic_name for each in topics if self._is_new(each)])
+            self._whole = await self._read_topics([each.topic_name for each in topics if self._is_new(each)])
         except CoordinationError:
             return ErrorCode.STALE_BROKER_EPOCH
         return None
@@ -324,9 +326,16 @@ class ControllerOrders:
                 yield ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
             known = None
         if states and known is None:
-            yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))
+            yield TopicCreated(self._created(topic, states))
         elif states:
             yield PartitionsChanged(topic.topic_name, states, topic.topic_id)
+
+    def _created(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> TopicImage:
+        """Return a new topic; an internal one with all partitions, since coordinators find theirs by their number."""
+        whole = self._whole.get(topic.topic_name)
+        if whole is not None and not is_another_topic(topic.topic_id, whole.id):
+            states = {**whole.partitions, **states}
+        return TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states))
 
 
 def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:

@@ -20,6 +20,9 @@ from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unav
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
 from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState, TopicImage
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
+from pylogbroker.metadata.zk_image import encode_topic_image, new_partitions
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.stop_replica import (
@@ -445,6 +448,20 @@ class ConfigWatchTests(ClusterTests):
         request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=states)
         self.cluster.nodes[1].ask(update_metadata.handle, request)
         self.assertEqual(self.stored(), {"retention.ms": "6"})
+
+    def test_an_internal_topic_is_known_with_all_partitions(self) -> None:
+        """Coordinators find a group's partition by their number, and the first order may name one of them."""
+        states = new_partitions({number: [1] for number in range(3)})
+        topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, PersistentMap(states))
+        node = self.cluster.nodes[1]
+        now(node.tree.commit([Create(zk_paths.topic(OFFSETS_TOPIC), encode_topic_image(topic))]))
+        update = UpdateMetadataPartitionState(partition_index=1, leader=1, leader_epoch=4, isr=[1], replicas=[1])
+        announced = [UpdateMetadataTopicState(OFFSETS_TOPIC, TOPIC_ID, [update])]
+        request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=announced)
+        self.assertEqual(node.ask(update_metadata.handle, request).error_code, 0)
+        partitions = node.broker.metadata.topics[OFFSETS_TOPIC].partitions
+        self.assertEqual({each: state.leader_epoch for each, state in partitions.items()}, {0: -1, 1: 4, 2: -1})
+        self.assertEqual(node.broker.groups.runtime.partitions, 3)
 
     def test_orders_for_a_new_topic_wait_for_its_settings(self) -> None:
         self.store(segment_ms="5")
