@@ -34,9 +34,8 @@ def run_in_background(
 ) -> Deferred[Any]:
     """Run a coroutine, and log its unexpected error at once: a message that `about` fills, and the traceback.
 
-    The Deferred cancels the coroutine.
-
-    Twisted logs errors of a dropped Deferred when it is collected, if ever, and cannot say what they stopped.
+    Return a Deferred for those who cancel it. Twisted logs errors of a dropped Deferred when it is collected, if ever,
+    and cannot say what they stopped.
     """
 
     def failed(failure: Failure) -> None:

@@ -42,7 +42,10 @@ class OpenTransaction:
 
 @attrs.define(eq=False)
 class GroupOffsets:
-    """Offsets in flight are by their commit, without removed partitions: one that fails leaves the others alone."""
+    """Offsets in flight are by their commit, without removed partitions: one that fails leaves the others alone.
+
+    The key of a commit is the `id()` of its mapping, which the caller keeps until it has failed or is complete.
+    """
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     _in_flight: dict[int, Offsets] = attrs.field(factory=dict)

@@ -20,7 +20,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import NotConnected, is_retriable
 from pylogbroker.client.messages import Message
 from pylogbroker.client.metadata import MetadataCache
-from pylogbroker.client.offset_requests import list_offsets_request
+from pylogbroker.client.offset_requests import list_offsets_request, listed_offset
 from pylogbroker.client.producer import Producer
 from pylogbroker.client.retries import Backoff, retrying
 from pylogbroker.client.settings import CONSUMER, read
@@ -215,7 +215,7 @@ class Admin:
         answer: ListOffsetsResponse = await self._cluster.send(node_id, request)
         [found] = answer.topics[0].partitions
         raise_for(found.error_code)
-        return found.old_style_offsets[0] if found.old_style_offsets else found.offset
+        return listed_offset(found)
 
     def _consumer(self, address: Address, isolation_level: str) -> SimpleConsumer:
         """Return the one with this address: a connection for each call would cost more than most reads."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.broker.coordinators.partition_writer import Batch, PartitionWriter
 from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
@@ -91,14 +91,14 @@ class InternalTopic:
         on_disk: bool = False,
     ) -> None:
         """Append as in `LogPort`; a worker thread builds long batches."""
-        build_batch = partial(_build, records, self.codec, producer)
-        batch = build_batch if isinstance(records, LazyRecords) else build_batch()
-        self._writer.append((self.name, partition), batch, done, on_disk)
+        self._writer.append((self.name, partition), self._batch(records, producer), done, on_disk)
 
     def append_unreplicated(self, partition: int, records: Collection[Record]) -> None:
-        build_batch = partial(_build, records, self.codec, None)
-        batch = build_batch if isinstance(records, LazyRecords) else build_batch()
-        self._writer.append_unreplicated((self.name, partition), batch)
+        self._writer.append_unreplicated((self.name, partition), self._batch(records, None))
+
+    def _batch(self, records: Collection[Record], producer: ProducerIdAndEpoch | None) -> Batch:
+        build_batch = partial(_build, records, self.codec, producer)
+        return build_batch if isinstance(records, LazyRecords) else build_batch()
 
 
 def replication_factor(config: BrokerConfig, name: str) -> int:

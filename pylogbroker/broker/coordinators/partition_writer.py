@@ -8,12 +8,12 @@ built in a worker thread, if it is long --> appended --> below the high watermar
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, DelayedWrite
 from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.services import LogServices
@@ -27,6 +27,7 @@ Batch = Buffer | Callable[[], Buffer]
 """A record batch, or a function that builds it in a worker thread."""
 
 log = Logger()
+_CALLBACK_FAILED: Final = "the callback of a coordinator's append failed"
 
 
 @attrs.frozen
@@ -50,13 +51,14 @@ class PartitionWriter:
             self._failed(found, error, done)
             return
         if appended is None:
-            ensureDeferred(self._append_queued(found, batch, done, on_disk)).addErrback(_log_failure)
+            run_in_background(log, self._append_queued(found, batch, done, on_disk), _CALLBACK_FAILED)
         else:
             self._appended(found, appended, done, on_disk)
 
     def append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
         """Append a batch as with acks=0: also while too few replicas are in sync. A failure is logged."""
-        ensureDeferred(self._append_unreplicated(key, batch)).addErrback(_log_failure)
+        problem = "deletions in {topic}-{index} were not written"
+        run_in_background(log, self._append_unreplicated(key, batch), problem, topic=key[0], index=key[1])
 
     async def _append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
         found: Partition | None = None
@@ -65,11 +67,11 @@ class PartitionWriter:
             if self._append_now(found, batch) is None:
                 await self._append_built(found, batch)
         except KafkaError as error:
-            self._failed(found, error, lambda code, now_ms: None)
+            self._note_failure(found, error)
             if self._services.runtime.may_log(f"deletions in {key[0]}"):
                 log.warn(
-                    "{topic}-{index}: deleted offsets come back with the next start or election, delete them again"
-                    " then: the deletion was not written: {why}",
+                    "{topic}-{index}: a deletion of offsets was not written, they come back with the next start or"
+                    " election; delete them again then: {why}",
                     topic=key[0],
                     index=key[1],
                     why=error,
@@ -107,17 +109,22 @@ class PartitionWriter:
             raise KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE) from error
 
     def _failed(self, partition: Partition | None, error: KafkaError, done: AppendCallback) -> None:
+        self._note_failure(partition, error)
+        done(error.code, self._services.runtime.now_ms())
+
+    def _note_failure(self, partition: Partition | None, error: KafkaError) -> None:
         if partition is not None and isinstance(error, StorageFailure):
             self._services.partitions.request_failed(partition.log, error)
-        done(error.code, self._services.runtime.now_ms())
 
     def _appended(self, partition: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
         runtime = self._services.runtime
         if not on_disk and partition.log.high_watermark > appended.last_offset:
             done(ErrorCode.NONE, runtime.now_ms())
         else:
-            replicated = ensureDeferred(self._replicated(partition, appended, on_disk))
-            replicated.addCallback(lambda error: done(error, runtime.now_ms())).addErrback(_log_failure)
+            run_in_background(log, self._finish(partition, appended, done, on_disk), _CALLBACK_FAILED)
+
+    async def _finish(self, partition: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
+        done(await self._replicated(partition, appended, on_disk), self._services.runtime.now_ms())
 
     async def _replicated(self, partition: Partition, appended: Appended, on_disk: bool) -> ErrorCode:
         errors: list[KafkaError] = []
@@ -135,7 +142,3 @@ class PartitionWriter:
             log.failure("a sync of {path} failed", path=partition.log.path)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return ErrorCode.NONE
-
-
-def _log_failure(failure: Failure) -> None:
-    log.failure("the callback of a coordinator's append failed", failure)

@@ -6,7 +6,8 @@
 A change writes the settings and a notification, in one transaction; Apache Kafka's brokers need two. After a new
 session all settings are read again, since notifications may have been missed.
 
-A new topic comes without a notification: its settings are read when the controller first names it.
+A new topic comes without a notification: its settings are read when the controller first names it, and with them the
+partitions of an internal topic.
 """
 
 from __future__ import annotations

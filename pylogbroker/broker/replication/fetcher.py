@@ -149,9 +149,7 @@ class ReplicaFetcher:
 
     def _name_of(self, topic_id: UUID) -> str:
         """Return the name of a topic, or "" if no replica of it is fetched any more."""
-        for name, _ in self._by_topic_id.get(topic_id, ()):
-            return name
-        return ""
+        return next((name for name, _ in self._by_topic_id.get(topic_id, ())), "")
 
     def set_topic_id(self, replica: Followership, topic_id: UUID) -> None:
         """Fetch by an id that the topic had not before, in a new session: the present one may name the topic."""

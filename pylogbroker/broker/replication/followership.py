@@ -167,6 +167,7 @@ class Followership:
         self._plan_truncation(offset)
 
     def _plan_truncation(self, offset: int) -> None:
+        """Plan in a worker, after the recovery point was written: see `recovery_points` for why."""
         lowered = self._syncs.lower_recovery_point(self.log, offset)
         lowered.addCallback(lambda _: self._runtime.in_thread(self.log.plan_truncation, offset))
         lowered.addCallback(self._truncate_as_planned, offset).addErrback(self._truncation_failed)

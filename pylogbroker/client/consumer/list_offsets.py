@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
-from pylogbroker.client.offset_requests import list_offsets_request
+from pylogbroker.client.offset_requests import list_offsets_request, listed_offset
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.wire.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-)
+from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 
 Found = dict[TopicPartition, int]
 Errors = dict[TopicPartition, ErrorCode]
@@ -52,8 +49,4 @@ def _read(answer: ListOffsetsResponse, found: Found, errors: Errors) -> None:
             if each.error_code:
                 errors[key] = code_of(each.error_code)
             else:
-                found[key] = _offset(each)
-
-
-def _offset(answer: ListOffsetsPartitionResponse) -> int:
-    return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
+                found[key] = listed_offset(each)

@@ -152,12 +152,16 @@ class FlushTests(ClusterTests):
 
 
 class LaterLeaderTests(ClusterTests):
-    def test_records_that_the_new_leader_lacks_are_cut_off(self) -> None:
+    def append_one_that_followers_lack(self) -> None:
+        """Let all brokers have a record, and the leader alone another one."""
         self.create()
         self.cluster.append(1, b"a")
         self.cluster.settle()
         self.cluster.cut |= {(2, 1), (3, 1)}
         self.cluster.append(1, b"lost")
+
+    def test_records_that_the_new_leader_lacks_are_cut_off(self) -> None:
+        self.append_one_that_followers_lack()
         self.cluster.elect(2, to=(2, 3))
         self.cluster.append(2, b"b")
         self.cluster.append(2, b"c")
@@ -181,11 +185,7 @@ class LaterLeaderTests(ClusterTests):
         self.assertEqual(self.cluster.values(1), [b"lost"])
 
     def test_the_recovery_point_on_the_disk_is_lowered_before_a_cut(self) -> None:
-        self.create()
-        self.cluster.append(1, b"a")
-        self.cluster.settle()
-        self.cluster.cut |= {(2, 1), (3, 1)}
-        self.cluster.append(1, b"lost")
+        self.append_one_that_followers_lack()
         node = self.cluster.nodes[1]
         node.broker.partitions.hosted[KEY].log.sync()
         node.broker.logs.checkpoints.save_recovery_points()
@@ -200,11 +200,7 @@ class LaterLeaderTests(ClusterTests):
         self.assertEqual((self.cluster.ends()[1], read_offsets(checkpoint)), (2, {KEY: 1}))
 
     def test_a_sync_between_that_and_the_cut_is_undone_on_the_disk(self) -> None:
-        self.create()
-        self.cluster.append(1, b"a")
-        self.cluster.settle()
-        self.cluster.cut |= {(2, 1), (3, 1)}
-        self.cluster.append(1, b"lost")
+        self.append_one_that_followers_lack()
         node = self.cluster.nodes[1]
         log = node.broker.partitions.hosted[KEY].log
         log.sync()
