@@ -2,7 +2,7 @@
 #              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
 #              make run BROKERS=4: several brokers as one cluster; BROKERS=auto: one for each core
 # make quick   lint, types, import contracts and the tests that start no process: after each change
-# make test    the checks and all tests of this project: before each commit
+# make test    the checks and all tests of this project: before each commit; what fails is run once more, alone
 # make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
@@ -50,7 +50,7 @@ portable: $(VENV)/installed-for-tests
 		--hypothesis-profile quick -m "not process"
 
 test: checks peers
-	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" $(ARGS)
+	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" --second-try $(ARGS)
 
 oracle: checks peers
 	$(PYTEST) --dist loadfile --hypothesis-profile oracle --ask --thorough \

@@ -33,7 +33,7 @@ from _pytest import unittest as pytest_unittest
 from tests.coordination.tree_server import tree_chroot  # noqa: F401  (a fixture)
 from tests.peers import available as java_available
 from tests.peers import spark
-from tests.support import budget, memory_files, run_services, spark_session
+from tests.support import budget, memory_files, run_services, second_tries, spark_session
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.needs import PROCESS, needs
@@ -68,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(budget)
     pluginmanager.register(memory_files)
     pluginmanager.register(run_services)
+    pluginmanager.register(second_tries)
     pluginmanager.register(spark_session)
     if pluginmanager.hasplugin("xdist"):
         from tests.support import xdist_scheduler

@@ -203,6 +203,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[_ERROR_LINES] = unexpected_errors
 
 
+def has_errors(config: pytest.Config) -> bool:
+    """Return whether services complained at the end of the run."""
+    return bool(config.stash.get(_ERROR_LINES, {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show what the services complain of."""
     for name, lines in config.stash.get(_ERROR_LINES, {}).items():
