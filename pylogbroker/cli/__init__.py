@@ -6,8 +6,6 @@ Each subcommand is a module of its name, imported on use, with dependencies othe
 from __future__ import annotations
 
 import gc
-import shlex
-import sys
 from importlib import import_module
 from typing import Final
 
@@ -15,6 +13,7 @@ import click
 
 from pylogbroker import __version__
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.extras import required_by
 
 _COMMANDS: Final = {
     "acl": "Show, create and delete access control lists.",
@@ -70,7 +69,8 @@ class _Commands(click.Group):
 
     def _invoke(self, context: click.Context) -> object:
         try:
-            return super().invoke(context)
+            with required_by("the command"):
+                return super().invoke(context)
         except BrokenPipeError:
             raise  # click ends in silence: the reader of a pipe has enough
         except (PylogbrokerError, OSError) as error:
@@ -78,25 +78,6 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             context.exit(INTERRUPTED)
-        except ImportError as error:
-            package = (error.name or "").partition(".")[0]
-            if package not in ("pyspark", "pyarrow", "tenacity"):
-                raise
-            raise click.ClickException(
-                f"{package} is missing; install the packages for Spark: {_install('spark')}"
-            ) from error
-
-
-def _install(extra: str) -> str:
-    """Return the command that installs an extra's requirements for this interpreter.
-
-    Naming requirements, not the package, works for any kind of installation.
-    """
-    from importlib.metadata import requires  # slow to import
-
-    parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
-    wanted = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]
-    return shlex.join([sys.executable, "-m", "pip", "install", *wanted])
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from pylogbroker.extras import required_by
+
 Row = Mapping[str, Any]
 
 FORMATS: Final = ("table", "json", "yaml")
@@ -48,7 +50,8 @@ def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = N
 
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif output == "yaml":
-        import yaml  # type: ignore[import-untyped]
+        with required_by("--format yaml"):
+            import yaml  # type: ignore[import-untyped]
 
         click.echo(yaml.safe_dump(_plain(found), sort_keys=False, allow_unicode=True), nl=False)
     else:

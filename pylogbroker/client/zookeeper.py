@@ -33,6 +33,7 @@ from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.config import Values
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, parse_connect
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.extras import required_by
 from pylogbroker.interfaces import (
     Acl,
     CoordinationError,
@@ -184,7 +185,8 @@ def zookeeper_of(settings: Values, coordination: ITree | None, reactor: Any) -> 
 
 async def connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
     """Return a tree of kazoo's once the reactor runs; raise StartupError."""
-    from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo, which few clients need
+    with required_by("zookeeper.connect"):
+        from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo
 
     running: Deferred[None] = Deferred()
     reactor.callWhenRunning(running.callback, None)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from importlib.util import find_spec
 from math import inf
 from typing import Any, Final
 
@@ -47,6 +46,7 @@ from pylogbroker.coordination.watches import notify
 from pylogbroker.coordination.zookeeper_calls import Call, CallQueue, ManyReads, ReadOfMany, SetWatch, SingleCall
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, check_tls
 from pylogbroker.errors import StartupError
+from pylogbroker.extras import required_by
 from pylogbroker.interfaces import (
     Acl,
     CoordinationError,
@@ -115,8 +115,9 @@ class ZooKeeperTree:
 
         An unreachable ZooKeeper is tried again until the connection timeout.
         """
-        if options.sasl is not None and find_spec("puresasl") is None:
-            raise StartupError("SASL with ZooKeeper needs the package pure-sasl: pip install pure-sasl")
+        if options.sasl is not None:
+            with required_by("SASL with ZooKeeper"):
+                import puresasl  # noqa: F401  (imported by kazoo, which would not say what is missing)
         if options.tls is not None:
             check_tls(options.tls)
         tree = cls(servers, options, reactor, in_thread)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 
 import cramjam
+import snappy
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records.decompression_errors import Overflow, as_corrupt
@@ -31,7 +32,7 @@ def compress(data: Buffer) -> bytes:
     source = view(data)
     parts = [HEADER]
     for start in range(0, len(source), _BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(source[start : start + _BLOCK]))
+        block = snappy.compress(source[start : start + _BLOCK])
         parts += (_SIZE.pack(len(block)), block)
     return b"".join(parts)
 

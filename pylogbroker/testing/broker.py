@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylogbroker.config import check_names
 from pylogbroker.errors import ConfigError
+from pylogbroker.extras import required_by
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.control.remote import RemoteRequests
 from pylogbroker.testing.data_directory import temporary_directory
@@ -196,7 +197,8 @@ class Broker(BrokerRequests):
             self._start_registry(stack, thread)
 
     def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
-        from pylogbroker.testing.schema_registry.service import RegistryService  # imports libraries that may be missing
+        with required_by("schema_registry"):
+            from pylogbroker.testing.schema_registry.service import RegistryService
 
         async def make() -> RegistryService:
             return RegistryService(thread.reactor, self._new_admin(thread.reactor))

@@ -109,17 +109,6 @@ def test_a_command_on_a_cluster_imports_only_what_it_needs(broker: Broker) -> No
     assert found.stderr.removeprefix("(none)\n") == "[]\n"
 
 
-def test_an_extra_that_is_missing() -> None:
-    script = (
-        "import sys; sys.modules['pyspark'] = None\nfrom pylogbroker.cli import main; main(prog_name='pylogbroker')"
-    )
-    arguments = [sys.executable, "-c", script, "load", "a", "-b", "127.0.0.1:1", "-t", "x"]
-    found = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
-    hint = "Error: pyspark is missing; install the packages for Spark: "
-    hint += f"{sys.executable} -m pip install 'pyspark>=4.2' 'pyarrow"
-    assert (found.returncode, found.stderr[: len(hint)]) == (1, hint)
-
-
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Collection, Mapping
@@ -285,6 +286,6 @@ def test_a_chroot_that_may_not_be_created_is_an_error(zookeeper: str) -> None:
 
 
 def test_sasl_without_its_package_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_module, "find_spec", lambda name: None)
-    with pytest.raises(StartupError, match="pip install pure-sasl"):
+    monkeypatch.setitem(sys.modules, "puresasl", None)
+    with pytest.raises(StartupError, match=r"SASL with ZooKeeper needs puresasl.* 'pure-sasl"):
         run(lambda: connect("127.0.0.1:1", sasl=ZooKeeperLogin("broker", "secret")))

@@ -16,6 +16,7 @@ from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.config import BrokerConfig, Listener, Values
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
+from pylogbroker.extras import required_by
 from pylogbroker.security.sasl.oauthbearer import TokenValidator, UnsecuredValidator
 
 log = Logger()
@@ -80,7 +81,8 @@ class TokenValidators:
         if accepts_unsecured(config, listener):
             self._found[listener.name] = _unsecured(config, listener, self._runtime.now_ms)
             return
-        from pylogbroker.security.sasl.signed_tokens import parse_keys  # needs joserfc
+        with required_by(f"OAUTHBEARER on the listener {listener.name}"):
+            from pylogbroker.security.sasl.signed_tokens import parse_keys
 
         url = values.text(_URL)
         if url not in self._keys:
@@ -104,7 +106,7 @@ class TokenValidators:
 
 
 def _signed(values: Values, keys: TokenKeys[Any], now_ms: Callable[[], int]) -> TokenValidator:
-    from pylogbroker.security.sasl.signed_tokens import SignedValidator  # needs joserfc
+    from pylogbroker.security.sasl.signed_tokens import SignedValidator  # imported by `open` first
 
     return SignedValidator(
         keys,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pylogbroker.extras import required_by
 from pylogbroker.offline.stopped_broker import OfflineError
 
 _PARTS = ("/brokers", "/config", "/consumers", "/admin")
@@ -10,9 +11,10 @@ _TIMEOUT_SECONDS = 10
 
 def read_server(address: str, chroot: str) -> dict[str, bytes]:
     """Return nodes' data below `chroot` by path; raise OfflineError if the server is unreachable."""
-    from kazoo.client import KazooClient
-    from kazoo.exceptions import KazooException, NoNodeError
-    from kazoo.handlers.threading import KazooTimeoutError
+    with required_by("reading a ZooKeeper server"):
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
 
     client = KazooClient(address, timeout=_TIMEOUT_SECONDS)
     nodes: dict[str, bytes] = {}

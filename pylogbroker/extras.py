@@ -1,0 +1,53 @@
+"""Extras: packages that optional features need, and the error that names them where they are missing."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pylogbroker.errors import StartupError
+
+EXTRAS: Final = {
+    "fastavro": "schema-registry",
+    "joserfc": "oauth",
+    "jsonschema": "schema-registry",
+    "kazoo": "zookeeper",
+    "puresasl": "sasl",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "referencing": "schema-registry",
+    "tenacity": "spark",
+    "yaml": "yaml",
+}
+"""Extras by the package that is imported."""
+
+
+class MissingExtra(StartupError):
+    """An optional feature is used whose packages are not installed."""
+
+
+@contextmanager
+def required_by(feature: str) -> Iterator[None]:
+    """Raise MissingExtra for an import of an extra's package that fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise MissingExtra(f"{feature} needs {package}, which is not installed: {_install(EXTRAS[package])}") from error
+
+
+def _install(extra: str) -> str:
+    """Return the command that installs an extra's requirements for this interpreter.
+
+    Naming requirements, not the package, works for any kind of installation.
+    """
+    from importlib.metadata import requires  # slow to import
+
+    parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
+    names = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]
+    return shlex.join([sys.executable, "-m", "pip", "install", *names])
