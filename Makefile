@@ -3,6 +3,7 @@
 #              make run BROKERS=4: several brokers as one cluster; BROKERS=auto: one for each core
 # make quick   lint, types, import contracts and the tests that start no process: after each change
 # make test    the checks and all tests of this project: before each commit; what fails is run once more, alone
+# make docs    the documentation as a site, in build/site
 # make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
@@ -35,7 +36,7 @@ PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 
 SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))
 
-.PHONY: run quick portable test oracle checks lint types contracts peers system clean
+.PHONY: run quick portable test oracle checks lint types contracts docs peers system clean
 
 run: $(VENV)/installed
 	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(SEVERAL) $(ARGS)
@@ -70,6 +71,9 @@ types: $(VENV)/installed-for-tests
 
 contracts: $(VENV)/installed-for-tests
 	$(BIN)/lint-imports
+
+docs: $(VENV)/installed-for-tests
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 peers: $(VENV)/installed-for-tests system
 	$(BIN)/python -m tests.peers
