@@ -14,8 +14,8 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         TEXT,
         None,
         "high",
-        "Servers of the ZooKeeper through which brokers form a cluster, as host:port,host:port/path; the path is optional. "
-        "Without it, the broker is the only one of its cluster, and coordination is embedded.",
+        "Servers of the ZooKeeper through which brokers form a cluster, as host:port,host:port/path; the path is "
+        "optional. Without it, the broker is the only one of its cluster, and coordination is embedded.",
     ),
     fixed(
         "zookeeper.session.timeout.ms",
