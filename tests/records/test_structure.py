@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import crc32c
 import pytest
@@ -14,8 +15,8 @@ from kafka.errors import CorruptRecordError
 
 from pylogbroker.errors import InvalidRecords, KafkaError
 from pylogbroker.records import AppendRules, Codec, Record, build, convert, prepare
-from pylogbroker.records.validate import structure
-from pylogbroker.records.validate.structure import check_record_structure
+from pylogbroker.records.validate import structure, uniform_runs
+from pylogbroker.records.validate.structure import largest_timestamp_delta
 from pylogbroker.records.validate.uniform_runs import measure_run
 from tests.records.reference_codecs import PEERS
 from tests.support.bad_batches import NONE, batch, field, record, varint
@@ -41,7 +42,7 @@ def accepts(data: bytes, count: int) -> bool:
     answers = []
     for whole, position in ((data, 0), (memoryview(b"head" + data), 4), (memoryview(bytearray(data)), 0)):
         try:
-            check_record_structure(whole, count, position)
+            largest_timestamp_delta(whole, count, 0, position)
         except InvalidRecords:
             answers.append(False)
         else:
@@ -133,8 +134,14 @@ def test_the_offset_of_a_record_in_a_run(shape: str) -> None:
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name.startswith(("all", "large", "with h", "with keys"))])
 def test_runs_are_found(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
     """Records that are alike are not looked at one by one: of twenty thousand, some at which offsets become longer."""
-    found = []
-    monkeypatch.setattr(structure, "measure_run", lambda *arguments: found.append(measure_run(*arguments)) or found[-1])
+    found: list[int] = []
+
+    def noted(*arguments: Any) -> tuple[int, int]:
+        uniform, largest = measure_run(*arguments)
+        found.append(uniform)
+        return uniform, largest
+
+    monkeypatch.setattr(structure, "measure_run", noted)
     assert accepts(SHAPES[shape](20_000), 20_000)
     assert sum(found) > 3 * 20_000 - 50
 
@@ -144,6 +151,83 @@ def test_times_that_do_not_fit_are_found_in_runs_too() -> None:
     data = records(20, lambda n: 20, time=lambda n: (1 << 60) if n < 19 else (1 << 62) - 1)
     assert not accepts(data, 20)
     assert accepts(records(20, lambda n: 20, time=lambda n: 1 << 60), 20)
+
+
+TIMES: dict[str, Sizes] = {
+    "none": lambda n: 0,
+    "one that rises": lambda n: n // 9,
+    "one that rises fast": lambda n: n * 7,
+    "one that rises to many bytes": lambda n: n * n * n,
+    "one that falls": lambda n: 3000 - n,
+    "below the first": lambda n: -n,
+    "far below the first": lambda n: -n * 100 - 1,
+    "around the first": lambda n: (n % 5 - 2) * 10,
+    "around the first by two bytes": lambda n: (n % 5 - 2) * 1000,
+    "as of two clocks": lambda n: n // 4 + n % 2 * 70,
+    "one late record": lambda n: 5000 if n == 40 else 64,
+    "alike in the highest bits": lambda n: 128 + n * 31 % 60,
+    "far ahead": lambda n: (1 << 50) + n * 11 % 7,
+}
+CLAIMS: tuple[Callable[[int], int], ...] = (
+    lambda largest: largest,
+    lambda largest: largest + 1,
+    lambda largest: largest - 1,
+    lambda largest: largest + 31_536_000_000,
+    lambda largest: 0,
+    lambda largest: -1,
+    lambda largest: -NOW,
+    lambda largest: 63,
+    lambda largest: (1 << 64) - 1,
+)
+
+
+class TestLargestTimestampDelta:
+    """Whatever a header claims, the answer is that of the records."""
+
+    @pytest.mark.parametrize("name", TIMES)
+    @pytest.mark.parametrize("sizes", [lambda n: 20, lambda n: 20 + n * 29 % 40], ids=["uniform", "others"])
+    def test_every_claim(self, name: str, sizes: Sizes) -> None:
+        times = TIMES[name]
+        for count in (1, 2, 3, 10, 64, 65, 150, 700, 1700):
+            data = records(count, sizes, time=times)
+            expected = max(times(n) for n in range(count))
+            for claim in CLAIMS:
+                for _ in range(3):  # the third time, its shape is known
+                    found = largest_timestamp_delta(memoryview(b"head" + data), count, claim(expected), 4)
+                    assert found == expected, (count, claim(expected))
+
+    @settings(max_examples=examples(200), deadline=None)
+    @given(
+        st.lists(st.integers(0, 3) | st.integers(-70, 70) | st.integers(-20_000, 20_000), min_size=1, max_size=90),
+        st.sampled_from([1, 3, 20]),
+        st.integers(-20_000, 20_000),
+    )
+    def test_any_times(self, times: list[int], repeated: int, claimed: int) -> None:
+        times *= repeated
+        data = records(len(times), lambda n: 7, time=times.__getitem__)
+        for claim in (claimed, max(times), times[-1]):
+            assert largest_timestamp_delta(data, len(times), claim) == max(times)
+
+    def test_more_bytes_than_needed(self) -> None:
+        """A varint may end with zeros: here all timestamp deltas have two bytes."""
+        bodies = [
+            b"\0" + bytes([2 * time | 0x80, 0]) + varint(n) + b"\x01\x08abcd\0" for n, time in enumerate(range(60))
+        ]
+        data = b"".join(varint(len(body)) + body for body in bodies)
+        for claimed in (59, 58, 60, 0, -1):
+            for _ in range(3):
+                assert largest_timestamp_delta(data, 60, claimed) == 59
+
+    def test_a_right_claim_needs_no_second_look(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Wherever clocks do not go back, nothing is looked up record by record."""
+        for name in ("_largest_of_all", "largest_in_columns"):
+            module = structure if hasattr(structure, name) else uniform_runs
+            monkeypatch.setattr(module, name, None)
+        for name in ("none", "one that rises", "one that rises fast", "far ahead"):
+            for count in (10, 150, 1700):
+                data = records(count, lambda n: 20, time=TIMES[name])
+                claimed = max(TIMES[name](n) for n in range(count))
+                assert largest_timestamp_delta(data, count, claimed) == claimed, (name, count)
 
 
 class TestManyOthers:

@@ -27,7 +27,7 @@ from pylogbroker.records.log_entry import LogEntry, entries
 from pylogbroker.records.model import Buffer, Codec, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.record_errors import compression_errors, inline_limit, valid_records
-from pylogbroker.records.validate.structure import check_record_structure
+from pylogbroker.records.validate.structure import largest_timestamp_delta
 
 _PREFIX = struct.Struct(">qii")
 _unpack_header = HEADER_V2.unpack_from
@@ -131,7 +131,7 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
                 if attributes & CODEC:
                     _check_payload(buffer, attributes, count, rules)
                 else:
-                    check_record_structure(buffer, count, _HEADER_SIZE)
+                    largest_timestamp_delta(buffer, count, 0, _HEADER_SIZE)
             last_offset = base_offset + last_delta
             return PreparedRecords(
                 [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]],
@@ -185,7 +185,7 @@ def _check_payload(buffer: memoryview, attributes: int, count: int, rules: Appen
     codec = codec_of(attributes)
     with compression_errors(rules):
         data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
-    check_record_structure(data, count)
+    largest_timestamp_delta(data, count, 0)
 
 
 def _prepare_in_full(

@@ -6,7 +6,8 @@ batch's under a mask:
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
 
-This takes a fifth of full validation (see `structure`). Other batches may be valid, too.
+This takes a fifth of full validation (see `structure`). Other batches may be valid, too. The structural bytes contain
+the timestamp deltas, of which the largest is found (see `time_deltas`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pylogbroker.records.model import Buffer
+from pylogbroker.records.validate.time_deltas import largest_in_column, largest_in_columns
 from pylogbroker.records.varint import decode_varint
 
 _RECORDS_MAX: Final = 64  # whose offset deltas take one byte
@@ -23,19 +25,35 @@ _SHAPES_MAX: Final = 512
 _TIME_BYTES_MAX: Final = 8  # longer deltas need another check
 
 Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
-BatchShape = tuple[Extractor, int, int]
-"""Extractor of the structural bytes; mask and expected value, as large integers."""
+BatchShape = tuple[Extractor, bytes, int, int, int, range, int]
+"""Extractor of the structural bytes; their value if all timestamp deltas are 0; as large integers the mask, the masked
+value, and 1 in each timestamp delta; places of the first timestamp delta; number of structural bytes of a record.
+"""
 
 _shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
 """By number of records and bytes; None after a single such batch."""
 
 
-def has_known_shape(data: Buffer, count: int, position: int) -> bool:
-    layout = _shapes.get((count, len(data) - position))
-    if layout is None:
-        return False
-    extract, mask, marks = layout
-    return int.from_bytes(b"".join(extract(data, position)), "big") & mask == marks
+def largest_if_known_shape(data: Buffer, count: int, position: int, claimed: int) -> int:
+    """Return the largest timestamp delta as a zigzag number; negative if the shape is unknown or all deltas are.
+
+    `claimed` makes it quick.
+    """
+    shape = _shapes.get((count, len(data) - position))
+    if shape is None:
+        return -1
+    extract, timeless, mask, marks, ones, times, row = shape
+    structural = b"".join(extract(data, position))
+    if structural == timeless:
+        return 0
+    bits, deltas = int.from_bytes(structural, "big"), structural[times[0] :: row]
+    if 0 < claimed < 0x80 and deltas.isascii() and bits + (0x7F - claimed) * ones & mask == marks and claimed in deltas:
+        return claimed  # the sum makes larger deltas 0x80 or more
+    if bits & mask != marks:
+        return -1
+    if len(times) == 1:
+        return largest_in_column(deltas)
+    return largest_in_columns([structural[place::row] for place in times])
 
 
 def remember_shape(data: Buffer, count: int, position: int) -> None:
@@ -64,9 +82,11 @@ def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShap
     row = bytes(data[position:key]) + bytes(data[value_at:value]) + b"\0"
     before, after = row[: time.stop], row[time.stop + 1 :]
     mask = int.from_bytes(bytes(0x80 if at in time else 0xFF for at in range(len(row))) * count, "big")
-    marks = int.from_bytes(b"".join(before + bytes((2 * delta,)) + after for delta in range(count)), "big") & mask
+    ones = int.from_bytes(bytes(at in time for at in range(len(row))) * count, "big")
+    rows = int.from_bytes(b"".join(before + bytes((2 * delta,)) + after for delta in range(count)), "big")
+    timeless = (rows & ~(0x7F * ones)).to_bytes(len(row) * count, "big")
     extract = _extractor(count, key - position, value_at - key, value - value_at, headers_at - value)
-    return extract, mask, marks
+    return extract, timeless, mask, rows & mask, ones, time, len(row)
 
 
 def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:

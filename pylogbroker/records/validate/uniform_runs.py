@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.records.model import Buffer, view
+from pylogbroker.records.validate.time_deltas import UP_TO, largest_as_claimed, largest_in_column, largest_in_columns
 from pylogbroker.records.varint import decode_varint
 
 _FIRST_RECORDS: Final = 128  # each further comparison takes ten times as many
@@ -40,46 +41,60 @@ delta: place, table of values, and number of deltas after which the table repeat
 Places = tuple[int, int, int, int, int, int, int, int]
 
 
-def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int) -> int:
+def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int, claimed: int) -> tuple[int, int]:
     """Return how many of the next `limit` records have the shape of the one at `places`.
 
-    That record has `stride` bytes and offset delta `delta`. All `limit` records must lie within `data`.
+    That record has `stride` bytes and offset delta `delta`. All `limit` records must lie within `data`. Return their
+    largest timestamp delta, too, as a zigzag number, or a smaller one if it is below `claimed`.
     """
     shape = _shape(data, places, stride)
     if len(shape[3]) > _TIME_BYTES_MAX:
-        return 0
+        return 0, -1
     rows = view(data)
     limit = min(limit, _deltas_until_wider(delta) - 1)
-    found, size = 0, _FIRST_RECORDS
+    found, size, largest = 0, _FIRST_RECORDS, -1
     while found < limit:
-        size = min(size, limit - found)
-        uniform = _count_uniform(rows[found * stride :], shape, delta + found, size)
+        if 2 * size >= limit - found:  # a comparison of few records costs as much as a few more records
+            size = limit - found
+        uniform, among_uniform = _count_uniform(rows[found * stride :], shape, delta + found, size, claimed)
+        if among_uniform > largest:
+            largest = among_uniform
         found += uniform
         if uniform < size:
             break
         size *= _FACTOR
-    return found
+    return found, largest
 
 
-def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int) -> int:
-    """Return how many of `count` records after the first have its shape; 0 if a comparison is not enough."""
+def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int, claimed: int) -> tuple[int, int]:
+    """Return how many of `count` records after the first have its shape; 0 if a comparison is not enough.
+
+    The second result is as in `measure_run`.
+    """
     start, stride, same, times, rising = shape
     stop = start + count * stride
     above, below = rows[:stop], rows[stride : stop + stride]
     for place in same:
         if above[place::stride] != below[place::stride]:
             differing = below[place::stride].tobytes().lstrip(rows[place : place + 1])
-            return _count_uniform(rows, shape, delta, count - len(differing))
-    if not below[times[-1] :: stride].tobytes().isascii():
-        return 0
-    for place in times[:-1]:
-        if below[place::stride].tobytes().translate(None, _HIGH):
-            return 0
+            return _count_uniform(rows, shape, delta, count - len(differing), claimed)
     for place, table, period in rising:
         at = (delta + 1) % period
         if below[place::stride] != table[at : at + count]:
-            return 0
-    return count
+            return 0, -1
+    deltas = below[times[-1] :: stride].tobytes()
+    if len(times) == 1 and 0 <= claimed < 0x80 and not deltas.translate(None, UP_TO[claimed]):
+        return count, claimed if claimed in deltas else -1
+    if not count or not deltas.isascii():
+        return 0, -1
+    if len(times) == 1:
+        return count, largest_in_column(deltas)
+    columns = [below[place::stride].tobytes() for place in times]
+    for column in columns[:-1]:
+        if column.translate(None, _HIGH):
+            return 0, -1
+    largest = largest_as_claimed(columns, claimed)
+    return count, largest_in_columns(columns) if largest is None else largest
 
 
 def _shape(data: Buffer, places: Places, stride: int) -> Shape:
