@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import Any
 
 import attrs
@@ -240,11 +241,98 @@ def test_records_without_a_timestamp_have_none_to_check() -> None:
     assert run(build(PLAIN, magic=0), timestamp_before_max_ms=1, timestamp_after_max_ms=1).count == 3
 
 
-def test_a_header_that_exaggerates_its_timestamp_is_put_right() -> None:
-    data = changed(build(RECORDS), 35, "q", NOW + 5000)
-    prepared = run(data, timestamp_after_max_ms=100)
-    [entry] = appended(prepared)
-    assert (entry.max_timestamp, prepared.max_timestamp) == (NOW - 1, NOW - 1)
+CLAIMS = (-1, 0, 5, NOW - 5, NOW + 5000, NOW + 31_536_000_000, -(1 << 63), (1 << 63) - 1)
+MAX_TIMESTAMP_AT, FIRST_TIMESTAMP_AT = 35, 27
+
+
+class TestLargestTimestamp:
+    """A header's largest timestamp is that of the records, whatever the producer claims."""
+
+    @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+    @pytest.mark.parametrize(
+        "rules",
+        [{}, {"timestamp_after_max_ms": 100}, {"timestamp_before_max_ms": 100}, {"keys_required": True}],
+        ids=str,
+    )
+    def test_wrong_claims_are_put_right(self, codec: Codec, rules: dict[str, Any]) -> None:
+        sent = build(RECORDS, codec=codec)
+        for claim in CLAIMS:
+            prepared = run(changed(sent, MAX_TIMESTAMP_AT, "q", claim), **rules)
+            [entry] = appended(prepared)
+            assert (entry.max_timestamp, prepared.max_timestamp) == (NOW - 1, NOW - 1)
+            assert (entry.first_timestamp, entry.codec, entry.leader_epoch) == (NOW - 5, codec, 7)
+            for peer in PEERS:
+                assert [each.timestamp for each in peer.read(joined(prepared))] == [NOW - 5, NOW - 1, NOW - 9]
+
+    @pytest.mark.parametrize("target", [None, Codec.ZSTD, Codec.NONE], ids=str)
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP], ids=lambda codec: codec.name)
+    def test_in_a_worker(self, codec: Codec, target: Codec | None) -> None:
+        """The second validation, after `convert`, believes the first."""
+        rules = AppendRules(codec=target)
+        for claim in CLAIMS:
+            sent = changed(build(RECORDS, codec=codec), MAX_TIMESTAMP_AT, "q", claim)
+            prepared = prepare(convert(sent, rules, NOW), rules.after_conversion, BASE, NOW, 7)
+            [entry] = appended(prepared)
+            assert (entry.max_timestamp, prepared.max_timestamp) == (NOW - 1, NOW - 1)
+
+    def test_right_claims_are_not_copied_in_a_worker(self) -> None:
+        sent = build(RECORDS, codec=Codec.GZIP)
+        assert convert(sent, AppendRules(), NOW) is sent
+
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4], ids=lambda codec: codec.name)
+    @pytest.mark.parametrize("bound", ["timestamp_after_max_ms", "timestamp_before_max_ms"])
+    def test_bounds_hold_for_the_records(self, codec: Codec, bound: str) -> None:
+        times = {"timestamp_after_max_ms": NOW + 1001, "timestamp_before_max_ms": NOW - 1001}
+        sent = build([Record(0, NOW, b"a", b""), Record(1, times[bound], b"b", b"")], codec=codec)
+        for claim in (*CLAIMS, NOW):
+            error = rejected(changed(sent, MAX_TIMESTAMP_AT, "q", claim), **{bound: 1000})
+            assert isinstance(error, InvalidRecords)
+            assert (error.code, [at for at, _ in error.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1])
+
+    def test_records_after_the_thousandth(self) -> None:
+        """Only a part of each is looked at if no two of them are alike."""
+        made = [Record(n, NOW + n * 2, None, bytes(n * 29 % 90)) for n in range(3000)]
+        prepared = run(changed(build(made), MAX_TIMESTAMP_AT, "q", -1))
+        assert prepared.max_timestamp == NOW + 5998
+
+    @pytest.mark.parametrize("first", [-5, -1000, -(1 << 62)])
+    def test_negative_timestamps_count_as_none(self, first: int) -> None:
+        for claim in (-1, first, NOW):
+            sent = changed(build(RECORDS), FIRST_TIMESTAMP_AT, "q", first)
+            prepared = run(changed(sent, MAX_TIMESTAMP_AT, "q", claim))
+            [entry] = appended(prepared)
+            expected = max(-1, first + 4)  # the second record is 4 ms after the first
+            assert (entry.max_timestamp, prepared.max_timestamp) == (expected, expected)
+
+    @pytest.mark.parametrize("first", [(1 << 63) - 2, -(1 << 63) + 1])
+    def test_timestamps_that_exceed_64_bits(self, first: int) -> None:
+        for claim in (-1, first, NOW):
+            sent = changed(build(RECORDS), FIRST_TIMESTAMP_AT, "q", first)
+            error = rejected(changed(sent, MAX_TIMESTAMP_AT, "q", claim))
+            assert isinstance(error, InvalidRecords)
+            assert "64 bits" in str(error)
+
+    def test_append_time_with_a_wrong_claim(self) -> None:
+        for claim in CLAIMS:
+            prepared = run(changed(build(RECORDS), MAX_TIMESTAMP_AT, "q", claim), timestamp_type=APPEND_TIME)
+            [entry] = appended(prepared)
+            assert (entry.max_timestamp, entry.first_timestamp, prepared.log_append_time) == (NOW, NOW - 5, NOW)
+
+    @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+    @pytest.mark.parametrize("magic", [0, 1])
+    def test_sets_of_old_formats(self, magic: int, codec: Codec) -> None:
+        """A wrapper's timestamp is a claim, too."""
+        if (magic, codec) not in FORMATS:
+            return
+        wrong = bytearray(build(PLAIN, magic=1, codec=codec))
+        if magic and codec:
+            struct.pack_into(">q", wrong, 18, NOW + 5000)
+            struct.pack_into(">I", wrong, 12, zlib.crc32(wrong[16:]))
+        sent = bytes(wrong) if magic else build(PLAIN, magic=0, codec=codec)
+        for target in (0, 1, 2):
+            prepared = run(sent, magic=target)
+            newest = max((entry.max_timestamp for entry in appended(prepared)), default=-1)
+            assert newest == prepared.max_timestamp == (NOW - 1 if magic and target else -1)
 
 
 def test_producers_do_not_set_append_time() -> None:

@@ -1,11 +1,12 @@
 """Validator of records for a leader's log; prepares the append. Results and errors are Kafka's.
 
     one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
-    one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
+    one v2 batch with another header        validated; 61 new bytes (header and CRC) before the records received
     other format or codec, or v0 or v1      records decoded and encoded again
 
-Compressed records are decompressed for validation but appended as received. Records are decoded only to check keys on
-compacted topics or a lower bound of timestamps, or to list invalid records.
+A header's largest timestamp is that of the records, whatever the producer claims: retention, searches by time and the
+expiration of producers depend on it. Compressed records are decompressed for validation but appended as received.
+Records are decoded only to check keys on compacted topics or a lower bound of timestamps, or to list invalid records.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from time import perf_counter_ns
 import attrs
 
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, RejectionReason
-from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
+from pylogbroker.records.batch import (
+    CODEC,
+    CONTROL,
+    CRC_START,
+    HEADER_V2,
+    TIMESTAMP_TYPE,
+    TRANSACTIONAL,
+)
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.compression import codec_of, inflate
 from pylogbroker.records.control import Marker
-from pylogbroker.records.log_entry import LogEntry, entries
-from pylogbroker.records.model import Buffer, Codec, Record, TimestampType
+from pylogbroker.records.log_entry import LogEntry, entries, parse
+from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.record_errors import compression_errors, inline_limit, valid_records
 from pylogbroker.records.validate.structure import largest_timestamp_delta
@@ -36,7 +44,8 @@ _HEADER_SIZE = HEADER_V2.size
 _unpack_count = struct.Struct(">i").unpack_from
 _COUNT_AT = 57
 _OFFSET_OR_SEQUENCE = RejectionReason.OFFSET_OR_SEQUENCE
-_RECORDS_INLINE_MAX = 20_000  # two milliseconds of validation
+_RECORDS_INLINE_MAX = 20_000  # a few milliseconds of validation
+_INT64_MAX = (1 << 63) - 1
 
 
 @attrs.define
@@ -112,7 +121,7 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
     size = len(buffer)
     if size >= _HEADER_SIZE:
         (
-            first_offset, length, _, magic, crc, attributes, last_delta, _,
+            first_offset, length, _, magic, crc, attributes, last_delta, first_timestamp,
             max_timestamp, producer_id, producer_epoch, base_sequence, count,
         ) = _unpack_header(buffer)  # fmt: skip
         if (
@@ -123,30 +132,28 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
             and last_delta == count - 1
             and count > 0
             and size <= rules.max_bytes
-            and max_timestamp - now_ms <= rules.timestamp_after_max_ms
             and (base_sequence >= 0 or producer_id < 0)
             and crc32c(buffer[21:]) == crc
         ):
-            if not rules.is_validated:
-                if attributes & CODEC:
-                    _check_payload(buffer, attributes, count, rules)
-                else:
-                    largest_timestamp_delta(buffer, count, 0, _HEADER_SIZE)
-            last_offset = base_offset + last_delta
-            return PreparedRecords(
-                [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]],
-                size,
-                [
-                    AppendedEntry(
-                        base_offset, last_offset, count, size, max_timestamp,
-                        attributes, producer_id, producer_epoch, base_sequence,
-                    )
-                ],
-                base_offset,
-                last_offset,
-                count,
-                max_timestamp,
-            )  # fmt: skip
+            if rules.is_validated:
+                newest = max_timestamp
+            else:
+                claimed = max_timestamp - first_timestamp
+                newest = first_timestamp + (
+                    _largest_delta_inflated(buffer, attributes, count, claimed, rules)
+                    if attributes & CODEC
+                    else largest_timestamp_delta(buffer, count, claimed, _HEADER_SIZE)
+                )
+            if NO_TIMESTAMP <= newest <= _INT64_MAX and newest - now_ms <= rules.timestamp_after_max_ms:
+                last_offset = base_offset + last_delta
+                meta = AppendedEntry(
+                    base_offset, last_offset, count, size, newest,
+                    attributes, producer_id, producer_epoch, base_sequence,
+                )  # fmt: skip
+                chunks: list[Buffer] = [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]]
+                if newest != max_timestamp:
+                    chunks = _rewritten(parse(buffer), meta, leader_epoch)
+                return PreparedRecords(chunks, size, [meta], base_offset, last_offset, count, newest)
     return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch)
 
 
@@ -181,11 +188,11 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
 
-def _check_payload(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
+def _largest_delta_inflated(buffer: memoryview, attributes: int, count: int, claimed: int, rules: AppendRules) -> int:
     codec = codec_of(attributes)
     with compression_errors(rules):
         data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
-    largest_timestamp_delta(data, count, 0)
+    return largest_timestamp_delta(data, count, claimed)
 
 
 def _prepare_in_full(
@@ -272,12 +279,7 @@ def _check_claims(entry: LogEntry) -> None:
 
 
 def _in_place(entry: LogEntry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
-    max_timestamp = entry.max_timestamp
-    if _needs_records(entry, rules, now_ms):
-        records = valid_records(entry, rules, now_ms)
-        max_timestamp = max((record.timestamp for record in records), default=max_timestamp)
-    elif not rules.is_validated:
-        _check_payload(entry.buffer, entry.attributes, entry.count, rules)
+    max_timestamp = _validated_newest(entry, rules, now_ms)
     append_time = -1
     attributes = entry.attributes & ~TIMESTAMP_TYPE
     if rules.timestamp_type:
@@ -294,10 +296,20 @@ def _in_place(entry: LogEntry, rules: AppendRules, base_offset: int, now_ms: int
     )
 
 
-def _needs_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> bool:
-    if rules.decodes_records or entry.timestamp_type:
-        return True
-    return not rules.timestamp_type and entry.max_timestamp - now_ms > rules.timestamp_after_max_ms
+def _validated_newest(entry: LogEntry, rules: AppendRules, now_ms: int) -> int:
+    """Validate a batch's records; return their largest timestamp. Decode them only if one may be invalid."""
+    if not (rules.decodes_records or entry.timestamp_type):
+        if rules.is_validated:
+            return entry.max_timestamp
+        first = entry.first_timestamp
+        newest = first + _largest_delta_inflated(
+            entry.buffer, entry.attributes, entry.count, entry.max_timestamp - first, rules
+        )
+        if rules.timestamp_type or (
+            NO_TIMESTAMP <= newest <= _INT64_MAX and newest - now_ms <= rules.timestamp_after_max_ms
+        ):
+            return newest
+    return max(chain((NO_TIMESTAMP,), (record.timestamp for record in valid_records(entry, rules, now_ms))))
 
 
 def _rewritten(entry: LogEntry, meta: AppendedEntry, leader_epoch: int) -> list[Buffer]:
