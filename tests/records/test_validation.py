@@ -242,7 +242,7 @@ def test_records_without_a_timestamp_have_none_to_check() -> None:
 
 
 CLAIMS = (-1, 0, 5, NOW - 5, NOW + 5000, NOW + 31_536_000_000, -(1 << 63), (1 << 63) - 1)
-MAX_TIMESTAMP_AT, FIRST_TIMESTAMP_AT = 35, 27
+MAX_TIMESTAMP_AT, FIRST_TIMESTAMP_AT, ATTRIBUTES_AT = 35, 27, 21
 
 
 class TestLargestTimestamp:
@@ -335,6 +335,16 @@ class TestLargestTimestamp:
             assert newest == prepared.max_timestamp == (NOW - 1 if magic and target else -1)
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP], ids=lambda codec: codec.name)
+def test_producers_do_not_set_a_delete_horizon(codec: Codec) -> None:
+    """Compaction would take the first timestamp for the time at which tombstones may go."""
+    sent = build(RECORDS, codec=codec)
+    sent = changed(sent, ATTRIBUTES_AT, "h", 0x40 | codec)
+    for data, rules in ((sent, AppendRules()), (convert(sent, AppendRules(), NOW), AppendRules().after_conversion)):
+        [entry] = appended(prepare(data, rules, BASE, NOW, 7))
+        assert (entry.attributes, entry.first_timestamp, entry.max_timestamp) == (codec, NOW - 5, NOW - 1)
+
+
 def test_producers_do_not_set_append_time() -> None:
     data = build(RECORDS, timestamp_type=APPEND_TIME, append_time=NOW - 3)
     error = rejected(data, timestamp_type=APPEND_TIME)
@@ -342,7 +352,8 @@ def test_producers_do_not_set_append_time() -> None:
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [at for at, _ in error.record_errors] == [0, 1, 2]
     [entry] = appended(run(data))
-    assert (entry.timestamp_type, entry.max_timestamp) == (TimestampType.CREATE_TIME, NOW - 3)
+    assert (entry.timestamp_type, entry.max_timestamp) == (TimestampType.CREATE_TIME, NOW - 1)
+    assert [each.timestamp for each in entry.records()] == [NOW - 5, NOW - 1, NOW - 9]
 
 
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)

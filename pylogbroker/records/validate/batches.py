@@ -23,6 +23,7 @@ from pylogbroker.records.batch import (
     CODEC,
     CONTROL,
     CRC_START,
+    DELETE_HORIZON,
     HEADER_V2,
     TIMESTAMP_TYPE,
     TRANSACTIONAL,
@@ -282,6 +283,8 @@ def _in_place(entry: LogEntry, rules: AppendRules, base_offset: int, now_ms: int
     max_timestamp = _validated_newest(entry, rules, now_ms)
     append_time = -1
     attributes = entry.attributes & ~TIMESTAMP_TYPE
+    if rules.from_client:  # only compaction sets this
+        attributes &= ~DELETE_HORIZON
     if rules.timestamp_type:
         attributes |= TIMESTAMP_TYPE
         max_timestamp = append_time = now_ms

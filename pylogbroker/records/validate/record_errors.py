@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import attrs
+
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, PylogbrokerError, RejectionReason
+from pylogbroker.records.batch import TIMESTAMP_TYPE
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.model import NO_TIMESTAMP, Record, TimestampType
@@ -50,8 +53,9 @@ def _decoded(entry: LogEntry, rules: AppendRules) -> Iterator[Record]:
     if entry.magic < 2:
         yield from _decoded_of_old(entry, rules)
         return
+    as_created = attrs.evolve(entry, attributes=entry.attributes & ~TIMESTAMP_TYPE)
     with compression_errors(rules):
-        records = entry.records(inline_limit(rules))
+        records = as_created.records(inline_limit(rules))
     try:
         for offset, record in enumerate(records, entry.base_offset):
             if record.offset != offset:
