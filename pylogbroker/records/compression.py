@@ -7,8 +7,6 @@ freed at once. For snappy see `snappy_framing`.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import io
 import mmap
 import zlib
 from collections.abc import Callable
@@ -19,12 +17,13 @@ import cramjam
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import lz4_header, snappy_framing
 from pylogbroker.records.decompression_errors import Overflow, as_corrupt
-from pylogbroker.records.model import Buffer, Codec
+from pylogbroker.records.model import Buffer, Codec, view
+from pylogbroker.records.portable_forms import GZIP_WINDOW_BITS, NotPortable, is_portable
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 _CODECS = tuple(Codec)
-_GZIP = 16 + zlib.MAX_WBITS
 _STEP = 64 * 1024
+_GZIP_PIECE = 16 * 1024  # each of many members costs a copy of the rest of its piece
 _SMALL = 1024 * 1024  # output that needs no mapping
 _MAX_LZ4_RATIO = 255
 _MAX_ZSTD_RATIO = 1 << 17
@@ -66,6 +65,15 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSE
     return _into_mapping(cramjam.zstd.decompress_into, data, min(limit, len(data) * _MAX_ZSTD_RATIO))
 
 
+def inflate_portable(codec: Codec, data: Buffer, limit: int) -> Buffer:
+    """Like `inflate` for v2; raise NotPortable unless all consumers can read the data as it is."""
+    if codec is Codec.GZIP:
+        return _gunzip(data, limit, is_single=True) if data else inflate(codec, data, 2, limit)
+    if not is_portable(codec, data):
+        raise NotPortable(f"{codec.name.lower()} data in a form that not all consumers read")
+    return inflate(codec, data, 2, limit)
+
+
 def codec_of(attributes: int) -> Codec:
     """Raise InvalidRecords for an unknown codec."""
     number = attributes & 0x07
@@ -80,33 +88,43 @@ def reject_zstd_before_v2(codec: Codec, magic: int) -> None:
 
 
 def _gzip(data: Buffer, level: int | None) -> bytes:
-    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, GZIP_WINDOW_BITS)
     return compressor.compress(data) + compressor.flush()
 
 
-def _gunzip(data: Buffer, limit: int) -> Buffer:
+def _gunzip(data: Buffer, limit: int, *, is_single: bool = False) -> Buffer:
     if limit <= _SMALL:
-        member = zlib.decompressobj(_GZIP)
+        member = zlib.decompressobj(GZIP_WINDOW_BITS)
         with contextlib.suppress(zlib.error):
             output = member.decompress(data, limit + 1)
             if member.eof and not member.unused_data and len(output) <= limit:
                 return output
-    return _gunzip_slowly(data, limit)
+    return _gunzip_in_pieces(view(data), limit, is_single)
 
 
-def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
-    """Decompress large data or several members; also describes damage."""
-    area, size = _mapping(limit), 0
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
-            while part := members.read(_STEP):
-                if size + len(part) > limit:
-                    raise Overflow("gzip data that holds more than is allowed")
-                area[size : size + len(part)] = part
-                size += len(part)
-    except (OSError, EOFError, zlib.error) as error:
-        raise CorruptRecords(f"damaged gzip data: {error}") from None
-    return memoryview(area)[:size]
+def _gunzip_in_pieces(data: memoryview, limit: int, is_single: bool) -> Buffer:
+    """Decompress large data or several members, which zeros may follow; also describes damage."""
+    area, size, behind, end = _mapping(limit), 0, 0, len(data)
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    while True:
+        piece = data[behind : behind + _GZIP_PIECE]
+        try:
+            output = member.decompress(piece, _STEP)
+        except zlib.error as error:
+            raise CorruptRecords(f"damaged gzip data: {error}") from None
+        if size + len(output) > limit:
+            raise Overflow("gzip data that holds more than is allowed")
+        area[size : size + len(output)] = output
+        size += len(output)
+        behind += len(piece) - len(member.unused_data if member.eof else member.unconsumed_tail)
+        if member.eof:
+            if behind < end and is_single:
+                raise NotPortable("gzip data with something after its first member")
+            if behind == end or (not data[behind] and not any(data[behind:])):
+                return memoryview(area)[:size]
+            member = zlib.decompressobj(GZIP_WINDOW_BITS)
+        elif not piece and not output:
+            raise CorruptRecords("damaged gzip data: it ends too early")
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:

@@ -47,6 +47,11 @@ def decompress(data: Buffer, limit: int) -> bytes:
     return _framed(source, limit)
 
 
+def is_of_version_1(data: Buffer) -> bool:
+    """Return whether the framing, if any, has the versions that all consumers know."""
+    return data[: len(_MAGIC)] != _MAGIC or data[: len(HEADER)] == HEADER
+
+
 def _framed(source: memoryview, limit: int) -> bytes:
     position, end = len(HEADER), len(source)
     parts: list[bytes] = []

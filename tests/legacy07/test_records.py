@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.codec import snappy_encode
 from kafka.record import MemoryRecords
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
@@ -180,6 +183,16 @@ def test_more_messages_inside_than_bytes_are_stored_apart() -> None:
     assert len(data) < 5000
     stored = b"".join(bytes(chunk) for chunk in prepare_legacy07(data, RULES, 0).chunks)
     assert stored == b"".join(map(message, payloads))
+
+
+def test_forms_of_compression_that_not_all_consumers_read_are_undone() -> None:
+    inner = message(b"one") + message(b"two")
+    two_members = gzip.compress(inner[:5]) + gzip.compress(inner[5:])
+    other_version = bytearray(snappy_encode(inner))
+    other_version[11] = 2
+    for payload, codec in ((two_members, GZIP), (bytes(other_version), SNAPPY)):
+        prepared = prepare_legacy07(message(payload, 1, codec), RULES, 0)
+        assert b"".join(map(bytes, prepared.chunks)) == inner
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

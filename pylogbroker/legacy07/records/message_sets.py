@@ -7,6 +7,7 @@
 Keys, headers, null values, producer ids and transactions are rejected: 0.7 lacks them. Timestamps are dropped.
 
 A compressed message with more inner messages than bytes is stored uncompressed: each inner message needs a position.
+So is one whose compressed data is in a form that not all consumers read.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import Buffer, Codec, Record
+from pylogbroker.records.portable_forms import is_portable
 from pylogbroker.records.validate.append_rules import AppendRules
 from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, valid_entries
 from pylogbroker.records.validate.record_errors import TooCostly, valid_records
@@ -104,7 +106,8 @@ def _valid_wrapper(message: Legacy07Message, rules: AppendRules, limit: int) -> 
         raise InvalidRecords(error.detail) from None
     if not values:
         raise InvalidRecords(f"nothing is inside of the compressed message at position {message.base_offset}")
-    part = message.buffer if len(values) <= message.size else build_legacy07(values)
+    stays = len(values) <= message.size and is_portable(message.codec, message.payload)
+    part = message.buffer if stays else build_legacy07(values)
     return part, sum(map(len, values))
 
 

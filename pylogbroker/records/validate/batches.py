@@ -2,11 +2,14 @@
 
     one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
     one v2 batch with another header        validated; 61 new bytes (header and CRC) before the records received
-    other format or codec, or v0 or v1      records decoded and encoded again
+    other format, codec or form of codec    records decoded and encoded again
 
 A header's largest timestamp is that of the records, whatever the producer claims: retention, searches by time and the
 expiration of producers depend on it. Compressed records are decompressed for validation but appended as received.
 Records are decoded only to check keys on compacted topics or a lower bound of timestamps, or to list invalid records.
+
+Some consumers cannot read each form of compressed data (`records.portable_forms`). A batch in another form is encoded
+again, by `convert`.
 """
 
 from __future__ import annotations
@@ -30,12 +33,18 @@ from pylogbroker.records.batch import (
 )
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
-from pylogbroker.records.compression import codec_of, inflate
+from pylogbroker.records.compression import codec_of, inflate_portable
 from pylogbroker.records.control import Marker
 from pylogbroker.records.log_entry import LogEntry, entries, parse
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType
+from pylogbroker.records.portable_forms import is_portable
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
-from pylogbroker.records.validate.record_errors import compression_errors, inline_limit, valid_records
+from pylogbroker.records.validate.record_errors import (
+    NeedsRecompression,
+    compression_errors,
+    inline_limit,
+    valid_records,
+)
 from pylogbroker.records.validate.structure import largest_timestamp_delta
 
 _PREFIX = struct.Struct(">qii")
@@ -182,27 +191,40 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker sets timestamps
         as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
     try:
-        first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
+        first, *rest = _prepare_to_convert(buffer, as_sent, now_ms).chunks
     except KafkaError as error:
         error.__context__ = None  # its frames and the traceback's keep the decompressed data alive
         raise error.with_traceback(None) from None
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
 
+def _prepare_to_convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> PreparedRecords:
+    try:
+        return prepare(buffer, rules, 0, now_ms, -1)
+    except NeedsRecompression:
+        return _prepare_in_full(memoryview(buffer), rules, 0, now_ms, -1, recompresses=True)
+
+
 def _largest_delta_inflated(buffer: memoryview, attributes: int, count: int, claimed: int, rules: AppendRules) -> int:
     codec = codec_of(attributes)
     with compression_errors(rules):
-        data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
+        data = inflate_portable(codec, buffer[_HEADER_SIZE:], inline_limit(rules))
     return largest_timestamp_delta(data, count, claimed)
 
 
 def _prepare_in_full(
-    buffer: memoryview, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int
+    buffer: memoryview,
+    rules: AppendRules,
+    base_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+    *,
+    recompresses: bool = False,
 ) -> PreparedRecords:
     found, codec = valid_entries(buffer, rules)
     first = found[0]
     target = codec if rules.codec is None else rules.codec
-    recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
+    recompress = recompresses or (codec is not target and not (codec is Codec.NONE and first.is_control))
     if first.magic == rules.magic == 2 and not recompress:
         return _in_place(first, rules, base_offset, now_ms, leader_epoch)
     begun_ns = perf_counter_ns()
@@ -312,6 +334,8 @@ def _validated_newest(entry: LogEntry, rules: AppendRules, now_ms: int) -> int:
             NO_TIMESTAMP <= newest <= _INT64_MAX and newest - now_ms <= rules.timestamp_after_max_ms
         ):
             return newest
+    if not rules.is_validated and not is_portable(entry.codec, entry.buffer[_HEADER_SIZE:]):
+        raise NeedsRecompression("compressed data in a form that not all consumers read")
     return max(chain((NO_TIMESTAMP,), (record.timestamp for record in valid_records(entry, rules, now_ms))))
 
 

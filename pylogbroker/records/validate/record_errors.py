@@ -17,6 +17,7 @@ from pylogbroker.records.batch import TIMESTAMP_TYPE
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.model import NO_TIMESTAMP, Record, TimestampType
+from pylogbroker.records.portable_forms import NotPortable
 from pylogbroker.records.validate.append_rules import AppendRules
 
 _RECORD_ERRORS_MAX: Final = 1000
@@ -24,6 +25,10 @@ _RECORD_ERRORS_MAX: Final = 1000
 
 class TooCostly(PylogbrokerError):
     """Validation takes too long here: run `convert` in a worker thread first."""
+
+
+class NeedsRecompression(TooCostly):
+    """Some consumers cannot read the batch as it is: `convert` encodes it again."""
 
 
 def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
@@ -101,9 +106,11 @@ def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
 
 @contextmanager
 def compression_errors(rules: AppendRules) -> Iterator[None]:
-    """Raise InvalidRecords for damaged or excessive data of a v2 batch."""
+    """Raise InvalidRecords for damaged or excessive data of a v2 batch, NeedsRecompression for an unusual form."""
     try:
         yield
+    except NotPortable as error:
+        raise NeedsRecompression(str(error)) from None
     except Overflow as error:
         raise _overflow(error, rules) from None
     except CorruptRecords as error:
