@@ -5,26 +5,38 @@ Rules may shorten a distinguished name (KIP-371), the setting `ssl.principal.map
     RULE:^CN=([^,]+),.*$/$1/L, DEFAULT
 
 A rule is `RULE:pattern/replacement/` and then L or U for lower or upper case. The first rule whose pattern matches the
-whole name applies. DEFAULT is the name itself.
+whole name applies. DEFAULT is the name itself. Patterns and replacements are Java's.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 import attrs
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.pattern import Found, Pattern, TooManySteps
+from pylogbroker.java.pattern_syntax import PatternError
+from pylogbroker.java.text import trim
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 _SETTING: Final = "ssl.principal.mapping.rules"
+_ESCAPED: Final = r"\\[^\n\r\u0085\u2028\u2029]"
 _RULE: Final = (
-    r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
+    rf"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:{_ESCAPED}|[^\\/])*)/(?P<replacement>(?:{_ESCAPED}|[^\\/])*)/"
+    r"(?P<case>[LU]?)"
 )
-_RULES: Final = re.compile(rf"\s*(?:{_RULE})?\s*(?:,|$)", re.DOTALL)
-_REFERENCE: Final = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
+_RULES: Final = re.compile(rf"\s*(?:{_RULE})?\s*(?:,|\Z)", re.ASCII)
+_REFERENCE: Final = re.compile(r"\$([0-9]+)")
+_BASIC_MAX: Final = "\uffff"
+_GROUP_DIGITS_MAX: Final = 9
+_REPLACEMENT: Final = re.compile(
+    r"\\(?P<escaped>.)|\$(?P<number>[0-9])|\$\{(?P<name>[a-zA-Z][a-zA-Z0-9]*)\}|(?P<wrong>[\\$])|(?P<text>[^\\$]+)",
+    re.DOTALL,
+)
 
 
 def parts(principal: str) -> tuple[str, str]:
@@ -39,30 +51,27 @@ class NoRule(ValueError):
 
 @attrs.frozen
 class _Rule:
-    pattern: re.Pattern[str]
-    replacement: str
+    """One rule; a number in `replacement` is the group of that number."""
+
+    pattern: Pattern
+    replacement: tuple[int | str, ...]
     case: str
 
     def apply(self, name: str) -> str | None:
-        if self.pattern.fullmatch(name) is None:
+        """Return the new name, or None; raise TooManySteps."""
+        if self.pattern.full_match(name) is None:
             return None
-        result = self.pattern.sub(self._expand, name)
-        return result.lower() if self.case == "L" else result.upper() if self.case == "U" else result
+        result, end = [], 0
+        for match in self.pattern.find_all(name):
+            if match.end < len(name) and max(name) > _BASIC_MAX:
+                return None  # Java goes on by half characters
+            result += [name[end : match.start], self._expanded(match)]
+            end = match.end
+        text = "".join([*result, name[end:]])
+        return text.lower() if self.case == "L" else text.upper() if self.case == "U" else text
 
-    def _expand(self, match: re.Match[str]) -> str:
-        """Return the replacement with Java's references: `$1`, and a backslash before what stands for itself."""
-
-        def value(reference: re.Match[str]) -> str:
-            if reference[1] is not None:
-                return reference[1]
-            digits, rest = reference[2], ""
-            while len(digits) > 1 and int(digits) > match.re.groups:
-                digits, rest = digits[:-1], digits[-1] + rest
-            if int(digits) > match.re.groups:
-                return reference[0]
-            return (match[int(digits)] or "") + rest
-
-        return _REFERENCE.sub(value, self.replacement)
+    def _expanded(self, match: Found) -> str:
+        return "".join(part if isinstance(part, str) else match.group(part) or "" for part in self.replacement)
 
 
 @attrs.frozen
@@ -74,6 +83,7 @@ class PrincipalMapping:
     @classmethod
     def parse(cls, text: str) -> PrincipalMapping:
         """Parse the setting; raise ConfigError."""
+        text = trim(text)
         rules, position = [], 0
         while position < len(text):
             match = _RULES.match(text, position)
@@ -90,7 +100,10 @@ class PrincipalMapping:
     def principal(self, name: str) -> str:
         """Return the principal of a distinguished name; raise NoRule."""
         for rule in self._rules:
-            found = name if rule is None else rule.apply(name)
+            try:
+                found = name if rule is None else rule.apply(name)
+            except TooManySteps:
+                raise NoRule(f"a name of {len(name)} characters takes too long to compare with {_SETTING}") from None
             if found is not None:
                 return f"User:{found}"
         raise NoRule(f"no rule of {_SETTING} applies to {name}")
@@ -98,6 +111,70 @@ class PrincipalMapping:
 
 def _rule(match: re.Match[str]) -> _Rule:
     try:
-        return _Rule(re.compile(match["pattern"]), match["replacement"], match["case"])
-    except re.error as error:
-        raise ConfigError(f"{_SETTING}: {match['pattern']!r} is not a regular expression: {error}") from None
+        pattern = Pattern.compile(match["pattern"])
+    except PatternError as error:
+        raise ConfigError(
+            f"{_SETTING}: the pattern {match['pattern']!r} is not accepted: {error}; expected a regular expression of "
+            "Java"
+        ) from None
+    return _Rule(pattern, tuple(_parsed_replacement(match["replacement"], pattern)), match["case"])
+
+
+def _parsed_replacement(text: str, pattern: Pattern) -> list[int | str]:
+    """Parse Java's references `$1` and `${name}`, and a backslash before what stands for itself; raise ConfigError."""
+
+    def fail(why: str) -> NoReturn:
+        raise ConfigError(f"{_SETTING}: the replacement {text!r} is not accepted: {why}")
+
+    found: list[int | str] = []
+    literal, position = _with_literal_references(text, pattern.groups, fail), 0
+    while position < len(literal):
+        part = _REPLACEMENT.match(literal, position)
+        assert part is not None
+        position = part.end()
+        if part["wrong"]:
+            fail("behind '$' there must be the number of a group, or {name}, and behind '\\' a character")
+        elif part["number"]:
+            number = int(part["number"])
+            while literal[position : position + 1] in tuple("0123456789"):
+                longer = 10 * number + int(literal[position])
+                if longer > pattern.groups:
+                    break
+                number, position = longer, position + 1
+            found.append(number)
+        elif part["name"]:
+            found.append(pattern.names.get(part["name"], -1))
+        else:
+            found.append(part["escaped"] or part["text"])
+    for number in (each for each in found if isinstance(each, int)):
+        if not 0 <= number <= pattern.groups:
+            fail("the pattern has no such group")
+        if number in pattern.uncertain:
+            fail(
+                f"Java does not say what group {number} is, which stands within a repetition, an atomic group or "
+                "look-ahead; repeat a group '(?:...)' within it instead"
+            )
+    return found
+
+
+def _with_literal_references(text: str, groups: int, fail: Callable[[str], NoReturn]) -> str:
+    """Escape `$4` where the pattern has fewer than 4 groups, if it has any, as Kafka does."""
+    if not groups:
+        return text
+    escaped = 0
+    result = text
+    for reference in _REFERENCE.finditer(text):
+        digits = reference[1]
+        if digits.startswith("0"):
+            continue
+        if len(digits) > _GROUP_DIGITS_MAX:
+            fail("the number of a group is too long")
+        number = int(digits)
+        while number > groups and number >= 10:
+            number //= 10
+        if number > groups:
+            if escaped:
+                fail("Kafka takes one reference to a group that the pattern does not have, and no more")
+            result = result[: reference.start()] + "\\" + result[reference.start() :]
+            escaped += 1
+    return result

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -13,6 +16,9 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.security.principals import NoRule, PrincipalMapping
 from pylogbroker.security.tls.authority import Authority
 from pylogbroker.security.tls.names import distinguished_name
+from tests.java.random_patterns import random_pattern, random_text
+from tests.peers.java import Program
+from tests.support.oracle_answers import OracleAnswers
 
 AUTHORITY = Authority.create("authority", days=5)
 # What `X509Certificate.getSubjectX500Principal().getName()` of Java 17 printed for certificates with these subjects.
@@ -107,3 +113,116 @@ def test_no_rule_applies() -> None:
 def test_bad_rules_are_named(rules: str) -> None:
     with pytest.raises(ConfigError, match=r"^ssl.principal.mapping.rules: "):
         PrincipalMapping.parse(rules)
+
+
+MAPPER = Program(Path(__file__).parent / "Principals.java", clients="clients-3.9")
+RULES = [
+    "DEFAULT",
+    "  DEFAULT ,RULE:a/b/",
+    "RULE:.*/x/,DEFAULT,RULE:a/b/U",
+    r"RULE:^CN=([\w.-]+),O=Acme$/$1/L,DEFAULT",
+    r"RULE:(?i)^cn=(k\w*)$/$1/",
+    r"RULE:^CN=([a-z]+).*$/$1/",
+    r"RULE:^CN=([^,]+)/$1/U,DEFAULT",
+    r"RULE:(a)(b)?/$2$1$0$3/,DEFAULT",
+    r"RULE:(a)/$1$4$5/,DEFAULT",
+    r"RULE:(a)/\$4/,DEFAULT",
+    r"RULE:(?<who>\w+)/${who}@x/L",
+    r"RULE:a/${who}/,DEFAULT",
+    r"RULE:a/$1/,DEFAULT",
+    r"RULE:a/$/,DEFAULT",
+    r"RULE:(a)/$01$10/,DEFAULT",
+    r"RULE:a*?/x/,DEFAULT",
+    r"RULE:(?:a|b)+?/<$0>/,DEFAULT",
+    r"RULE:(.*)/$1/L",
+    r"RULE:(.*)/$1/U",
+    "RULE:a\u2003/b/",
+    "RULE:a/b/ \x0b, DEFAULT",
+    "RULE:a/b/\xa0, DEFAULT",
+    r"RULE:\bCN=(.*)\b/$1/,DEFAULT",
+]
+NAMES_TO_MAP = [
+    *(
+        "a",
+        "ab",
+        "aab",
+        "CN=Kafka,O=Acme",
+        "CN=\u212aafka,O=Acme",
+        "cn=kafka",
+        "CN=k\u017f",
+        "cn=\u212aa",
+        "CN=kafka\u2028x",
+    ),
+    *(
+        "CN=kafka\n",
+        "CN=kafka\r",
+        "CN=kafka\x85",
+        "CN=é",
+        "İI\u0130",
+        "ΑΣ ΣΑ.Σ",
+        "Straße ŉ ǆ ﬁ",
+        "\U0001f600",
+        "CN=a\u0301",
+        "",
+    ),
+]
+
+
+def hex_of(text: str) -> str:
+    return text.encode().hex()
+
+
+def mapped(mapping: PrincipalMapping, name: str) -> str:
+    try:
+        return "=" + hex_of(mapping.principal(name).removeprefix("User:"))
+    except NoRule:
+        return "none"
+
+
+def test_principals_are_those_of_kafka(oracle: OracleAnswers) -> None:
+    """Rules that are errors here fail in Kafka too, or have something in them that is not read."""
+    random = Random(29)
+    cases = [(rules, NAMES_TO_MAP) for rules in RULES]
+    for _ in range(500):
+        replacement = "".join(random.choice(("$1", "$2", "$0", "x", r"\$", r"\/", "$12", "é")) for _ in range(2))
+        pattern = f"({random_pattern(random, 2)})(.*)".replace("/", r"\/")
+        rule = f"RULE:{pattern}/{replacement}/{random.choice(('', 'L', 'U'))}"
+        cases.append((rule, [random_text(random) for _ in range(5)]))
+    question = "".join(" ".join(map(hex_of, (rules, *names))) + "\n" for rules, names in cases)
+    answers = oracle.answer("principals", question, lambda: MAPPER.run(input=question).stdout.splitlines())
+    compared = wrongly_rejected = 0
+    for (rules, names), answer in zip(cases, answers, strict=True):
+        try:
+            mapping = PrincipalMapping.parse(rules)
+        except ConfigError:
+            wrongly_rejected += rules in RULES and "error" not in answer.split(" ")
+            continue
+        for name, theirs in zip(names, answer.split(" "), strict=True):
+            assert mapped(mapping, name) == theirs, ascii((rules, name))
+            compared += 1
+    assert compared > 1000
+    assert not wrongly_rejected
+
+
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        (r"RULE:(?<=a)b/x/", "look-behind is not read here"),
+        (r"RULE:(a)\1/x/", "back references"),
+        ("RULE:((a)b)*/$2/", "Java does not say what group 2 is"),
+        ("RULE:a/$1/", "the pattern has no such group"),
+        ("RULE:(a)/${b}/", "the pattern has no such group"),
+        ("RULE:a/$/", "behind '\\$' there must be"),
+        ("RULE:(a)/$2$3/", "takes one reference"),
+    ],
+)
+def test_errors_name_the_construct(rules: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^ssl.principal.mapping.rules: the (pattern|replacement) .*{named}"):
+        PrincipalMapping.parse(rules)
+
+
+def test_names_that_take_too_long_have_no_principal() -> None:
+    mapping = PrincipalMapping.parse("RULE:.*,.*,.*,.*/x/,DEFAULT")
+    assert mapping.principal("a,b") == "User:a,b"
+    with pytest.raises(NoRule, match="a name of 20000 characters takes too long to compare"):
+        mapping.principal("a" * 20_000)
