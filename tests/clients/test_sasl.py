@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
+from tests.clients.adapters.kcat import available, run_kcat
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Certificates
 from tests.support.waiting import wait_until
@@ -68,6 +69,17 @@ def sasl_broker(directory: Path, users: str = "alice:secret\n", **settings: str)
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
     with sasl_broker(tmp_path_factory.mktemp("sasl")) as broker:
         yield broker
+
+
+@pytest.mark.skipif(not available(), reason="kcat is not installed")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kcat(broker: SaslBroker, mechanism: str) -> None:
+    """Debian's is built with a librdkafka before 2.6.1, whose logins by SCRAM repeat a nonce."""
+    how = broker.files("SASL_PLAINTEXT", mechanism)
+    bootstrap, topic = how.pop("bootstrap.servers"), f"kcat-{mechanism}"
+    options = [word for name, value in how.items() for word in ("-X", f"{name}={value}")]
+    run_kcat(bootstrap, "-P", "-t", topic, *options, input=b"value\n")
+    assert run_kcat(bootstrap, "-C", "-q", "-t", topic, "-e", *options) == b"value\n"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+from collections.abc import Callable
 from hashlib import pbkdf2_hmac, sha256, sha512
 
 import pytest
@@ -18,6 +19,15 @@ from pylogbroker.security.sasl.users import ScramKeys, Users
 SECRET = b"a secret of this broker"
 RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 RFC_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+RECORDED_SALT = b"salt of alice"
+RECORDED_NONCE = "1isdaa1tqdc5p6fdc74jhyeyo1"
+RECORDED = [
+    rb"n,,n=alice,r=H}Ue0]ON;E;H~ab:8YU}Ntr0<</~[yiw",
+    rb"r=H}Ue0]ON;E;H~ab:8YU}Ntr0<</~[yiw1isdaa1tqdc5p6fdc74jhyeyo1,s=c2FsdCBvZiBhbGljZQ==,i=4096",
+    rb"c=biws,r=H}Ue0]ON;E;H~ab:8YU}Ntr0<</~[yiwH}Ue0]ON;E;H~ab:8YU}Ntr0<</~[yiw1isdaa1tqdc5p6fdc74jhyeyo1,"
+    rb"p=6tdRL+Mehl9bD7jT1eOGMq166+l74IGRamU6i7abqKo=",
+    rb"v=Yzk1SCuqqjdwHZ3WuID7I1ImEBFhTL3kzBPzZ1it4Uo=",
+]
 HASHES = {SCRAM_SHA_256: sha256, SCRAM_SHA_512: sha512}
 
 
@@ -141,6 +151,28 @@ def test_the_final_message_must_fit_the_first() -> None:
     for wrong in ({"final_header": "n,a=alice,"}, {"nonce": "abc"}, {"final_header": "y,,"}):
         with pytest.raises(AuthenticationFailed):
             end(**wrong)
+
+
+def test_login_of_librdkafka_2_0_2_is_accepted() -> None:
+    """A login of Debian's kcat to Apache Kafka 3.9.2, as its messages were on the wire."""
+    server = ScramServer(keyed(SCRAM_SHA_256, "alice", "secret", RECORDED_SALT), SCRAM_SHA_256, lambda: RECORDED_NONCE)
+    assert server.respond(RECORDED[0]) == RECORDED[1]
+    assert server.respond(RECORDED[2]) == RECORDED[3]
+    assert server.user == "alice"
+
+
+def test_nonces_that_end_with_both_are_accepted_and_others_are_named() -> None:
+    def end(change: Callable[[str], str]) -> str | None:
+        server, client = ScramServer(users(alice="p"), SCRAM_SHA_256), Client(SCRAM_SHA_256, "alice", "p")
+        challenge = server.respond(client.first())
+        both = challenge.decode().partition(",")[0].removeprefix("r=")
+        server.respond(client.final(challenge, change(both)))
+        return server.user
+
+    assert end(lambda both: "abc" + both) == end(lambda both: "other" + both) == "alice"
+    for wrong in (lambda both: both + "abc", lambda both: both.removeprefix("abc"), lambda both: both[:-1]):
+        with pytest.raises(AuthenticationFailed, match="the nonce of the final message does not end with the broker's"):
+            end(wrong)
 
 
 def test_a_proof_of_another_size_is_wrong() -> None:

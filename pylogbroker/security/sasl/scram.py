@@ -7,6 +7,9 @@
 
 As in Kafka, names and passwords are not prepared by SASLprep. The extension tokenauth=true says that the user is the
 id of a delegation token (KIP-48); other extensions are ignored.
+
+librdkafka before 2.6.1 sends the client's nonce once more before both nonces in its final message. Kafka 3.9 takes any
+nonce that ends with both: the proof is over the message as it came.
 """
 
 from __future__ import annotations
@@ -101,8 +104,13 @@ class ScramServer:
 
     def _end(self, first: re.Match[str], text: str) -> str:
         final = _FINAL.fullmatch(text)
-        if final is None or not hmac.compare_digest(final["nonce"].encode(), self._nonce.encode()):
-            raise AuthenticationFailed("the final message is malformed, or has another nonce")
+        if final is None:
+            raise AuthenticationFailed("the final message is malformed")
+        if not final["nonce"].endswith(self._nonce):
+            raise AuthenticationFailed(
+                "the nonce of the final message does not end with the broker's: the message is of another login, or "
+                "was changed on its way"
+            )
         proof = _decoded(final["proof"])
         if _decoded(final["header"]) not in (_NO_HEADER, first["header"].encode()):
             raise AuthenticationFailed("the final message has another header than the first one")
