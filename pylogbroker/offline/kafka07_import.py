@@ -155,16 +155,16 @@ class Kafka07Import:
         homes = [self._home(partition) for partition in plan.partitions]
         staged = []
         for number, (partition, home) in enumerate(zip(plan.partitions, homes, strict=True)):
-            final = f"{home.path}/{names.partition_directory(topic.name, number)}"
-            self._stage(partition, final, topic, advance)
+            path = f"{home.path}/{names.import_directory(topic.name, number)}"
+            self._stage(partition, path, topic, advance)
             home.logs += 1
-            staged.append(final)
-        for final in staged:
-            os.rename(final + names.IMPORT_DIRECTORY, final)
+            staged.append((path, f"{home.path}/{names.partition_directory(topic.name, number)}"))
+        for path, final in staged:
+            os.rename(path, final)
         for path in {home.path for home in homes}:
             sync_file(path)
         add_topic(self._broker, planned, plan.origins)
-        for final in staged:
+        for _, final in staged:
             remove(f"{final}/{names.IMPORTED}")
 
     def clean_up(self) -> list[str]:
@@ -205,10 +205,7 @@ class Kafka07Import:
         """Return those segments that are not linked. The last one never is: records are appended to it later."""
         return partition.segments[-1:] if self._link else partition.segments
 
-    def _stage(
-        self, partition: Kafka07Partition | None, final: str, topic: TopicImage, advance: Advance | None
-    ) -> None:
-        path = final + names.IMPORT_DIRECTORY
+    def _stage(self, partition: Kafka07Partition | None, path: str, topic: TopicImage, advance: Advance | None) -> None:
         shutil.rmtree(path, ignore_errors=True)
         os.mkdir(path)
         origin = "" if partition is None else partition.path

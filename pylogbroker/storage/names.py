@@ -25,10 +25,14 @@
     <topic>_<partition>.<random>-stray/     kept, not served: log of an earlier topic of that name, or segments that
                                             recovery cut off
 ```
+
+Names that would be longer than 255 bytes are shortened. With `-import` and `-future`, a digest of the topic's name
+takes the place of its end.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from typing import Final
@@ -58,11 +62,13 @@ TEMPORARY: Final = ".tmp"
 IMPORTED: Final = "imported"
 MOVED: Final = "moved"
 DELETED_DIRECTORY: Final = "-delete"
-IMPORT_DIRECTORY: Final = "-import"
+_IMPORT_DIRECTORY: Final = "-import"
 _FUTURE_DIRECTORY: Final = "-future"
 _STRAY_DIRECTORY: Final = "-stray"
 
 _NAME_MAX: Final = 255
+_DIGEST_LENGTH: Final = 32
+_SHORTENED: Final = "~"  # no topic has it in its name
 
 
 def partition_directory(topic: str, partition: int) -> str:
@@ -77,12 +83,25 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def future_directory(topic: str, partition: int) -> str:
-    return partition_directory(topic, partition) + _FUTURE_DIRECTORY
+    return _ending(topic, partition, _FUTURE_DIRECTORY)
 
 
-def parse_future_directory(name: str) -> tuple[str, int] | None:
+def is_future_directory(name: str) -> bool:
     found = name.removesuffix(_FUTURE_DIRECTORY)
-    return None if found == name else parse_partition_directory(found)
+    return found != name and parse_partition_directory(found) is not None
+
+
+def import_directory(topic: str, partition: int) -> str:
+    return _ending(topic, partition, _IMPORT_DIRECTORY)
+
+
+def _ending(topic: str, partition: int, ending: str) -> str:
+    """Return the same name each time; the digest keeps topics apart whose names begin alike."""
+    name = partition_directory(topic, partition) + ending
+    if len(name) <= _NAME_MAX:
+        return name
+    suffix = f"{_SHORTENED}{hashlib.sha256(topic.encode()).hexdigest()[:_DIGEST_LENGTH]}_{partition}{ending}"
+    return topic[: _NAME_MAX - len(suffix)] + suffix
 
 
 def deleted_directory(name: str) -> str:

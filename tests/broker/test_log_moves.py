@@ -15,7 +15,7 @@ from pylogbroker.broker.apis import alter_replica_log_dirs, delete_topics, descr
 from pylogbroker.broker.partitions import log_moves
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import ErrorCode
-from pylogbroker.storage import Log
+from pylogbroker.storage import Log, names
 from pylogbroker.storage.logdirs.log_copies import LogCopies
 from pylogbroker.storage.logdirs.offset_checkpoints import OffsetCheckpoints
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
@@ -105,6 +105,31 @@ class MovingTests(LogMoveTests):
         self.assertEqual((self.places(), self.log.log_end_offset), (["old/t_0"], 11))
         self.restart()
         self.assertEqual(self.log.log_end_offset, 11)
+
+    def test_logs_of_topics_with_the_longest_names_are_moved(self) -> None:
+        for length in (246, 247, 248, 249):
+            with self.subTest(length=length):
+                topic = "t" * length
+                self.node.create(topic)
+                self.node.produce(topic, 0, length)
+                old = self.node.broker.partitions.hosted[topic, 0].log.path
+                [new] = [each for each in self.directories if each != os.path.dirname(old)]
+                self.assertEqual(self.move(Path(new), topic), ErrorCode.NONE)
+                self.assertEqual(self.node.broker.partitions.hosted[topic, 0].log.path, f"{new}/{topic}_0")
+
+    def test_interrupted_moves_of_topics_with_the_longest_names_begin_again(self) -> None:
+        topic = "t" * 249
+        self.node.create(topic)
+        self.node.produce(topic, 0, 7)
+        old = self.node.broker.partitions.hosted[topic, 0].log.path
+        [new] = [each for each in self.directories if each != os.path.dirname(old)]
+        copy = Path(new, names.future_directory(topic, 0))
+        copy.mkdir()
+        (copy / names.MOVED).touch()
+        self.restart()
+        self.pass_time()
+        self.assertEqual(self.node.broker.partitions.hosted[topic, 0].log.path, f"{new}/{topic}_0")
+        self.assertEqual(list(Path(new).glob("t*-future")), [])
 
     def test_a_read_in_progress_keeps_its_files(self) -> None:
         region = self.log.read(0, 1 << 20, upto=10)

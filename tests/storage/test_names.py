@@ -25,6 +25,26 @@ def test_a_deleted_directory_is_no_partition(topic: str, partition: int) -> None
     assert len(name) <= 255
 
 
+@given(topics, st.integers(0, 9_999))
+def test_copies_and_imports_have_names_of_their_own(topic: str, partition: int) -> None:
+    made = {
+        directory(name, number)
+        for directory in (names.future_directory, names.import_directory, names.partition_directory)
+        for name in (topic, topic[:-1] + "x" * (topic[-1] != "x") or "y")
+        for number in (partition, partition + 1)
+    }
+    assert len(made) >= 6  # of two topics, unless they are the same
+    for name in made:
+        assert len(name) <= 255
+        assert not names.is_deleted_directory(name)
+        assert names.is_future_directory(name) == name.endswith("-future")
+
+
+def test_short_names_of_copies_stay_as_they_were() -> None:
+    assert names.future_directory("t" * 246, 0) == "t" * 246 + "_0-future"
+    assert names.future_directory("t" * 247, 0) != "t" * 247 + "_0-future"
+
+
 @pytest.mark.parametrize("name", ["lost+found", "_0", "topic", "topic_", "topic_x", "topic_-1", "topic_\u0663", ""])
 def test_other_directories_are_no_partitions(name: str) -> None:
     assert names.parse_partition_directory(name) is None

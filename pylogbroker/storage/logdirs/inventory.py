@@ -38,7 +38,7 @@ class Inventory:
     home: LogDirectory
     logs: dict[TopicPartition, str] = attrs.field(factory=dict)
     misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like logs, but not directories
-    futures: dict[TopicPartition, str] = attrs.field(factory=dict)  # copies of logs that were being moved here
+    futures: list[str] = attrs.field(factory=list)  # copies of logs that were being moved here
     deleted: list[DeletedDirectory] = attrs.field(factory=list)
 
 
@@ -49,8 +49,8 @@ def take_inventory(home: LogDirectory) -> Inventory:
         for entry in listing:
             if names.is_deleted_directory(entry.name):
                 found.deleted.append(DeletedDirectory(entry.path))
-            elif (key := names.parse_future_directory(entry.name)) is not None:
-                found.futures[key] = entry.path
+            elif names.is_future_directory(entry.name):
+                found.futures.append(entry.path)
             elif (key := names.parse_partition_directory(entry.name)) is not None:
                 (found.logs if entry.is_dir() else found.misplaced)[key] = entry.path
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -85,13 +85,14 @@ class _Start:
         deleted = [directory for found in inventories for directory in found.deleted]
         return deleted + self._discard_moves(inventories, moved)
 
-    def _discard_moves(self, inventories: Iterable[Inventory], moved: Iterable[str]) -> list[DeletedDirectory]:
+    def _discard_moves(self, inventories: Collection[Inventory], moved: Iterable[str]) -> list[DeletedDirectory]:
         """Rename what moves of logs have left; an interrupted one begins again."""
-        left = list(moved)
-        for found in inventories:
-            for key, path in found.futures.items():
-                self._manager.interrupted_moves[key] = found.home.path
-                left.append(path)
+        left = [*moved, *(path for found in inventories for path in found.futures)]
+        if any(found.futures for found in inventories):
+            keys = {names.future_directory(*key): key for found in inventories for key in found.logs}
+            for home, name in (os.path.split(path) for found in inventories for path in found.futures):
+                if name in keys:  # else the log is gone, or its directory offline
+                    self._manager.interrupted_moves[keys[name]] = home
         discarded = []
         for path in left:
             home, name = os.path.split(path)
