@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from pylogbroker.records import Header
+
+
+class InputFile(click.File):
+    """A file to read as bytes; "-" is the standard input."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> IO[Any]:
+        if value == "-" and sys.stdin is None:
+            self.fail("the standard input is closed: give a file, or leave the standard input open", param, context)
+        found: IO[Any] = super().convert(value, param, context)
+        return found
 
 
 def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
@@ -16,6 +35,19 @@ def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
         if not equals or not name.strip():
             raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint=option)
         found[name.strip()] = value.strip()
+    return found
+
+
+def header_assignments(texts: tuple[str, ...], option: str) -> list[Header]:
+    """Return the headers of repeated NAME=VALUE: bytes as they were typed, in order; names may be repeated."""
+    found: list[Header] = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint=option)
+        if any("\ud800" <= each <= "\udfff" for each in name):
+            raise click.BadParameter(f"{text!r}: the name is not UTF-8", param_hint=option)
+        found.append((name, os.fsencode(value)))
     return found
 
 

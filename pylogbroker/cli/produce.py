@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, Final
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from pylogbroker.cli.arguments import assignments
+from pylogbroker.cli.arguments import InputFile, header_assignments
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.record_format import from_object
+from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
     from pylogbroker.client.producer import ProducerRecord
-
-_RECORDS_AT_ONCE: Final = 1000
+    from pylogbroker.records import Header
 
 
 @click.command("produce", short_help="Write records: lines of the standard input.")
 @click.argument("topic", shell_complete=complete_topics)
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("file", type=InputFile(), default="-")
 @click.option("-k", "--key", help="Key of all records.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Lines are KEY, this text, VALUE.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Partition; default: by key, or in turn.")
@@ -30,7 +30,9 @@ _RECORDS_AT_ONCE: Final = 1000
 @click.option("--base64", is_flag=True, help="Keys, values and headers of JSON are in Base64.")
 @click.option("--file-as-value", is_flag=True, help="Write one record, with all of FILE as its value.")
 @cluster_options
+@click.pass_context
 def command(
+    context: click.Context,
     topic: str,
     file: BinaryIO,
     key: str | None,
@@ -43,41 +45,73 @@ def command(
     file_as_value: bool,
     connection: Connection,
 ) -> None:
-    """Write a record for each line of FILE, or of the standard input. Ends when all are acknowledged."""
+    """Write a record for each line of FILE, or of the standard input, as it comes.
+
+    Lines end with LF alone: CR is part of the value. Ends when all records are acknowledged. Ctrl-C and SIGTERM end the
+    reading, not the sending.
+    """
     if sum((key is not None, key_delimiter is not None, is_json)) > 1:
         raise click.UsageError("give one of --key, --key-delimiter and --json")
     if key_delimiter == "":
         raise click.UsageError("--key-delimiter is empty: give the text between key and value, such as ':'")
     if base64 and not is_json:
         raise click.UsageError("--base64 needs --json: lines are written as they are")
-    fixed = [(name, value.encode()) for name, value in assignments(headers, "--header").items()]
+    fixed = header_assignments(headers, "--header")
+    if is_json:
+        records_of = _of_json(topic, partition, fixed, base64)
+    else:
+        fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
+        records_of = _of_lines(topic, partition, fixed, fixed_key, delimiter, nulls)
+    from pylogbroker.cli.line_sender import LineSender
+
+    status = LineSender(topic, file, records_of, connection, whole=file_as_value).run()
+    context.exit(status)
+
+
+def _of_lines(
+    topic: str,
+    partition: int | None,
+    headers: list[Header],
+    key: bytes | None,
+    delimiter: bytes | None,
+    nulls: bool,
+) -> Callable[[list[bytes]], Iterable[Any]]:
+    """Return the function that makes records of lines; tuples, which cost least, where they suffice."""
     from pylogbroker.client.producer import ProducerRecord
-    from pylogbroker.client.settings import PRODUCER
-    from pylogbroker.client.sync import Producer
 
-    def records() -> Iterator[ProducerRecord]:
-        lines = [file.read()] if file_as_value else (line.removesuffix(b"\n").removesuffix(b"\r") for line in file)
+    is_plain = partition is None and not headers and not nulls
+
+    def records_of(lines: list[bytes]) -> Iterable[Any]:
+        if is_plain and delimiter is None:
+            return [(topic, line) for line in lines] if key is None else [(topic, line, key) for line in lines]
+        pairs: Iterable[tuple[bytes | None, bytes | None]]
+        pairs = [(key, line) for line in lines] if delimiter is None else [_split(line, delimiter) for line in lines]
+        if is_plain:
+            return [(topic, value, own) for own, value in pairs]
+        if nulls:
+            pairs = [(own or None, value or None) for own, value in pairs]
+        return [ProducerRecord(topic, value, own, partition, None, headers) for own, value in pairs]
+
+    return records_of
+
+
+def _of_json(
+    topic: str, partition: int | None, headers: list[Header], base64: bool
+) -> Callable[[list[bytes]], Iterable[Any]]:
+    from pylogbroker.client.producer import ProducerRecord
+
+    def records_of(lines: list[bytes]) -> Iterable[ProducerRecord]:
         for line in lines:
-            if is_json:
-                found_key, value, own, timestamp = from_object(line.decode("utf-8", "replace"), base64)
-                yield ProducerRecord(topic, value, found_key, partition, timestamp, [*own, *fixed])
-                continue
-            found_key, value = _split(line, key, key_delimiter)
-            if nulls:
-                found_key, value = found_key or None, value or None
-            yield ProducerRecord(topic, value, found_key, partition, None, fixed)
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise ConfigError(f"{line[:60]!r} is no record: JSON is in UTF-8: {error}") from error
+            key, value, own, timestamp = from_object(text, base64)
+            yield ProducerRecord(topic, value, key, partition, timestamp, [*own, *headers])
 
-    count, given = 0, records()
-    with Producer(settings=connection.settings(PRODUCER), timeout=connection.seconds) as producer:
-        # Lines of a terminal leave one by one, so that an error is seen at once.
-        lot = 1 if file.isatty() else _RECORDS_AT_ONCE
-        while chunk := list(islice(given, lot)):
-            count += len(producer.send_many(chunk))
-    click.echo(f"Wrote {count} record{'s' * (count != 1)} to {topic}.", err=True)
+    return records_of
 
 
-def _split(line: bytes, key: str | None, delimiter: str | None) -> tuple[bytes | None, bytes | None]:
-    if delimiter is None:
-        return None if key is None else key.encode(), line
-    before, found, after = line.partition(delimiter.encode())
+def _split(line: bytes, delimiter: bytes) -> tuple[bytes | None, bytes]:
+    before, found, after = line.partition(delimiter)
     return (before, after) if found else (None, line)

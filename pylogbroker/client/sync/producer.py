@@ -48,6 +48,11 @@ class Producer(BlockingClient[AsyncProducer]):
     def counts(self) -> Counts:
         return self._client.counts
 
+    @property
+    def trouble(self) -> str:
+        """Why records are not acknowledged, as far as is known: the last errors of brokers; "" without one."""
+        return self._client.trouble
+
     def send(
         self,
         topic: str,
@@ -81,6 +86,22 @@ class Producer(BlockingClient[AsyncProducer]):
         future = self._submissions.submit(send, size, seconds)
         if future is None:
             late = TimedOut(f"{self._name}.submit to {topic!r}: no space within {seconds:g} s; the record was not sent")
+            raise self._explained(late)
+        return future
+
+    def submit_many(
+        self, records: Sequence[ProducerRecord | tuple[Any, ...]], *, timeout: float | None = None
+    ) -> Future[list[RecordMetadata]]:
+        """Send records in the background, as `send_many` takes them.
+
+        The future has the metadata of each, or raises SomeFailed. The timeout is that of `submit`.
+        """
+        self._background.check(f"{self._name}.submit_many")
+        given = list(records)
+        size, seconds = sum(map(_record_size, given)), self._seconds(timeout)
+        future = self._submissions.submit(partial(self._client.send_many, given), size, seconds)
+        if future is None:
+            late = TimedOut(f"{self._name}.submit_many: no space within {seconds:g} s; the records were not sent")
             raise self._explained(late)
         return future
 
@@ -168,10 +189,15 @@ class Producer(BlockingClient[AsyncProducer]):
             error.add_note(f"the transaction could not be aborted: {another}")
 
     def _trouble(self) -> str:
-        return self._client.trouble
+        return self.trouble
 
     async def _close(self, seconds: float | None) -> None:
         await self._client.close(seconds)
+
+
+def _record_size(record: ProducerRecord | tuple[Any, ...]) -> int:
+    parts = (record.value, record.key) if isinstance(record, ProducerRecord) else record[1:]
+    return RECORD_BYTES + sum(map(_size, parts))
 
 
 def _size(part: object) -> int:

@@ -8,23 +8,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.producer.model import RecordMetadata
+T = TypeVar("T")
 
 UNACKNOWLEDGED_BYTES_MAX = 32 << 20
 
-Send = Callable[[], Deferred[RecordMetadata]]
-
 
 @attrs.frozen
-class Submitted:
-    send: Send
+class Submitted(Generic[T]):
+    """A record, or several; `send` sends them."""
+
+    send: Callable[[], Deferred[T]]
     size: int
-    future: Future[RecordMetadata] = attrs.field(factory=Future)
+    future: Future[T] = attrs.field(factory=Future)
 
 
 class Submissions:
@@ -32,14 +33,14 @@ class Submissions:
 
     def __init__(self, call: Callable[[Callable[[], None]], object]) -> None:
         self._call = call
-        self._waiting: list[Submitted] = []
+        self._waiting: list[Submitted[Any]] = []
         self._changed = threading.Condition()
         self._blocked = 0
         self._taken = 0  # bytes submitted; written under the lock
         self._done = 0  # bytes finished; written by the reactor thread
 
-    def submit(self, send: Send, size: int, seconds: float | None) -> Future[RecordMetadata] | None:
-        """Return the record's future; None without space within `seconds`."""
+    def submit(self, send: Callable[[], Deferred[T]], size: int, seconds: float | None) -> Future[T] | None:
+        """Return the future of what `send` returns; None without space within `seconds`."""
         submitted = Submitted(send, size)
         with self._changed:
             if not self._has_space(size) and not self._wait(size, seconds):
@@ -60,7 +61,7 @@ class Submissions:
             else:
                 self._give_back(submitted.size)
 
-    def _is_done(self, outcome: RecordMetadata | Failure, submitted: Submitted) -> None:
+    def _is_done(self, outcome: T | Failure, submitted: Submitted[T]) -> None:
         self._give_back(submitted.size)
         if isinstance(outcome, Failure):
             submitted.future.set_exception(outcome.value)
