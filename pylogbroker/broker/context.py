@@ -8,7 +8,7 @@ Work may outlast the connection (`Api.is_read` has the kind of an API):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,6 +16,7 @@ import attrs
 from pylogbroker.security.principals import ANONYMOUS
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.rejected_batches import RejectedBatches
     from pylogbroker.broker.security.access import Access
 
 
@@ -34,6 +35,9 @@ class Caller:
     is_gone: bool = False
     charged: int = 0
     _on_charge: Callable[[], None] = _charge_nobody
+    unanswered: Sequence[object] = ()
+    """Places of answers that are not sent, in the order of the requests."""
+    rejected_batches: RejectedBatches | None = attrs.field(default=None, init=False)
     software: tuple[str, str] | None = attrs.field(default=None, init=False)
     """Name and version of the client, as it says in ApiVersions."""
 
@@ -45,6 +49,8 @@ class Caller:
     def leave(self) -> None:
         self.is_gone = True
         self._on_charge = _charge_nobody
+        self.unanswered = ()
+        self.rejected_batches = None
 
 
 @attrs.frozen

@@ -132,7 +132,7 @@ class KafkaProtocol(Protocol):
         self._busy = 0  # unfinished parts of long requests; the next requests wait
         self._decoding: Deferred[Any] | None = None  # of a long request
         self._paused = False
-        self._caller = Caller(on_charge=self._account)
+        self._caller = Caller(on_charge=self._account, unanswered=self._waiting)
         self._principal = ANONYMOUS
         self._by_token = False
         self._access: Access | None = None

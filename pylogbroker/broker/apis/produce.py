@@ -3,7 +3,8 @@
 Since version 3 each partition has one record batch. Requests with acks=0 get no response. Records of a transaction need
 its transactional id and one of its partitions (see `partitions.transaction_verification`).
 
-The connection waits until all appends are done or queued, so that none overtakes them.
+The connection waits until all appends are done or queued, so that none overtakes them. Batches behind a rejected one
+get the same error (see `pylogbroker.broker.rejected_batches`).
 """
 
 from __future__ import annotations
@@ -20,23 +21,28 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
-from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
+from pylogbroker.broker.produced_records import (
+    ATTRIBUTES_AT,
+    FIRST_WITH_V2,
+    checked_records,
+    missing_transactional_id,
+)
+from pylogbroker.broker.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch, RejectedBatches
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, Steps, narrow_in_steps
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import (
-    CorruptRecords,
     ErrorCode,
     InvalidRecords,
     KafkaError,
     ProtocolViolation,
-    RejectionReason,
     StorageFailure,
 )
-from pylogbroker.records import Buffer, Codec, entries
+from pylogbroker.records import Buffer
 from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import Appended
@@ -53,11 +59,6 @@ from pylogbroker.wire.messages.produce import (
 
 _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _partition_data = attrgetter("partition_data")
-_ACKS = (-1, 0, 1)
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
-_FIRST_WITH_V2 = 3
-_FIRST_WITH_ZSTD = 7
 _FIRST_WITH_LEADERS = 10
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
@@ -99,7 +100,7 @@ def _may_write_transaction(access: Access, request: ProduceRequest) -> Steps[boo
 
 def _is_transactional(data: PartitionProduceData) -> bool:
     records = data.records or b""
-    return len(records) > _ATTRIBUTES_AT and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL)
+    return len(records) > ATTRIBUTES_AT and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL)
 
 
 def _pass_usual(handle: Handler, guarded: Handler) -> Handler:
@@ -168,6 +169,8 @@ def _append_in_steps(
 
 
 def _answer(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> Answer:
+    if appends.rejected and (appends.queued or appends.delayed is not None):
+        return appends.finish_with_rejections()
     if request.acks:
         if appends.queued:
             return appends.finish()
@@ -192,6 +195,7 @@ class _Appends:
     _version: int
     queued: list[Deferred[None]]
     delayed: DelayedWrite | None
+    rejected: list[tuple[str, int]]
     _record_errors_left: int
 
     def __init__(
@@ -205,6 +209,7 @@ class _Appends:
         self._version = context.api_version
         self.queued = []
         self.delayed = None
+        self.rejected = []
         self._record_errors_left = _RECORD_ERRORS_MAX
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
@@ -213,60 +218,90 @@ class _Appends:
         try:
             if partition is None:
                 partition = services.partitions.find(topic, data.index)
-            records = _checked(partition, data, self._request.acks, self._version)
+            if self._context.caller.rejected_batches is not None:
+                self._check_earlier(partition, data.records)
+            records = checked_records(partition, data, self._request.acks, self._version)
             if not records:
                 answer.base_offset = -1
                 return
             check = None
-            if self._version >= _FIRST_WITH_V2 and records[_ATTRIBUTES_AT] & TRANSACTIONAL:
+            if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 transactional_id = self._transactional_id()
                 asked = ask_coordinator(services, transactional_id, partition, records, self._version)
                 if asked is not None:
-                    self._queue(answer, partition, self._append_verified(partition, records, asked))
+                    self._queue(answer, partition, records, self._append_verified(partition, records, asked))
                     return
                 check = partial(verify, services, transactional_id, partition, records, self._version)
             appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
-                in_thread = services.runtime.in_thread
-                self._queue(answer, partition, partition.append_queued(records, self._now_ms, in_thread, check))
+                check = partial(self._check_queued, partition, records, check)
+                self._queue(answer, partition, records, self._append_queued(partition, records, self._now_ms, check))
                 return
         except KafkaError as error:
             if error.code in _TOO_LARGE:
                 services.partitions.traffic.of(topic).rejected_bytes += len(data.records or b"")
-            self._fail(answer, topic, partition, error)
+            self._reject_batch(answer, topic, partition, data.records, error)
+            self.rejected.append((topic, data.index))
         else:
-            self._appended(answer, partition, appended)
+            self._appended(answer, partition, records, appended)
+
+    def _check_earlier(self, partition: Partition, records: Buffer | None) -> None:
+        """Raise the error of an earlier batch of this connection, if it stands in the way of this one."""
+        rejected = self._context.caller.rejected_batches
+        if rejected is not None:
+            rejected.check(partition, ProducerBatch.of(records))
+
+    def _check_queued(self, partition: Partition, records: Buffer, check: Check | None) -> None:
+        """Check again when a queued append is next: those before it may have been rejected."""
+        self._check_earlier(partition, records)
+        if check is not None:
+            check()
 
     def _transactional_id(self) -> str:
         if self._request.transactional_id is None:
-            raise _missing_transactional_id()
+            raise missing_transactional_id()
         return self._request.transactional_id
 
     async def _append_verified(self, partition: Partition, records: Buffer, asked: AskedCoordinator) -> Appended:
         """Append after the answer of a coordinator on another broker."""
         try:
-            check = partial(asked.check, await asked.answer())
+            check = partial(self._check_queued, partition, records, partial(asked.check, await asked.answer()))
             now_ms = self._services.runtime.now_ms()
             appended = partition.append_now(records, now_ms, check)
             if appended is None:
-                appended = await partition.append_queued(records, now_ms, self._services.runtime.in_thread, check)
+                appended = await self._append_queued(partition, records, now_ms, check)
             return appended
         finally:
             asked.close()
 
+    def _append_queued(
+        self, partition: Partition, records: Buffer, now_ms: int, check: Check
+    ) -> Coroutine[Any, Any, Appended]:
+        in_thread = self._services.runtime.in_thread
+        on_error = partial(self._note_rejected, partition.topic, partition.index, partition, records)
+        return partition.append_queued(records, now_ms, in_thread, check, on_error=on_error)
+
     def _queue(
-        self, answer: PartitionProduceResponse, partition: Partition, append: Coroutine[Any, Any, Appended]
+        self,
+        answer: PartitionProduceResponse,
+        partition: Partition,
+        records: Buffer,
+        append: Coroutine[Any, Any, Appended],
     ) -> None:
-        self.queued.append(ensureDeferred(self._append_later(answer, partition, append)))
+        self.queued.append(ensureDeferred(self._append_later(answer, partition, records, append)))
 
     async def _append_later(
-        self, answer: PartitionProduceResponse, partition: Partition, append: Coroutine[Any, Any, Appended]
+        self,
+        answer: PartitionProduceResponse,
+        partition: Partition,
+        records: Buffer,
+        append: Coroutine[Any, Any, Appended],
     ) -> None:
         """Append, and wait for the replicas from then on: after an election, others' records have these offsets."""
         try:
-            self._appended(answer, partition, await append)
+            self._appended(answer, partition, records, await append)
         except KafkaError as error:
-            self._fail(answer, partition.topic, partition, error)
+            self._reject_batch(answer, partition.topic, partition, records, error)
 
     async def finish(self) -> ProduceResponse:
         try:
@@ -279,26 +314,62 @@ class _Appends:
             await self.delayed.wait(self._request.timeout_ms)
         return self._response
 
+    async def finish_with_rejections(self) -> ProduceResponse | None:
+        """Wait like other requests. The answer has its place when this begins to run."""
+        rejected = self._context.caller.rejected_batches
+        if rejected is not None:
+            rejected.await_answer(self.rejected)
+        response = await self.finish()
+        if self._request.acks:
+            return response
+        _check_unanswered_errors(response)
+        return None
+
     async def finish_unanswered(self) -> None:
         """Hold back the connection as for answers: records in memory must not grow in number."""
         _check_unanswered_errors(await self.finish())
 
-    def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
+    def _appended(
+        self, answer: PartitionProduceResponse, partition: Partition, records: Buffer, appended: Appended
+    ) -> None:
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.log_append_time
         answer.log_start_offset = appended.log_start_offset
         if appended.must_sync or (self._request.acks == -1 and partition.log.high_watermark <= appended.last_offset):
-            self._delay(answer, partition, appended)
+            self._delay(answer, partition, records, appended)
 
-    def _delay(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
+    def _delay(
+        self, answer: PartitionProduceResponse, partition: Partition, records: Buffer, appended: Appended
+    ) -> None:
         acks = self._request.acks
         if acks:
             if self.delayed is None:
                 self.delayed = DelayedWrite(self._services.runtime.clock)
             marks = ACKS_ALL if acks == -1 else ACKS_LEADER
-            self.delayed.add(
-                partition, appended.last_offset + 1, marks, partial(self._fail, answer, partition.topic, partition)
-            )
+            head = bytes(records[:PRODUCER_HEAD_BYTES])  # the records may be large, and the wait long
+            on_error = partial(self._reject_batch, answer, partition.topic, partition, head)
+            self.delayed.add(partition, appended.last_offset + 1, marks, on_error)
+
+    def _reject_batch(
+        self,
+        answer: PartitionProduceResponse,
+        topic: str,
+        partition: Partition | None,
+        records: Buffer | None,
+        error: KafkaError,
+    ) -> None:
+        """Fail a batch, and perhaps later ones of the connection with it."""
+        self._note_rejected(topic, answer.index, partition, records, error)
+        self._fail(answer, topic, partition, error)
+
+    def _note_rejected(
+        self, topic: str, index: int, partition: Partition | None, records: Buffer | None, error: KafkaError
+    ) -> None:
+        caller = self._context.caller
+        if not caller.is_gone:
+            if caller.rejected_batches is None:
+                caller.rejected_batches = RejectedBatches(caller.unanswered)
+            caller.rejected_batches.note(topic, index, ProducerBatch.of(records), error, partition)
 
     def _fail(
         self, answer: PartitionProduceResponse, topic: str, partition: Partition | None, error: KafkaError
@@ -327,48 +398,6 @@ class _Appends:
         found, named = leader.address, self._response.node_endpoints
         if found is not None and all(known.node_id != found.id for known in named):
             named.append(NodeEndpoint(found.id, found.host, found.port, found.rack))
-
-
-def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
-    if acks not in _ACKS:
-        raise KafkaError(f"acks={acks} is neither 0, 1 nor -1", ErrorCode.INVALID_REQUIRED_ACKS)
-    if acks == -1 and (partition.replication is not None or partition.min_insync_replicas > 1):
-        partition.check_enough_replicas()
-    if partition.is_internal:
-        raise KafkaError(f"{partition.topic} is written by the broker alone", ErrorCode.INVALID_TOPIC_EXCEPTION)
-    records = data.records
-    if records is None or (version >= _FIRST_WITH_V2 and len(records) <= _ATTRIBUTES_AT):
-        raise InvalidRecords("a produce request needs at least one record for each partition")
-    if version < _FIRST_WITH_ZSTD:
-        return _checked_of_old(records, version)
-    if records[_MAGIC_AT] != 2:
-        raise _wrong_magic(records, version)
-    return records
-
-
-def _wrong_magic(records: Buffer, version: int) -> KafkaError:
-    if records[_MAGIC_AT] > 2:
-        return CorruptRecords(f"magic {records[_MAGIC_AT]} is not known")
-    return InvalidRecords(
-        f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}",
-        reason=RejectionReason.MAGIC,
-    )
-
-
-def _checked_of_old(records: Buffer, version: int) -> Buffer:
-    """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
-    if version >= _FIRST_WITH_V2 and records[_MAGIC_AT] != 2:
-        raise _wrong_magic(records, version)
-    found = list(entries(records, partial=True))
-    if any(entry.codec is Codec.ZSTD for entry in found):
-        raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if version < _FIRST_WITH_V2 and any(entry.is_transactional for entry in found):
-        raise _missing_transactional_id()
-    return records if found or version >= _FIRST_WITH_V2 else b""
-
-
-def _missing_transactional_id() -> KafkaError:
-    return KafkaError("a transaction without a transactional id", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _check_unanswered_errors(response: ProduceResponse) -> None:

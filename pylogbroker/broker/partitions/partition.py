@@ -30,6 +30,7 @@ _EMPTY_RANGES_MAX = 64
 _NO_LEADER_EPOCH = -1
 
 Check = Callable[[], None]
+OnError = Callable[[KafkaError], None]
 log = Logger()
 
 
@@ -177,11 +178,12 @@ class Partition:
         in_thread: InThread,
         check: Check | None = None,
         origin: Origin = Origin.CLIENT,
+        on_error: OnError | None = None,
     ) -> Appended:
         """Append in the order of the calls; decompress and convert in a worker thread before `check`.
 
         The worker thread calls `records` if it is a function. Raise NOT_LEADER_OR_FOLLOWER if the leadership ends
-        meanwhile: the log may be a follower's by then.
+        meanwhile: the log may be a follower's by then. `on_error` gets an error before the next append begins.
         """
         epoch = self.leader_epoch
         await self._append_lock.acquire()
@@ -195,6 +197,10 @@ class Partition:
             if check is not None:
                 check()
             return self.append(converted, now_ms, origin)
+        except KafkaError as error:
+            if on_error is not None:
+                on_error(error)
+            raise
         finally:
             self._append_lock.release()
 
