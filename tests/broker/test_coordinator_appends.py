@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.coordinators.internal_topic import replication_factor
 from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
@@ -149,10 +150,21 @@ class UnexpectedErrorTests(NodeTests):
 
     def test_a_marker_that_is_not_appended(self) -> None:
         writer = Mock(append=Mock(side_effect=ZeroDivisionError))
-        marker = TransactionMarker(7, 0, 0, True, ((OFFSETS, 0),))
+        marker, done = TransactionMarker(7, 0, 0, True, ((OFFSETS, 0),)), Mock()
         with logged_lines() as lines:
-            MarkerWriter(self.node.broker, writer, Mock()).append(marker, Mock())
+            MarkerWriter(self.node.broker, writer, Mock()).append(marker, done)
         self.assertEqual(len([line for line in lines if "a marker of producer id 7 was not appended" in line]), 1)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        [[errors, _]] = [call.args for call in done.call_args_list]
+        self.assertEqual(errors, {(OFFSETS, 0): ErrorCode.UNKNOWN_SERVER_ERROR})
+
+    def test_records_that_cannot_be_appended(self) -> None:
+        done = Mock()
+        now(self.node.broker.group_service.ensure_topic())
+        with patch.object(Partition, "append_now", Mock(side_effect=ZeroDivisionError)), logged_lines() as lines:
+            PartitionWriter(self.node.broker).append((OFFSETS, 0), OTHER, done)
+        self.assertEqual([call.args[0] for call in done.call_args_list], [ErrorCode.UNKNOWN_SERVER_ERROR])
+        self.assertEqual(len([line for line in lines if f"an append to {OFFSETS}-0 failed" in line]), 1)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_replies_that_are_not_given(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unittest.mock import AsyncMock, patch
+from unittest.mock import AsyncMock, Mock, patch
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -10,10 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import end_txn
 from pylogbroker.broker.coordinators.broker_batches import batches_without_repetition
+from pylogbroker.broker.coordinators.marker_sender import MarkerSender
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
+from pylogbroker.records import entries
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.broker.member_transactions import MemberTests
 
@@ -103,6 +106,43 @@ class MarkerRequestTests(MemberTests):
         one.end(True)
         self.cluster.run()
         self.cluster.delete("t")
+        self.cluster.run(2)
+        self.assertEqual(self.state(), "CompleteCommit")
+
+    def test_markers_of_a_stalled_partition_hold_no_others_back(self) -> None:
+        """Broker 1 is in sync, and does not fetch: the stalled partition's high watermark stays."""
+        self.cluster.create("stalled", [2], replicas=[1, 2])
+        one, two = self.producer("waiting")
+        one.add(("stalled", 0))
+        self.assertEqual(two.sent(self.cluster.result(two.send_later(b"x", topic="stalled")), 1, "stalled"), NONE)
+        others = {name: self.begun(name)[0] for name in "abc"}
+        self.cluster.hold(FetchRequest.api_key)
+        self.assertEqual((one.end(True), others["a"].end(True)), (NONE, NONE))
+        self.cluster.run(1.1)
+        self.assertEqual([self.state(name) for name in ("waiting", "a")], ["PrepareCommit", "CompleteCommit"])
+        for name in "bc":
+            self.cluster.run(2)  # the stalled one is tried again and again
+            self.assertEqual(others[name].end(True), NONE)
+            self.cluster.run(0.1)
+            self.assertEqual(self.state(name), "CompleteCommit")
+        self.assertEqual(self.markers("stalled"), 1)
+        self.cluster.release()
+        self.cluster.run(2)
+        self.assertEqual(self.state("waiting"), "CompleteCommit")
+
+    def markers(self, topic: str) -> int:
+        """Count the control batches in broker 2's replica."""
+        log = self.cluster[2].broker.partitions.find(topic, 0).log
+        region = log.read(0, 1 << 20, upto=log.log_end_offset)
+        return 0 if region is None else sum(entry.is_control for entry in entries(region.read()))
+
+    def test_an_unexpected_error_is_tried_again(self) -> None:
+        one, _ = self.begun()
+        with patch.object(MarkerSender, "send", Mock(side_effect=ZeroDivisionError)):
+            self.assertEqual(one.end(True), NONE)
+            self.cluster.run()
+        self.assertEqual(self.state(), "PrepareCommit")
+        self.assertTrue(self.flushLoggedErrors(ZeroDivisionError))
         self.cluster.run(2)
         self.assertEqual(self.state(), "CompleteCommit")
 

@@ -40,7 +40,8 @@ class PartitionWriter:
     def append(self, key: TopicPartition, batch: Batch, done: AppendCallback, on_disk: bool = False) -> None:
         """Append a batch; call `done` with an error, or when it is below the high watermark, and with `on_disk` synced.
 
-        Later appends wait for a batch that a worker thread builds.
+        Raise nothing: an unexpected error is logged, and UNKNOWN_SERVER_ERROR for `done`. Later appends wait for a
+        batch that a worker thread builds.
         """
         found: Partition | None = None
         try:
@@ -49,6 +50,10 @@ class PartitionWriter:
             appended = self._append_now(found, batch)
         except KafkaError as error:
             self._failed(found, error, done)
+            return
+        except Exception:
+            log.failure("an append to {topic}-{index} failed", topic=key[0], index=key[1])
+            done(ErrorCode.UNKNOWN_SERVER_ERROR, self._services.runtime.now_ms())
             return
         if appended is None:
             run_in_background(log, self._append_queued(found, batch, done, on_disk), _CALLBACK_FAILED)

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
-from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
+from pylogbroker.broker.coordinators.marker_writer import WAIT_MS, MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
@@ -63,7 +62,7 @@ class TransactionService:
 
     def __attrs_post_init__(self) -> None:
         services = self._services
-        self._markers = MarkerWriter(services, PartitionWriter(services), self._groups)
+        self._markers = MarkerWriter(services, PartitionWriter(services, WAIT_MS), self._groups)
         self._topic = _transactions_topic(services, PartitionWriter(services, STATE_TIMEOUT_MS))
         settings = TransactionSettings.of(services.config)
         self.coordinator = TransactionCoordinator(settings, self._topic, self, _log_timeout)
@@ -103,9 +102,18 @@ class TransactionService:
         if self._sender is None:
             self.append_markers(marker, done)
         else:
-            ensureDeferred(self._write_to_leaders(self._sender, marker, done)).addErrback(_log_failure)
+            run_in_background(log, self._write_to_all(self._sender, marker, done), "the end of markers failed")
 
-    async def _write_to_leaders(self, sender: MarkerSender, marker: TransactionMarker, done: MarkersCallback) -> None:
+    async def _write_to_all(self, sender: MarkerSender, marker: TransactionMarker, done: MarkersCallback) -> None:
+        errors: MarkerErrors
+        try:
+            errors = await self._write_to_leaders(sender, marker)
+        except Exception:
+            log.failure("markers of a transaction were not written: they are written again")
+            errors = dict.fromkeys(marker.partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
+        done(errors, self._services.runtime.now_ms())
+
+    async def _write_to_leaders(self, sender: MarkerSender, marker: TransactionMarker) -> MarkerErrors:
         runtime = self._services.runtime
         errors: dict[TopicPartition, ErrorCode] = {}
         led: list[TopicPartition] = []
@@ -130,7 +138,7 @@ class TransactionService:
         ]
         for answer in answers:
             errors |= await answer
-        done(errors, runtime.now_ms())
+        return errors
 
     def ask_coordinator(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
@@ -169,10 +177,6 @@ class TransactionService:
                 case BrokerRegistered(BrokerRegistration(id=broker_id)) | BrokerUnregistered(broker_id):
                     for sender in self._senders:
                         sender.disconnect(broker_id)
-
-
-def _log_failure(failure: Failure) -> None:
-    log.failure("markers of a transaction could not be written", failure)
 
 
 def _log_timeout(timeout: TransactionTimeout) -> None:
