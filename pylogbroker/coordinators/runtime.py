@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -30,6 +30,8 @@ from pylogbroker.coordinators.replay import PartitionReplay, ReplayState
 from pylogbroker.coordinators.timers import Timer, Timers
 from pylogbroker.errors import ErrorCode
 from pylogbroker.partition_hash import partition_for
+
+_END: Final = object()
 
 R = TypeVar("R", bound=ReplayState)
 S = TypeVar("S")
@@ -54,11 +56,14 @@ class ShardHandler(Protocol[R, S]):
     def new_state(self) -> R:
         """Return the state for a replay."""
 
-    def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> S:
-        """Return the shard of a complete replay."""
+    def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> Generator[None, None, S]:
+        """Return the shard of a complete replay, in steps; the load may be superseded between them."""
 
-    def on_active(self, shard: S, state: R, now_ms: int) -> None:
-        """Continue what the former coordinator left unfinished."""
+    def on_active(self, shard: S, state: R, now_ms: int) -> Iterator[None]:
+        """Continue what the former coordinator left unfinished, in steps; the shard may change between them.
+
+        No request is served before the first step ends.
+        """
 
     def on_unload(self, shard: S, now_ms: int) -> None:
         """Answer waiting requests; stop timers."""
@@ -118,17 +123,26 @@ class CoordinatorRuntime(Generic[R, S]):
         replay = self._loading[partition] = PartitionReplay(partition, epoch, self._handler.new_state())
         return replay
 
-    def activate(self, replay: PartitionReplay[R], now_ms: int) -> None:
-        """Serve a completely replayed shard, unless the load was superseded."""
+    def activate(self, replay: PartitionReplay[R], now_ms: int) -> Generator[None, None, None]:
+        """Serve a completely replayed shard, unless the load was or is superseded: in steps, as it may be large."""
         if not self.is_loading(replay):
             return
         partition, handler = replay.partition, self._handler
+        shard = yield from handler.make_shard(replay, now_ms)
+        if not self.is_loading(replay):
+            return
         del self._loading[partition]
-        with self._context.events:
-            shard = handler.make_shard(replay, now_ms)
-            sweep = self._start_sweep(partition, shard, now_ms)
-            self._active[partition] = _ActiveShard(shard, replay.leader_epoch, sweep)
-            handler.on_active(shard, replay.state, now_ms)
+        sweep = self._start_sweep(partition, shard, now_ms)
+        self._active[partition] = _ActiveShard(shard, replay.leader_epoch, sweep)
+        yield from self._in_events(handler.on_active(shard, replay.state, now_ms))
+
+    def _in_events(self, steps: Iterator[None]) -> Iterator[None]:
+        """Run each step as an event."""
+        is_left = True
+        while is_left:
+            with self._context.events:
+                is_left = next(steps, _END) is not _END
+            yield
 
     def is_loading(self, replay: PartitionReplay[R]) -> bool:
         """Return False after the load was superseded or the shard unloaded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Final
 
 import attrs
@@ -66,28 +66,39 @@ class GroupShardHandler:
     def new_state(self) -> ReplayedGroups:
         return ReplayedGroups()
 
-    def make_shard(self, replay: PartitionReplay[ReplayedGroups], now_ms: int) -> GroupShard:
-        groups = replay.state.groups(replay.partition, self._events, now_ms)
-        return GroupShard(replay.partition, {group.group_id: group for group in groups}, replay.state.transactions)
+    def make_shard(self, replay: PartitionReplay[ReplayedGroups], now_ms: int) -> Generator[None, None, GroupShard]:
+        shard = GroupShard(replay.partition, transactions=replay.state.transactions)
+        for group in replay.state.groups(replay.partition, self._events, now_ms):
+            shard.groups[group.group_id] = group
+            yield
+        return shard
 
-    def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> None:
+    def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> Iterator[None]:
         """Start sessions; rebalance groups above the size limit, which may be lower now."""
-        for group in shard.groups.values():
-            for member in group.members.values():
+        for group in list(shard.groups.values()):
+            if group.state is not GroupState.DEAD:
+                self._continue(shard, group, state.deleted_partitions, now_ms)
+            yield
+
+    def _continue(
+        self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int
+    ) -> None:
+        for member in group.members.values():
+            if member.session is None:  # else it has sent requests meanwhile
                 self._rebalancer.keep_alive(group, member, now_ms)
-            if len(group.members) > self._settings.max_size:
-                self._rebalancer.prepare(group, now_ms)
-        if state.deleted_partitions:
-            for group in list(shard.groups.values()):
-                self.delete_offsets(shard, group, state.deleted_partitions, now_ms)
+        if len(group.members) > self._settings.max_size and group.state is GroupState.STABLE:
+            self._rebalancer.prepare(group, now_ms)
+        if deleted_partitions:
+            self.delete_offsets(shard, group, deleted_partitions, now_ms)
 
     def on_unload(self, shard: GroupShard, now_ms: int) -> None:
         for group in shard.groups.values():
             group.stop_timers()
             group.move(GroupState.DEAD, now_ms)
             for member in group.members.values():
-                group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
-                group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
+                if member.is_waiting:
+                    group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
+                    group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
 
     def sweep(self, shard: GroupShard, now_ms: int) -> Iterator[None]:
         groups = list(shard.groups.values())

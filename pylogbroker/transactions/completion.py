@@ -80,8 +80,12 @@ class Completion:
 
         self._writer.write(transaction, target, now_ms, decided)
 
-    def resume(self, transaction: Transaction, now_ms: int) -> None:
+    def bar(self, transaction: Transaction, now_ms: int) -> None:
+        """Let the producer wait until its decided transaction is complete."""
         transaction.pending = completed(transaction.metadata, now_ms).state
+
+    def resume(self, transaction: Transaction, now_ms: int) -> None:
+        self.bar(transaction, now_ms)
         transaction.failures = 0
         self._proceed(transaction, now_ms)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -52,19 +52,28 @@ class TransactionShardHandler:
     def new_state(self) -> ReplayedTransactions:
         return ReplayedTransactions()
 
-    def make_shard(self, replay: PartitionReplay[ReplayedTransactions], now_ms: int) -> TransactionShard:
+    def make_shard(
+        self, replay: PartitionReplay[ReplayedTransactions], now_ms: int
+    ) -> Generator[None, None, TransactionShard]:
         shard = TransactionShard(replay.partition, replay.leader_epoch)
         for transactional_id, metadata in replay.state.metadata.items():
             shard.create(transactional_id, metadata)
+            yield
         return shard
 
-    def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
-        """Start timeouts of open transactions; write markers of decided ones."""
-        for transaction in shard.transactions.values():
-            if transaction.metadata.state is TransactionState.ONGOING:
-                self._completion.watch(transaction)
-            elif transaction.metadata.state in PREPARED:
+    def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> Iterator[None]:
+        """Start timeouts of open transactions; write markers of decided ones, which bar their producers at once."""
+        decided = [each for each in shard.transactions.values() if each.metadata.state in PREPARED]
+        for transaction in decided:
+            self._completion.bar(transaction, now_ms)
+        for transaction in decided:
+            if shard.active:
                 self._completion.resume(transaction, now_ms)
+            yield
+        for transaction in list(shard.transactions.values()):
+            if shard.active and transaction.metadata.state is TransactionState.ONGOING:
+                self._completion.watch(transaction)
+            yield
 
     def on_unload(self, shard: TransactionShard, now_ms: int) -> None:
         shard.close()

@@ -58,8 +58,12 @@ class RuntimeHarness(Generic[R, S]):
         """Load a shard at once."""
         replay = self.begin_load(partition, epoch)
         replay.replay(entries)
-        self.runtime.activate(replay, self.now)
+        self.activate(replay)
         return replay
+
+    def activate(self, replay: PartitionReplay[R]) -> None:
+        """Run all steps of an activation."""
+        deque(self.runtime.activate(replay, self.now), maxlen=0)
 
     def load_all(self) -> None:
         for partition in range(self.runtime.partitions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import attrs
 import pytest
@@ -41,11 +41,13 @@ class Handler:
     def new_state(self) -> Values:
         return Values()
 
-    def make_shard(self, replay: PartitionReplay[Values], now_ms: int) -> list[object]:
+    def make_shard(self, replay: PartitionReplay[Values], now_ms: int) -> Generator[None, None, list[object]]:
+        yield
         return replay.state.values
 
-    def on_active(self, shard: list[object], state: Values, now_ms: int) -> None:
+    def on_active(self, shard: list[object], state: Values, now_ms: int) -> Iterator[None]:
         self.history.append(("active", *shard))
+        yield
 
     def on_unload(self, shard: list[object], now_ms: int) -> None:
         self.history.append(("unload", *shard))
@@ -85,7 +87,7 @@ class TestTransitions:
         replay = harness.begin_load(0)
         assert (harness.error, harness.runtime.loading()) == (LOADING, [replay.state])
         replay.replay(entries(log(b"a", b"b")))
-        harness.runtime.activate(replay, harness.now)
+        harness.activate(replay)
         assert (harness.error, harness.runtime.loading()) == (NONE, [])
         assert harness.runtime.find(KEY) == harness.runtime.shard_for(KEY) == harness.runtime.shard(0) == [b"a", b"b"]
         harness.unload(0)
@@ -96,7 +98,7 @@ class TestTransitions:
         harness = Harness()
         replay = harness.begin_load(0, epoch=5)
         assert [harness.begin(epoch) for epoch in (4, 5)] == [None, None]
-        harness.runtime.activate(replay, harness.now)
+        harness.activate(replay)
         assert [harness.begin(epoch) for epoch in (4, 5)] == [None, None]
         assert harness.error is NONE
 
@@ -104,10 +106,21 @@ class TestTransitions:
         harness = Harness()
         old, new = harness.begin_load(0, epoch=5), harness.begin_load(0, epoch=6)
         assert [harness.runtime.is_loading(replay) for replay in (old, new)] == [False, True]
-        harness.runtime.activate(old, harness.now)
+        harness.activate(old)
         harness.runtime.abort(old)
         assert harness.error is LOADING
-        harness.runtime.activate(new, harness.now)
+        harness.activate(new)
+        assert harness.error is NONE
+
+    def test_a_newer_epoch_supersedes_a_load_whose_shard_is_being_made(self) -> None:
+        harness = Harness()
+        steps = harness.runtime.activate(harness.begin_load(0, epoch=5), harness.now)
+        next(steps)
+        assert harness.error is LOADING
+        new = harness.begin_load(0, epoch=6)
+        assert list(steps) == []
+        assert (harness.error, harness.handler.history) == (LOADING, [])
+        harness.activate(new)
         assert harness.error is NONE
 
     def test_a_newer_epoch_loads_an_active_shard_again(self) -> None:
@@ -116,7 +129,7 @@ class TestTransitions:
         replay = harness.begin_load(0, epoch=6)
         assert harness.error is LOADING
         replay.replay(entries(log(b"old", b"new")))
-        harness.runtime.activate(replay, harness.now)
+        harness.activate(replay)
         assert harness.handler.history == [("active", b"old"), ("unload", b"old"), ("active", b"old", b"new")]
 
     @pytest.mark.parametrize(("epoch", "error"), [(4, NONE), (5, NONE), (6, NOT_HERE), (None, NOT_HERE)])
@@ -131,7 +144,7 @@ class TestTransitions:
         harness = Harness()
         replay = harness.begin_load(0, epoch=5)
         harness.runtime.unload(0, harness.now, epoch)
-        harness.runtime.activate(replay, harness.now)
+        harness.activate(replay)
         assert harness.error is (NONE if error is LOADING else error)
 
     def test_a_shard_without_readable_log_is_not_served(self) -> None:

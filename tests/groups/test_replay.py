@@ -1,11 +1,24 @@
 """Starting again: stored records are replayed, in Kafka's layouts, from any writer."""
 
+from collections.abc import Generator
+
 import pytest
 
 from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import CommittedOffset, FetchResult, Heartbeat, LeaveResult, SyncResult, record_schema
+from pylogbroker.groups import (
+    CommittedOffset,
+    FetchResult,
+    GroupSettings,
+    Heartbeat,
+    JoinResult,
+    LeaveResult,
+    Sync,
+    SyncResult,
+    record_schema,
+)
 from pylogbroker.records import Codec, Record, build, entries
+from tests.coordinators.harness import Answer
 from tests.groups.harness import SESSION, SETTINGS, Harness
 
 T0 = ("t", 0)
@@ -185,7 +198,7 @@ class TestWhileLoading:
         value = record_schema.encode_offset_value(CommittedOffset(4))
         for index in range(3):
             loading.replay(entries(log((record_schema.encode_offset_key("g", "t", index), value))))
-        harness.runtime.activate(loading, harness.now)
+        harness.activate(loading)
         assert harness.coordinator.fetch("g").offsets.keys() == {("t", 0), ("t", 1), ("t", 2)}
         assert at_once(harness.coordinator.list_groups())[0] is ErrorCode.NONE
 
@@ -196,7 +209,7 @@ class TestWhileLoading:
         loading.replay(entries(log((record_schema.encode_offset_key("g", "t", 0), value))))
         harness.delete_partitions([T0])
         loading.replay(entries(log((record_schema.encode_offset_key("g", "t", 1), value))))
-        harness.runtime.activate(loading, harness.now)
+        harness.activate(loading)
         assert harness.coordinator.fetch("g").offsets.keys() == {("t", 1)}
 
     def test_unloaded_in_the_meantime(self) -> None:
@@ -204,8 +217,58 @@ class TestWhileLoading:
         partition = harness.coordinator.partition_for("g")
         loading = harness.begin_load(partition)
         harness.unload(partition)
-        harness.runtime.activate(loading, harness.now)
+        harness.activate(loading)
         assert harness.join().value.error is ErrorCode.NOT_COORDINATOR
+
+
+class TestManyGroups:
+    """Their shard is made in steps, between which other requests are handled."""
+
+    GROUPS = [f"g{number}" for number in range(100)]
+
+    def activation(self) -> tuple[Harness, Generator[None, None, None], list[JoinResult]]:
+        """Return a coordinator that has replayed groups of one member each, and the steps that serve them."""
+        settings = GroupSettings(initial_rebalance_delay_ms=0, partitions=1)
+        before = Harness(settings)
+        joined = [before.join(group_id=group_id) for group_id in self.GROUPS]
+        before.advance(0)
+        members = [answer.value for answer in joined]
+        for group_id, member in zip(self.GROUPS, members, strict=True):
+            before.coordinator.sync(
+                Sync(group_id, member.generation, member.member_id, assignments={member.member_id: b"all"}),
+                Answer(),
+                before.now,
+            )
+        harness = Harness(settings, loaded=False)
+        replay = harness.begin_load(0)
+        replay.replay(entries(b"".join(before.log_port.batches[0])))
+        return harness, harness.runtime.activate(replay, harness.now), members
+
+    def test_no_step_makes_more_than_one_group(self) -> None:
+        _, steps, _ = self.activation()
+        assert len(list(steps)) >= 2 * len(self.GROUPS)  # made, then continued
+
+    def test_members_that_send_requests_between_the_steps(self) -> None:
+        harness, steps, members = self.activation()
+        errors = set()
+        for number, _ in enumerate(steps):
+            harness.now += 1
+            member = members[-1 - number % 50]
+            errors.add(harness.heartbeat(member, group_id=self.GROUPS[-1 - number % 50]))
+        assert errors == {ErrorCode.NONE}  # also while it loads, as in Kafka
+        harness.advance(SESSION - 3 * len(self.GROUPS))
+        assert {harness.state(group_id) for group_id in self.GROUPS} == {"Stable"}
+        harness.advance(2 * SESSION)
+        assert {harness.state(group_id) for group_id in self.GROUPS} == {"Empty"}
+
+    def test_unloaded_between_the_steps(self) -> None:
+        for steps_before in range(1, 2 * len(self.GROUPS), 15):
+            harness, steps, members = self.activation()
+            for _ in range(steps_before):
+                next(steps)
+            harness.unload(0)
+            assert not [step for step in steps if harness.runtime.next_deadline() is not None]
+            assert harness.heartbeat(members[0], group_id=self.GROUPS[0]) is ErrorCode.NOT_COORDINATOR
 
 
 class TestRevocation:

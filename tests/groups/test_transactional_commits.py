@@ -386,7 +386,7 @@ class TestAfterARestart:
         harness.end_transaction(committed=True)
         other.coordinator.end_transaction(partition, PRODUCER, True)
         loading.replay(entries(log[1]))
-        other.runtime.activate(loading, other.now)
+        other.activate(loading)
         assert other.stable_offset() == 7
 
 

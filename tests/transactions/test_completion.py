@@ -316,7 +316,7 @@ class TestForgetting:
         replay = harness.begin_load(0)
         unused = TransactionMetadata(1, updated_ms=harness.now)
         replay.state.metadata.update({f"x{number}": unused for number in range(4500)})
-        harness.runtime.activate(replay, harness.now)
+        harness.activate(replay)
         left, count = [], 4500
         while count:
             due = harness.runtime.next_deadline()

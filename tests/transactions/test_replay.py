@@ -5,7 +5,7 @@ import pytest
 from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build, entries
-from pylogbroker.transactions import TransactionState, record_schema
+from pylogbroker.transactions import TransactionSettings, TransactionState, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
 from tests.transactions.harness import SETTINGS, T0, TIMEOUT, U0, Harness, harness_with_epoch
 
@@ -96,7 +96,7 @@ class TestReplay:
         loading = harness.begin_load(harness.coordinator.partition_for("x"))
         for each in logs:
             loading.replay(entries(each))
-        harness.runtime.activate(loading, harness.now)
+        harness.activate(loading)
         return harness
 
     def test_the_last_record_counts(self) -> None:
@@ -171,8 +171,21 @@ class TestOwnership:
         partition = harness.coordinator.partition_for("x")
         loading = harness.begin_load(partition)
         harness.unload(partition)
-        harness.runtime.activate(loading, harness.now)
+        harness.activate(loading)
         assert harness.init().error is E.NOT_COORDINATOR
+
+    def test_decided_transactions_bar_their_producers_from_the_first_step_on(self) -> None:
+        """Their shard is served before all markers are asked for."""
+        before = Harness(TransactionSettings(partitions=1))
+        pairs = {name: before.in_state("PrepareCommit", name) for name in "abc"}
+        harness = Harness(before.coordinator.settings, loaded=False)
+        harness.log_port.marker_errors = before.log_port.marker_errors
+        replay = harness.begin_load(0)
+        replay.replay(entries(b"".join(before.log_port.batches[0])))
+        errors = [{harness.add(pairs[name], name=name) for name in "abc"} for _ in harness.runtime.activate(replay, 0)]
+        assert errors[:3] == [{E.COORDINATOR_LOAD_IN_PROGRESS}] * 3
+        assert errors[3:] == [{E.CONCURRENT_TRANSACTIONS}] * (len(errors) - 3)
+        assert [marker.partitions for marker in harness.log_port.markers] == [(T0, U0)] * 3
 
     @pytest.mark.parametrize("steps", [0, 1])
     def test_unloaded_while_a_new_producer_waits(self, steps: int) -> None:

@@ -146,7 +146,7 @@ class CoordinatorDriver(Generic[R, S]):
                 index=index,
             )
         if is_complete:
-            self._coordinator.activate(replay, self._runtime.now_ms())
+            await self._runtime.slices.run(self._coordinator.activate(replay, self._runtime.now_ms()))
             self.loads.add(begun, self._runtime.clock.seconds())
         else:
             self._coordinator.abort(replay)
