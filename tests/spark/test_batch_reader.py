@@ -116,6 +116,29 @@ def test_missing_topics_partitions_and_offsets_are_errors(topics: Topics) -> Non
     assert planned(BatchReader(pattern)) == []
 
 
+def test_bounds_that_the_log_no_longer_has_are_a_loss(topics: Topics) -> None:
+    """Whichever option they come from."""
+    topic = topics.make()
+    topics.fill(topic, [Rec(b"a%d" % number, timestamp=1000 + number) for number in range(10)])
+    topics.trim(topic, 0, 4)
+    beyond = {"startingOffsets": json.dumps({topic: {"0": 20}})}
+    for options, text in (
+        (beyond, "is to be read from offset 20, but ends at 10"),
+        ({**beyond, "endingOffsets": "latest"}, "is to be read from offset 20, but ends at 10"),
+        ({**beyond, "endingOffsets": json.dumps({topic: {"0": -1}})}, "is to be read from offset 20, but ends at 10"),
+        ({**beyond, "endingTimestamp": 1008}, "is to be read from offset 20, but ends at 10"),
+        ({**beyond, "endingTimestamp": 5000}, "is to be read from offset 20, but ends at 10"),
+        (
+            {"startingOffsets": "earliest", "endingOffsets": json.dumps({topic: {"0": 3}})},
+            "is to be read from offset 4 up to 3, but begins at 4",
+        ),
+    ):
+        given = options_of(topics.bootstrap, subscribe=topic, **options)
+        with pytest.raises(DataLost, match=f"{topic}/0 {text}.* set the option failOnDataLoss to false"):
+            planned(BatchReader(given))
+        assert planned(BatchReader({**given, "failOnDataLoss": "false"})) == []
+
+
 def test_records_that_come_while_it_is_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range from the latest to the latest has nothing, or what came in between."""
     topic = topics.make()

@@ -28,6 +28,7 @@ from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.options.positions import named
 from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
 from pylogbroker.spark.reading.decoder import Decoder, columns_with
@@ -100,7 +101,7 @@ def _slices(cluster: BlockingCluster, options: ReadOptions, pushdown: FilterPush
     reject_missing(missing(cluster, options.topics, found))
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
     end = offsets_for(cluster, options.end, found, starting=False)
-    _check_order(options, start, end)
+    _check_order(cluster, options, start, end)
     taken = [each for each in slices(start, end) if pushdown.takes((each.topic, each.partition))]
     since = _since(cluster, taken, pushdown.since)
     narrowed = [pushdown.of_slice(each, since) for each in taken]
@@ -115,15 +116,27 @@ def _since(cluster: BlockingCluster, taken: Iterable[Slice], time: int | None) -
     return {key: each.offset if each.offset >= 0 else ends[key] for key, each in found.items()}
 
 
-def _check_order(options: ReadOptions, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
-    for (topic, number), first in sorted(start.items()):
-        last = end[topic, number]
-        if last >= first:
-            continue
-        what = f"{topic}/{number} is to be read from offset {first}, but "
-        if options.end != LATEST:
-            raise ConfigError(f"{what}up to {last}, which is before")
-        lost(options.fail_on_data_loss, f"{what}ends at {last}")
+def _check_order(
+    cluster: BlockingCluster,
+    options: ReadOptions,
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+) -> None:
+    """Raise ConfigError for an end before its start, or DataLost if the log no longer has one of them."""
+    reversed_keys = sorted(key for key, first in start.items() if end[key] < first)
+    if not reversed_keys:
+        return
+    log_starts = cluster.offsets(dict.fromkeys(reversed_keys, EARLIEST))
+    log_ends = cluster.offsets(dict.fromkeys(reversed_keys, LATEST))
+    for key in reversed_keys:
+        first, last, log_start, log_end = start[key], end[key], log_starts[key].offset, log_ends[key].offset
+        what = f"{named([key])} is to be read from offset {first}"
+        if first > log_end:
+            lost(options.fail_on_data_loss, f"{what}, but ends at {log_end}")
+        elif last < log_start:
+            lost(options.fail_on_data_loss, f"{what} up to {last}, but begins at {log_start}")
+        else:
+            raise ConfigError(f"{what}, but up to {last}, which is before")
 
 
 def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
