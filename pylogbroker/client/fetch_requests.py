@@ -1,13 +1,15 @@
-"""Fetch requests without a session, which name topics."""
+"""Fetch requests without a session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 import attrs
 
 from pylogbroker.config import Values
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 NAMES_VERSION_MAX: Final = 12  # later versions have topic ids instead of names
@@ -20,6 +22,8 @@ class FetchTarget:
     partition: int
     offset: int
     max_bytes: int
+    topic_id: UUID = NO_ID
+    """Replaces the name after NAMES_VERSION_MAX."""
 
 
 def fetch_request(
@@ -36,7 +40,7 @@ def fetch_request(
     """
     topics: dict[str, FetchTopic] = {}
     for each in wanted:
-        found = topics.setdefault(each.topic, FetchTopic(each.topic))
+        found = topics.setdefault(each.topic, FetchTopic(each.topic, each.topic_id))
         found.partitions.append(
             FetchPartition(each.partition, fetch_offset=each.offset, partition_max_bytes=each.max_bytes)
         )

@@ -59,7 +59,7 @@ class DrivenStream:
 
     @property
     def positions(self) -> dict[str, dict[str, int]]:
-        return {topic: numbers for topic, numbers in self.offset.items() if topic != "/start"}
+        return {topic: numbers for topic, numbers in self.offset.items() if not topic.startswith("/")}
 
 
 def values(name: str, count: int, partition: int = 0) -> list[Rec]:

@@ -139,6 +139,21 @@ def test_bounds_that_the_log_no_longer_has_are_a_loss(topics: Topics) -> None:
         assert planned(BatchReader({**given, "failOnDataLoss": "false"})) == []
 
 
+def test_a_topic_that_is_recreated_after_planning_is_not_read(topics: Topics) -> None:
+    """Spark plans a DataFrame once, and reads it with each action."""
+    topic = topics.make()
+    topics.fill(topic, values("old", 3))
+    given = options_of(topics.bootstrap, subscribe=topic)
+    lenient, strict = BatchReader({**given, "failOnDataLoss": "false"}), BatchReader(given)
+    [part] = strict.partitions()
+    topics.remake(topic)
+    topics.fill(topic, values("new", 5))
+    reader, part = pickle.loads(pickle.dumps((strict, part)))
+    with pytest.raises(DataLost, match=f"{topic}/0: topic {topic} was deleted and created again: its id was"):
+        list(reader.read(part))
+    assert list(lenient.read(part)) == []
+
+
 def test_records_that_come_while_it_is_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range from the latest to the latest has nothing, or what came in between."""
     topic = topics.make()

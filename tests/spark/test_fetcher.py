@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -13,7 +14,8 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster, OffsetAtTime
-from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher
+from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher, TopicRecreated
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -44,15 +46,17 @@ class Leader:
     asked: list[Asked] = attrs.field(factory=list)
     in_flight: list[Asked] = attrs.field(factory=list)
     is_open: bool = True
+    topic_id: UUID = NO_ID
+    """The id of t, when this broker leads it."""
 
     def version_of(self, _: object) -> int:
         return 17
 
     def send(self, request: FetchRequest, *, version: int) -> None:
-        assert version == 12
         [topic] = request.topics
         [partition] = topic.partitions
         assert (topic.topic, partition.partition) == ("t", 0)
+        assert version == (12 if topic.topic_id == NO_ID else 17)
         self.asked.append((partition.fetch_offset, partition.partition_max_bytes))
         self.in_flight.append(self.asked[-1])
 
@@ -85,6 +89,9 @@ class FakeCluster(BlockingCluster):
         self, times: Mapping[TopicPartition, int], seconds: float | None = None
     ) -> dict[TopicPartition, OffsetAtTime]:
         return {key: OffsetAtTime(self.bounds[time], -1) for key, time in times.items()}
+
+    def topic_id(self, name: str) -> UUID:
+        return self.leaders[0].topic_id
 
 
 def serving(end: int = 9) -> Callable[[Asked], PartitionData]:
@@ -138,6 +145,33 @@ def test_a_leader_that_moves_in_the_middle(trouble: Callable[[Asked], PartitionD
     assert [each.next_offset for each in fetched(FakeCluster(old, new), 0, 9)] == [3, 6, 9]
     assert [offset for offset, _ in old.asked] == [0, 3]
     assert [offset for offset, _ in new.asked] == [3, 6]
+
+
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+def test_a_topic_with_an_id_is_asked_for_by_it() -> None:
+    """A broker may not know the topic yet."""
+
+    def unknown(_: Asked) -> PartitionData:
+        return PartitionData(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+
+    leaders = [Leader(unknown, topic_id=OLD), Leader(serving(), topic_id=OLD)]
+    assert [each.next_offset for each in fetched(FakeCluster(*leaders), 0, 9, topic_id=OLD)] == [3, 6, 9]
+    by_name = Leader(serving())
+    assert [each.next_offset for each in fetched(FakeCluster(by_name), 0, 9, topic_id=OLD)] == [3, 6, 9]
+
+
+def test_a_recreated_topic_is_not_read() -> None:
+    def gone(asked: Asked) -> PartitionData:
+        return serving()(asked) if asked[0] < 3 else PartitionData(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+
+    old, new = Leader(gone, topic_id=OLD), Leader(serving(), topic_id=NEW)
+    fetching = iter(PartitionFetcher(FakeCluster(old, new), "t", 0, 0, 9, topic_id=OLD))
+    assert next(fetching).next_offset == 3
+    with pytest.raises(TopicRecreated, match=f"topic t was deleted .* its id was {OLD}, and is now {NEW}"):
+        next(fetching)
+    assert new.asked == []
 
 
 def test_fatal_errors_are_raised() -> None:

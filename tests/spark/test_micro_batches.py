@@ -7,14 +7,17 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import partitions_for
 from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.wire import NO_ID
 from tests.spark.stream_driver import QUICK, DrivenStream, names, values
 from tests.spark.topics import Topics
 from tests.support.brokers import Broker
@@ -54,7 +57,7 @@ def test_topics_that_come_when_there_were_none(topics: Topics, stream: Stream) -
     assert query.next() == names("a", 2)
     topics.delete(topic)
     wait_until(lambda: query.step() and not query.positions)
-    wait_until(lambda: recreated(topics, topic))
+    topics.make_again(topic)
     topics.fill(topic, values("b", 3))
     found: list[str] = []
     wait_until(lambda: found.extend(query.next()) or found)
@@ -132,8 +135,7 @@ def test_a_topic_that_is_recreated(longer: bool, topics: Topics, stream: Stream)
     topics.fill(topic, values("old", 4))
     strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
     strict.step(), lenient.step()
-    topics.delete(topic)
-    wait_until(lambda: recreated(topics, topic))
+    topics.remake(topic)
     topics.fill(topic, values("new", 6 if longer else 1))
     with pytest.raises(DataLost, match=f"{topic}/0 was read up to 4"):
         wait_until(strict.step)
@@ -152,20 +154,127 @@ def test_a_topic_that_is_recreated_between_two_looks(
     topics.fill(topic, values("old", 4))
     query = stream(subscribe=topic, failOnDataLoss=False, **{"fetchOffset.numRetries": 1})
     query.step()
-    topics.delete(topic)
-    wait_until(lambda: recreated(topics, topic))
+    topics.remake(topic)
     topics.fill(topic, values("new", 1))
     found: list[str] = []
     wait_until(lambda: found.extend(query.next()) or found)
     assert found == names("new", 1)
 
 
-def recreated(topics: Topics, topic: str) -> bool:
-    try:
-        topics.make(name=topic)
-    except AssertionError:  # the old one is not quite gone
-        return False
-    return True
+@pytest.mark.parametrize("longer", [False, True])
+def test_a_topic_that_is_recreated_between_two_runs(longer: bool, topics: Topics, stream: Stream) -> None:
+    """The new one is as long as what was read, or longer."""
+    topic = topics.make()
+    topics.fill(topic, values("old", 4))
+    given = {"subscribe": topic, "startingOffsets": "earliest"}
+    strict, lenient = stream(**given), stream(**given, failOnDataLoss=False)
+    assert (strict.next(), lenient.next()) == (names("old", 4), names("old", 4))
+    before = topics.id(topic)
+    topics.remake(topic)
+    topics.fill(topic, values("new", 6 if longer else 4))
+    ids = f"its id was {before}, and is now {topics.id(topic)}"
+    why = f"{topic}/0 was read up to 4, but topic {topic} was deleted and created again: {ids}"
+    strict.restart()
+    with pytest.raises(DataLost, match=f"{why}.* set the option failOnDataLoss to false"):
+        strict.step()
+    strict.options["failOnDataLoss"] = "false"
+    for query in (strict, lenient):
+        query.restart()
+        assert query.next() == names("new", 6 if longer else 4)
+    topics.fill(topic, values("more", 2))
+    lenient.restart()
+    assert (lenient.next(), lenient.next()) == (names("more", 2), [])
+
+
+def test_an_empty_topic_that_is_recreated_between_two_runs(topics: Topics, stream: Stream) -> None:
+    """Its position is the same, but its id is written down at once."""
+    topic = topics.make()
+    query = stream(subscribe=topic, startingOffsets="earliest", failOnDataLoss=False)
+    query.step()
+    topics.remake(topic)
+    query.restart()
+    assert (query.step(), query.step()) == (True, False)
+    assert f"/id/{topic}/{topics.id(topic)}" in query.offset
+
+
+def test_a_batch_is_not_repeated_from_a_recreated_topic(topics: Topics, stream: Stream) -> None:
+    topic = topics.make()
+    topics.fill(topic, values("old", 4))
+    given = {"subscribe": topic, "startingOffsets": "earliest"}
+    strict, lenient = stream(**given), stream(**given, failOnDataLoss=False)
+    assert (strict.next(), lenient.next()) == (names("old", 4), names("old", 4))
+    topics.remake(topic)
+    topics.fill(topic, values("new", 6))
+    strict.restart(), lenient.restart()
+    with pytest.raises(DataLost, match=f"{topic}/0: topic {topic} was deleted and created again"):
+        strict.rows()
+    assert lenient.rows() == []
+    assert lenient.next() == names("new", 6)
+
+
+def test_a_checkpoint_without_ids_gets_them_at_once(topics: Topics, stream: Stream) -> None:
+    """Earlier versions write such ones, and Spark's own source."""
+    topic = topics.make()
+    topics.fill(topic, values("old", 4))
+    query = stream(subscribe=topic)
+    query.offset = {topic: {"0": 4}}
+    assert (query.step(), query.rows(), query.step()) == (True, [], False)
+    assert query.offset == {topic: {"0": 4}, f"/id/{topic}/{topics.id(topic)}": {}}
+    topics.remake(topic)
+    topics.fill(topic, values("new", 6))
+    query.restart()
+    with pytest.raises(DataLost, match=f"{topic} was deleted and created again"):
+        query.step()
+
+
+def test_a_checkpoint_with_a_damaged_id(stream: Stream) -> None:
+    query = stream(subscribe="t")
+    query.offset = {"t": {"0": 4}, "/id/t/4c0b": {}}
+    with pytest.raises(ConfigError, match="the checkpoint has an invalid topic id, '/id/t/4c0b': remove this member"):
+        query.step()
+
+
+def test_brokers_without_topic_ids(topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that was written down stays, for the time when they have ids again."""
+    topic = topics.make()
+    topics.fill(topic, values("a", 2))
+    given = {"subscribe": topic, "startingOffsets": "earliest"}
+    with_id, without = stream(**given), stream(**given)
+    with_id.step()
+    monkeypatch.setattr(BlockingCluster, "topic_id", lambda *_: NO_ID)
+    assert (without.next(), without.next()) == (names("a", 2), [])
+    assert without.offset == {topic: {"0": 2}, "/start": {topic: {"0": 0}}}
+    topics.fill(topic, values("b", 3))
+    with_id.restart()
+    assert (with_id.next(), without.next()) == (names("b", 3), names("b", 3))
+    assert without.offset == {topic: {"0": 5}}
+    assert with_id.offset == {topic: {"0": 5}, f"/id/{topic}/{topics.id(topic)}": {}}
+    monkeypatch.undo()
+    topics.remake(topic)
+    topics.fill(topic, values("c", 9))
+    with_id.restart()
+    with pytest.raises(DataLost, match=f"{topic} was deleted and created again"):
+        with_id.step()
+
+
+def test_a_broker_that_knows_an_earlier_topic_for_a_moment(
+    topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, values("a", 2))
+    query = stream(subscribe=topic, startingOffsets="earliest")
+    query.step()
+    topic_id, outdated = BlockingCluster.topic_id, 2
+
+    def outdated_at_first(*given: Any) -> UUID:
+        nonlocal outdated
+        outdated -= 1
+        return UUID(int=7) if outdated >= 0 else topic_id(*given)
+
+    monkeypatch.setattr(BlockingCluster, "topic_id", outdated_at_first)
+    topics.fill(topic, values("b", 3))
+    query.restart()
+    assert query.next() == names("b", 3)
 
 
 @pytest.mark.usefixtures("looking")
@@ -175,8 +284,7 @@ def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: 
     topics.fill(topic, values("old", 4))
     query = stream(subscribe=topic, failOnDataLoss=False)
     query.step()
-    topics.delete(topic)
-    wait_until(lambda: recreated(topics, topic))
+    topics.remake(topic)
     wait_until(query.step)
     wait_until(lambda: query.positions == {topic: {"0": 0}} or query.step())
     topics.fill(topic, values("new", 9))

@@ -28,12 +28,13 @@ def test_the_first_batch_carries_its_start(topics: Topics, stream: Stream) -> No
     query = stream(subscribe=topic, startingOffsets="earliest")
     assert [query.reader.initialOffset() for _ in range(3)] == [{}, {}, {}]
     assert query.next() == names("a", 3)
-    assert query.offset == {topic: {"0": 0, "1": 3}, "/start": {topic: {"0": 0, "1": 0}}}
+    topic_id = f"/id/{topic}/{topics.id(topic)}"
+    assert query.offset == {topic: {"0": 0, "1": 3}, topic_id: {}, "/start": {topic: {"0": 0, "1": 0}}}
     topics.fill(topic, values("b", 2))
     query.restart()  # and the first batch is run again, as if it had failed
     assert query.rows() == names("a", 3)
     assert query.next() == names("b", 2)
-    assert query.offset == {topic: {"0": 2, "1": 3}}
+    assert query.offset == {topic: {"0": 2, "1": 3}, topic_id: {}}
 
 
 def test_from_the_end_the_first_batch_is_empty_but_there(topics: Topics, stream: Stream) -> None:

@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 import attrs
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from tests.support.waiting import wait_until
 
 LIMIT = 120
 
@@ -65,6 +68,30 @@ class Topics:
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
         return len(self._admin.list_topics(topic, timeout=LIMIT).topics[topic].partitions)
+
+    def id(self, topic: str) -> UUID:
+        """Return the id of a topic."""
+        [found] = self._admin.describe_topics(TopicCollection([topic])).values()
+        bits = found.result(LIMIT).topic_id
+        mask = (1 << 64) - 1
+        return UUID(int=(bits.get_most_significant_bits() & mask) << 64 | bits.get_least_significant_bits() & mask)
+
+    def remake(self, topic: str) -> None:
+        """Delete a topic, and make another one of that name."""
+        self.delete(topic)
+        self.make_again(topic)
+
+    def make_again(self, topic: str) -> None:
+        """Make a topic of the name of a deleted one, which may not be quite gone."""
+
+        def is_made() -> bool:
+            try:
+                self.make(name=topic)
+            except AssertionError:
+                return False
+            return True
+
+        wait_until(is_made)
 
     def forget_group(self, group: str) -> None:
         """Let the brokers forget the offsets of a group."""

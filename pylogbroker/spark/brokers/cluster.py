@@ -79,6 +79,10 @@ class BlockingCluster:
         """Return the id cached by `topics`."""
         return self._metadata.topic(name).topic_id
 
+    def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
+        """Return ids cached by `topics`."""
+        return {name: self.topic_id(name) for name in set(names)}
+
     def offsets(
         self, times: Mapping[TopicPartition, int], seconds: float | None = None
     ) -> dict[TopicPartition, OffsetAtTime]:

@@ -2,6 +2,9 @@
 
 The next fetch is sent before records are yielded: the leader works while they are decoded. Reading ends at an offset,
 not at a count: control records and compaction leave offsets without records.
+
+With a topic id, fetches name the topic by it: a later topic of that name is never read. Brokers before Kafka 3.1 take
+only names: for them, the id is compared with that of the metadata.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
+from uuid import UUID
 
 import attrs
 
@@ -21,10 +25,18 @@ from pylogbroker.records.log_entry import entries
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _EMPTY_ANSWERS_MIN: Final = 2
+
+
+class TopicRecreated(PylogbrokerError):
+    """A topic of the same name has taken the place of the one to read."""
+
+    def __init__(self, topic: str, before: UUID, now: UUID) -> None:
+        super().__init__(f"topic {topic} was deleted and created again: its id was {before}, and is now {now}")
 
 
 @attrs.frozen
@@ -42,7 +54,8 @@ class PartitionFetcher:
     """Iterate over a partition's record batches from `start` to before `end`.
 
     Raise OutOfRange if the log starts after `start`, or nothing arrives for `stall_timeout` seconds because it ends
-    before `end`. If compaction removed the rest before `end`, the last item has no records.
+    before `end`. Raise TopicRecreated if the topic no longer has `topic_id`. If compaction removed the rest before
+    `end`, the last item has no records.
     """
 
     def __init__(
@@ -53,12 +66,14 @@ class PartitionFetcher:
         start: int,
         end: int,
         *,
+        topic_id: UUID = NO_ID,
         stall_timeout: float = 120.0,
     ) -> None:
         settings = cluster.settings
         self.position = start
         self._cluster = cluster
         self._topic, self._partition, self._end = topic, partition, end
+        self._topic_id = topic_id
         self._stall_timeout = stall_timeout
         self._limit = settings.integer("max.partition.fetch.bytes")
         self._wait = settings.integer("fetch.max.wait.ms")
@@ -141,11 +156,24 @@ class PartitionFetcher:
 
     def _ask(self) -> BlockingConnection:
         connection = self._cluster.leader(self._topic, self._partition)
-        wanted = FetchTarget(self._topic, self._partition, self.position, self._limit)
+        topic_id = self._checked_id()
+        wanted = FetchTarget(self._topic, self._partition, self.position, self._limit, topic_id)
         request = fetch_request(self._cluster.settings, [wanted], wait_ms=self._wait)
-        connection.send(request, version=min(NAMES_VERSION_MAX, connection.version_of(FetchRequest)))
+        newest = connection.version_of(FetchRequest)
+        connection.send(request, version=min(NAMES_VERSION_MAX, newest) if topic_id == NO_ID else newest)
         self._asked = connection
         return connection
+
+    def _checked_id(self) -> UUID:
+        """Return the topic's id; NO_ID if it was not given or the brokers have none. Raise TopicRecreated."""
+        if self._topic_id == NO_ID:
+            return NO_ID
+        found = self._cluster.topic_id(self._topic)
+        if found == NO_ID:
+            return NO_ID
+        if found != self._topic_id:
+            raise TopicRecreated(self._topic, self._topic_id, found)
+        return found
 
     def _nothing_comes(self) -> PylogbrokerError:
         error = self._out_of_range()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from pylogbroker.spark.brokers.fetcher import PartitionFetcher, TopicRecreated
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.positions import named
@@ -36,6 +37,7 @@ from pylogbroker.spark.reading.filter_pushdown import FilterPushdown
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.schema import check_schema
 from pylogbroker.spark.reading.slices import Slice, divide, slices
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -43,8 +45,11 @@ _LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PART
 
 
 class SlicePartition(InputPartition):
-    def __init__(self, value: Slice) -> None:
+    """A slice, and the id of the topic that it was planned for; NO_ID if unknown."""
+
+    def __init__(self, value: Slice, topic_id: UUID = NO_ID) -> None:
         super().__init__(value)
+        self.topic_id = topic_id
 
 
 class BatchReader(DataSourceReader):
@@ -72,15 +77,17 @@ class BatchReader(DataSourceReader):
         log_warnings(self.options.warnings)
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
-            whole = _slices(cluster, self.options, self._narrowing)
+            found = partitions_for(cluster, self.options.topics)
+            ids = cluster.topic_ids(topic for topic, _ in found)
+            whole = _slices(cluster, self.options, found, self._narrowing)
         parts = divide(whole, self.options.min_partitions, self.options.max_records)
-        return [SlicePartition(part) for part in parts]
+        return [SlicePartition(part, ids[part.topic]) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        part: Slice | None = partition.value
-        if part is None:  # Spark passes None without partitions
+        if not isinstance(partition, SlicePartition):  # Spark passes another one without partitions
             return iter(())
-        return rows_of(self.options, part, from_earliest=_is_from_earliest(self.options, part))
+        part = partition.value
+        return rows_of(self.options, part, partition.topic_id, from_earliest=_is_from_earliest(self.options, part))
 
 
 class FilteringReader(BatchReader):
@@ -95,9 +102,10 @@ def _is_asked_for_filters() -> bool:
     return _PUSHING in sys.modules or (main is not None and main.name == _PUSHING)
 
 
-def _slices(cluster: BlockingCluster, options: ReadOptions, pushdown: FilterPushdown) -> list[Slice]:
+def _slices(
+    cluster: BlockingCluster, options: ReadOptions, found: list[TopicPartition], pushdown: FilterPushdown
+) -> list[Slice]:
     """Return the slices. Starts are looked up first, or one could exceed its end."""
-    found = partitions_for(cluster, options.topics)
     reject_missing(missing(cluster, options.topics, found))
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
     end = offsets_for(cluster, options.end, found, starting=False)
@@ -145,7 +153,9 @@ def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
     return options.start == EARLIEST
 
 
-def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -> Iterator[pa.RecordBatch]:
+def rows_of(
+    options: ReadOptions, part: Slice, topic_id: UUID = NO_ID, *, from_earliest: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield a slice's rows; raise DataLost if some are gone and `failOnDataLoss` is set.
 
     With `from_earliest`, records deleted before reading are no loss.
@@ -154,7 +164,10 @@ def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -
     with BlockingCluster(options.settings) as cluster:
         while start is not None:
             try:
-                yield from _rows(cluster, options, attrs.evolve(part, start=start))
+                yield from _rows(cluster, options, attrs.evolve(part, start=start), topic_id)
+                return
+            except TopicRecreated as error:
+                lost(options.fail_on_data_loss, f"{named([(part.topic, part.partition)])}: {error}", error)
                 return
             except KafkaError as error:
                 if error.code not in _LOSSES:
@@ -178,10 +191,16 @@ def _next_start(error: KafkaError, part: Slice) -> int | None:
     return following if following < min(part.end, error.end) else None
 
 
-def _rows(cluster: BlockingCluster, options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:
+def _rows(cluster: BlockingCluster, options: ReadOptions, part: Slice, topic_id: UUID) -> Iterator[pa.RecordBatch]:
     decoder = Decoder(part.topic, part.partition, columns_with(headers=options.include_headers))
     fetcher = PartitionFetcher(
-        cluster, part.topic, part.partition, part.start, part.end, stall_timeout=options.stall_timeout
+        cluster,
+        part.topic,
+        part.partition,
+        part.start,
+        part.end,
+        topic_id=topic_id,
+        stall_timeout=options.stall_timeout,
     )
     check = options.settings.boolean("check.crcs")
     for fetched in fetcher:

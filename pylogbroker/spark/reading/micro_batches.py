@@ -10,16 +10,18 @@
 |                               | Else the topic may have been recreated: its first offset                       |
 
 If a loss is no error, such a partition makes a step at once, even an empty one: Spark must log it before the partition
-regains its old length. Topic ids are not logged: a topic recreated with its old length between queries is not detected.
+regains its old length. Spark logs the topics' ids, too, so a topic that is recreated between two runs of a query is
+noticed. A checkpoint of an earlier version or another source has no ids: they make a step at once. Brokers before Kafka
+2.8 have none: there, a recreated topic that has its old length again is not noticed.
 
-A new leader may briefly report an earlier end, a restarted broker miss a topic. So missing partitions, and those that
-went backwards, are looked up `fetchOffset.numRetries` times.
+A new leader may briefly report an earlier end, a restarted broker miss a topic or know an earlier one of its name. So
+missing partitions, those that went backwards, and new ids are looked up `fetchOffset.numRetries` times.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -29,6 +31,7 @@ from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.fetcher import TopicRecreated
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.positions import named
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
@@ -42,14 +45,16 @@ _REFRESH_SECONDS: Final = 1.0  # between metadata refreshes
 _WAIT: Final = 0.2  # seconds
 
 Positions = dict[TopicPartition, int]
+TopicIds = Mapping[str, UUID]
 
 
 @attrs.frozen
 class MicroBatch:
-    """Ends, and starts of partitions that do not continue the previous batch."""
+    """Ends, starts of partitions that do not continue the previous batch, and known ids of their topics."""
 
     ends: Positions
     begins: Positions
+    ids: TopicIds
 
 
 class MicroBatches:
@@ -59,8 +64,8 @@ class MicroBatches:
         self._cluster = BlockingCluster(options.settings)
         self._record_wait = RecordWait(self._cluster)
         self._partitions: list[TopicPartition] = []
-        self._ids: dict[str, UUID] = {}
-        self._seen: dict[str, UUID] = {}
+        self._ids: TopicIds = {}
+        self._logged: TopicIds = {}
         self._refreshed = float("-inf")
         self._target: Positions | None = None
         self._last_step = float("-inf")
@@ -86,27 +91,35 @@ class MicroBatches:
             starting=True,
             latest_if_none=self._options.latest_if_none,
         )
+        ids = self._ids_of(begins)
         self._ask_ends(begins)
-        self._seen = dict(self._ids)
-        return self._step(self._within(begins, most) or begins, begins)
+        return self._step(self._within(begins, most) or begins, begins, ids)
 
-    def next(self, known: Positions, most: int | None, everything: bool) -> MicroBatch | None:
-        """Return the step after `known`; without one, wait briefly."""
+    def next(self, known: Positions, logged: TopicIds, most: int | None, everything: bool) -> MicroBatch | None:
+        """Return the step after `known`, positions in topics with the `logged` ids; without one, wait briefly."""
+        self._logged = logged
         self._refresh_if_due()
         self._ask_ends(known)
         begins = self._begins(known)
+        ids = self._ids_of(begins)
         restarted = {key: begin for key, begin in begins.items() if known.get(key) != begin}
         end = self._end(begins, most, everything)
-        if end is None and (known.keys() - begins.keys() or known.keys() & restarted.keys()):
+        has_new_ids = any(topic in ids and ids[topic] != logged.get(topic) for topic, _ in known)
+        if end is None and (known.keys() - begins.keys() or known.keys() & restarted.keys() or has_new_ids):
             end = begins
         if end is None and self._target is None and self._record_wait.wait(self.ends, _WAIT):
             self._ask_ends(begins)
             end = self._end(begins, most, everything)
-        return None if end is None else self._step(end, restarted)
+        return None if end is None else self._step(end, restarted, ids)
 
-    def _step(self, end: Positions, begins: Positions) -> MicroBatch:
+    def _step(self, end: Positions, begins: Positions, ids: TopicIds) -> MicroBatch:
         self._last_step = time.monotonic()
-        return MicroBatch(end, begins)
+        return MicroBatch(end, begins, ids)
+
+    def _ids_of(self, partitions: Collection[TopicPartition]) -> TopicIds:
+        """Return the known ids that were compared with the logged ones; the logged ones of topics without an id now."""
+        topics = {topic for topic, _ in partitions}
+        return {topic: known for topic in topics if (known := self._ids.get(topic) or self._logged.get(topic))}
 
     def _end(self, begins: Positions, most: int | None, everything: bool) -> Positions | None:
         available = sum(max(0, self._reachable(key) - begin) for key, begin in begins.items())
@@ -134,7 +147,8 @@ class MicroBatches:
 
     def _refresh(self) -> None:
         self._partitions = partitions_for(self._cluster, self._options.topics)
-        self._ids = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in self._partitions}}
+        ids = self._cluster.topic_ids(topic for topic, _ in self._partitions)
+        self._ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id != NO_ID}
         self._refreshed = time.monotonic()
 
     def _refresh_until_complete(self) -> None:
@@ -153,17 +167,16 @@ class MicroBatches:
                 return
 
     def _ask_ends(self, known: Positions) -> None:
-        """Look up all ends, again while one is before its known position."""
+        """Look up all ends, again while one is before its known position, or its topic has a new id."""
 
         def are_behind() -> bool:
             self.ends = self._latest_there()
-            behind = {topic for (topic, number), at in known.items() if self.ends.get((topic, number), -1) < at}
-            return not all(self._is_recreated(topic) for topic in behind)
+            return any(self.ends.get(key, -1) < at or self._is_recreated(key[0]) for key, at in known.items())
 
         self._refresh_while(are_behind)
 
     def _is_recreated(self, topic: str) -> bool:
-        return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
+        return topic in self._ids and self._logged.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
         """Return all ends; the remaining ones if a topic is deleted meanwhile."""
@@ -193,19 +206,22 @@ class MicroBatches:
         ]
         for key in cut:
             lost(
-                self._options.fail_on_data_loss,
-                f"{named([key])} was read up to {known[key]}, but has been recreated or truncated",
+                self._options.fail_on_data_loss, f"{named([key])} was read up to {known[key]}, but {self._why(key[0])}"
             )
         new = [key for key in self.ends if key not in known]
         firsts = self._firsts([*new, *(key for key in cut if not self._is_same(key[0]))])
         for key in new:
             if firsts[key]:
                 lost(self._options.fail_on_data_loss, f"{named([key])} is new, but begins at {firsts[key]}")
-        self._seen = dict(self._ids)
         return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
 
     def _is_same(self, topic: str) -> bool:
-        return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
+        return topic in self._ids and self._ids[topic] == self._logged.get(topic)
+
+    def _why(self, topic: str) -> str:
+        if self._is_recreated(topic):
+            return str(TopicRecreated(topic, self._logged[topic], self._ids[topic]))
+        return "is shorter now: it was truncated" if self._is_same(topic) else "has been recreated or truncated"
 
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:
         if not partitions:
