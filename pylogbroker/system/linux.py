@@ -143,25 +143,41 @@ def lower_process_priority(pid: int, niceness: int) -> None:
 
 
 class _Mapping:
-    """Anonymous mapping: when it grows, the kernel moves its pages and copies nothing."""
+    """Anonymous mapping: when it grows, the kernel moves its pages and copies nothing.
+
+    A view may live longer than its user: a thread that looks at another's stack keeps the stack's variables. Memory
+    with views is neither moved nor unmapped; the last view unmaps it.
+    """
 
     def __init__(self, size: int) -> None:
-        self._memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._memory: mmap.mmap | None = _anonymous(size)
 
     def __len__(self) -> int:
-        return 0 if self._memory.closed else len(self._memory)
+        return 0 if self._memory is None else len(self._memory)
 
     def view(self) -> memoryview:
-        return memoryview(self._memory)
+        return memoryview(self._memory or b"")
 
     def resize(self, size: int) -> None:
-        self._memory.resize(size)
+        if self._memory is None:
+            raise ValueError("the memory is freed")
+        try:
+            self._memory.resize(size)
+        except BufferError:  # a view lives
+            larger = _anonymous(size)
+            larger[: len(self._memory)] = memoryview(self._memory)
+            self._memory = larger
 
     def free(self) -> None:
         """Free the memory in steps; other threads wait for one at most."""
-        for start in range(0, len(self._memory), _FREED_SIZE):
-            self._memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(self._memory) - start))
-        self._memory.close()
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            for start in range(0, len(memory), _FREED_SIZE):
+                memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
+
+
+def _anonymous(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def growing_memory(size: int) -> GrowingMemory:

@@ -9,9 +9,10 @@ class GrowingMemory(Protocol):
     def __len__(self) -> int: ...
 
     def view(self) -> memoryview:
-        """Return the memory; release the view before `resize` and `free`."""
+        """Return the memory. Release the view before `resize`: with a living view, that copies."""
 
-    def resize(self, size: int) -> None: ...
+    def resize(self, size: int) -> None:
+        """Enlarge the memory; views of before may show what it was."""
 
     def free(self) -> None:
-        """Free the memory; any thread."""
+        """Free the memory, in any thread; what living views show is lost."""

@@ -122,6 +122,8 @@ def lower_process_priority(pid: int, niceness: int) -> None:
 
 
 class _Bytes:
+    """Memory that is replaced, not changed, while a view lives."""
+
     def __init__(self, size: int) -> None:
         self._memory = bytearray(size)
 
@@ -132,10 +134,14 @@ class _Bytes:
         return memoryview(self._memory)
 
     def resize(self, size: int) -> None:
-        self._memory.extend(bytes(size - len(self._memory)))
+        more = bytes(size - len(self._memory))
+        try:
+            self._memory.extend(more)
+        except BufferError:  # a view lives
+            self._memory = self._memory + more
 
     def free(self) -> None:
-        self._memory.clear()
+        self._memory = bytearray()
 
 
 def growing_memory(size: int) -> GrowingMemory:

@@ -105,6 +105,23 @@ def test_memory_grows_and_keeps_its_bytes(calls: ModuleType) -> None:
     assert len(memory) == 0
 
 
+def test_memory_grows_and_is_freed_while_a_view_lives(calls: ModuleType) -> None:
+    memory = calls.growing_memory(10)
+    first = memory.view()
+    part = first[2:6]
+    first[:3] = b"abc"
+    first.release()
+    memory.resize(100_000)
+    second = memory.view()
+    assert (len(second), bytes(second[:4]), len(part)) == (100_000, b"abc\0", 4)
+    second[2:4] = b"de"
+    memory.resize(200_000)
+    assert bytes(memory.view()[:5]) == b"abde\0"
+    memory.free()
+    memory.free()
+    assert (len(memory), len(second), len(part)) == (0, 100_000, 4)
+
+
 def test_the_limit_of_open_files_is_accepted(calls: ModuleType) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 0 < calls.open_files_max(most) <= most

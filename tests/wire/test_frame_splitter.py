@@ -109,6 +109,22 @@ def test_memory_of_an_incomplete_large_frame_is_released() -> None:
     assert len(memory) == 0
 
 
+def test_a_recorded_stack_may_keep_the_buffer_of_a_large_frame() -> None:
+    splitter = FrameSplitter(2**31 - 1)
+    splitter.split(struct.pack(">i", 9 * MEGABYTE) + b"x")
+    kept = []
+    while splitter.held < 8 * MEGABYTE:
+        rest = splitter.rest()
+        assert rest is not None
+        kept.append(rest)
+        rest[:] = bytes(len(rest))
+        assert splitter.filled(len(rest)) is None
+    free = splitter.forget()
+    assert free is not None
+    free()
+    assert all(len(rest) for rest in kept)
+
+
 def test_a_plain_buffer_is_freed_by_the_caller_unless_it_is_small() -> None:
     splitter = FrameSplitter(2**31 - 1)
     splitter.split(struct.pack(">i", MEGABYTE) + b"x")
