@@ -99,11 +99,13 @@ def remember_installed() -> None:
 def _dropins() -> Iterable[CachedDropin]:
     """Return the modules with plugins; use `twisted.plugin`'s cache only where it is writable.
 
-    A broker is often installed by root and run by another user; `getCache` would then log an error at every start.
+    A broker is often installed by root and run by another user, or imported from a zip file; `getCache` would then log
+    an error at every start.
     """
     if _remembered:
         return _remembered
-    if all(os.access(path, os.W_OK) for path in plugins.__path__ if os.path.isdir(path)):
+    own, *others = plugins.__path__
+    if os.access(own, os.W_OK) and all(os.access(path, os.W_OK) for path in others if os.path.isdir(path)):
         cached: dict[str, CachedDropin] = getCache(plugins)
         return cached.values()
     return _imported()

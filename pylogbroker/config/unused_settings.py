@@ -7,7 +7,7 @@ Kafka's. Setting one is a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pkgutil import get_data
 
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting
 from pylogbroker.config.value_kinds import ConfigType, ValueKind
@@ -91,7 +91,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
 
 
 def _read() -> Iterator[Setting]:
-    text = Path(__file__).with_name(FILE_NAME).read_text("utf-8")
+    text = (get_data(__name__, FILE_NAME) or b"").decode()
     return (_setting(*line.split("\t")) for line in text.splitlines() if not line.startswith("#"))
 
 

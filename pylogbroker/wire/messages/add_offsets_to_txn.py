@@ -9,13 +9,13 @@ Versions::
     4  error TRANSACTION_ABORTABLE
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, struct
 
 
 @struct
 class AddOffsetsToTxnRequest(Request):
-    api_key = 25
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["add_offsets_to_txn"]
 
     transactional_id: String = ""
     producer_id: Int64 = 0

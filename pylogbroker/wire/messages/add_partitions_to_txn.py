@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -50,8 +51,7 @@ class AddPartitionsToTxnTransaction:
 class AddPartitionsToTxnRequest(Request):
     """Request with `transactions` from version 4 on; before that, with the fields of one transaction."""
 
-    api_key = 24
-    versions = Versions(0, 5, flexible=3)
+    api_key, versions = APIS["add_partitions_to_txn"]
 
     transactions: Annotated[list[AddPartitionsToTxnTransaction], Since(4)] = fresh(list)
     v3_and_below_transactional_id: Annotated[String, Until(3)] = ""

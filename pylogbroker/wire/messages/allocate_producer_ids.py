@@ -5,13 +5,13 @@ Versions::
     0  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Versions, struct
 
 
 @struct
 class AllocateProducerIdsRequest(Request):
-    api_key = 67
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["allocate_producer_ids"]
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1

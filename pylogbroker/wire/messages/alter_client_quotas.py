@@ -6,6 +6,7 @@ Versions::
     1  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.messages.describe_client_quotas import EntityData
 from pylogbroker.wire.schema import (
     Boolean,
@@ -39,8 +40,7 @@ class QuotaAlteration:
 
 @struct
 class AlterClientQuotasRequest(Request):
-    api_key = 49
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["alter_client_quotas"]
 
     entries: list[QuotaAlteration] = fresh(list)
     validate_only: Boolean = False

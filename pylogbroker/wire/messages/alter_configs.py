@@ -7,6 +7,7 @@ Versions::
     2  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     ErrorText,
@@ -39,8 +40,7 @@ class AlterConfigsResource:
 
 @struct
 class AlterConfigsRequest(Request):
-    api_key = 33
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["alter_configs"]
 
     resources: list[AlterConfigsResource] = fresh(list)
     validate_only: Boolean = False

@@ -10,6 +10,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -58,8 +59,7 @@ class AlterPartitionTopicData:
 
 @struct
 class AlterPartitionRequest(ClusterRequest):
-    api_key = 56
-    versions = Versions(0, 3, flexible=0)
+    api_key, versions = APIS["alter_partition"]
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1

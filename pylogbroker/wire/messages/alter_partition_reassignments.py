@@ -5,6 +5,7 @@ Versions::
     0  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, Versions, fresh, struct
 
 
@@ -24,8 +25,7 @@ class ReassignableTopic:
 
 @struct
 class AlterPartitionReassignmentsRequest(Request):
-    api_key = 45
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["alter_partition_reassignments"]
 
     timeout_ms: Int32 = 60_000
     topics: list[ReassignableTopic] = fresh(list)

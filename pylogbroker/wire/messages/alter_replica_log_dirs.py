@@ -7,6 +7,7 @@ Versions::
     2  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Int32, Request, Response, String, Versions, fresh, struct
 
 
@@ -24,8 +25,7 @@ class AlterReplicaLogDir:
 
 @struct
 class AlterReplicaLogDirsRequest(Request):
-    api_key = 34
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["alter_replica_log_dirs"]
 
     dirs: list[AlterReplicaLogDir] = fresh(list)
 

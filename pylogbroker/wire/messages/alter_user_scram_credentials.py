@@ -1,5 +1,6 @@
 """AlterUserScramCredentials (key 51): set and delete credentials of users for mechanisms of SCRAM."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Bytes,
     ErrorText,
@@ -32,8 +33,7 @@ class ScramCredentialUpsertion:
 
 @struct
 class AlterUserScramCredentialsRequest(Request):
-    api_key = 51
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["alter_user_scram_credentials"]
 
     deletions: list[ScramCredentialDeletion] = fresh(list)
     upsertions: list[ScramCredentialUpsertion] = fresh(list)

@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -30,8 +31,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ApiVersionsRequest(Request):
-    api_key = 18
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["api_versions"]
 
     client_software_name: Annotated[String, Since(3), IGNORABLE] = ""
     client_software_version: Annotated[String, Since(3), IGNORABLE] = ""

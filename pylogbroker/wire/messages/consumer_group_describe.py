@@ -1,5 +1,6 @@
 """ConsumerGroupDescribe (key 69): groups of KIP-848, whose assignments the coordinator computes."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     NO_ID,
     NOT_ASKED,
@@ -19,8 +20,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ConsumerGroupDescribeRequest(Request):
-    api_key = 69
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["consumer_group_describe"]
 
     group_ids: list[String] = fresh(list)
     include_authorized_operations: Boolean = False

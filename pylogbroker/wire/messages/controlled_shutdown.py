@@ -10,6 +10,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -27,8 +28,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ControlledShutdownRequest(Request):
-    api_key = 7
-    versions = Versions(0, 3, flexible=3)
+    api_key, versions = APIS["controlled_shutdown"]
 
     broker_id: Int32 = 0
     broker_epoch: Annotated[Int64, Since(2), IGNORABLE] = -1

@@ -10,6 +10,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.messages.describe_acls import LITERAL
 from pylogbroker.wire.schema import (
     Int8,
@@ -38,8 +39,7 @@ class AclCreation:
 
 @struct
 class CreateAclsRequest(Request):
-    api_key = 30
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_acls"]
 
     creations: list[AclCreation] = fresh(list)
 

@@ -9,6 +9,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Bytes,
     Int16,
@@ -34,8 +35,7 @@ class CreatableRenewers:
 class CreateDelegationTokenRequest(Request):
     """Without an owner's name, the sender owns the token. A lifetime of -1 is the broker's longest."""
 
-    api_key = 38
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_delegation_token"]
 
     owner_principal_type: Annotated[String | None, Since(3)] = ""
     owner_principal_name: Annotated[String | None, Since(3)] = ""

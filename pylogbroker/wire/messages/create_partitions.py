@@ -8,6 +8,7 @@ Versions::
     3  error THROTTLING_QUOTA_EXCEEDED
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     ErrorText,
@@ -40,8 +41,7 @@ class CreatePartitionsTopic:
 
 @struct
 class CreatePartitionsRequest(Request):
-    api_key = 37
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_partitions"]
 
     topics: list[CreatePartitionsTopic] = fresh(list)
     timeout_ms: Int32 = 0

@@ -14,6 +14,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -61,8 +62,7 @@ class CreatableTopic:
 
 @struct
 class CreateTopicsRequest(Request):
-    api_key = 19
-    versions = Versions(0, 7, flexible=5)
+    api_key, versions = APIS["create_topics"]
 
     topics: list[CreatableTopic] = fresh(list)
     timeout_ms: Int32 = 60000

@@ -10,6 +10,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.messages.describe_acls import LITERAL
 from pylogbroker.wire.schema import (
     Int8,
@@ -40,8 +41,7 @@ class DeleteAclsFilter:
 
 @struct
 class DeleteAclsRequest(Request):
-    api_key = 31
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["delete_acls"]
 
     filters: list[DeleteAclsFilter] = fresh(list)
 

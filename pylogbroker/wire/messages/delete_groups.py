@@ -7,6 +7,7 @@ Versions::
     2  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Int16,
     Int32,
@@ -21,8 +22,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DeleteGroupsRequest(Request):
-    api_key = 42
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["delete_groups"]
 
     groups_names: list[String] = fresh(list)
 

@@ -7,6 +7,7 @@ Versions::
     2  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Int16,
     Int32,
@@ -36,8 +37,7 @@ class DeleteRecordsTopic:
 
 @struct
 class DeleteRecordsRequest(Request):
-    api_key = 21
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["delete_records"]
 
     topics: list[DeleteRecordsTopic] = fresh(list)
     timeout_ms: Int32 = 0

@@ -13,6 +13,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -44,8 +45,7 @@ class DeleteTopicState:
 class DeleteTopicsRequest(Request):
     """`topic_names` below version 6, then `topics`."""
 
-    api_key = 20
-    versions = Versions(0, 6, flexible=4)
+    api_key, versions = APIS["delete_topics"]
 
     topics: Annotated[list[DeleteTopicState], Since(6)] = fresh(list)
     topic_names: Annotated[list[String], Until(5), IGNORABLE] = fresh(list)

@@ -10,6 +10,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Int8,
     Int16,
@@ -30,8 +31,7 @@ LITERAL = 3
 class DescribeAclsRequest(Request):
     """A filter: null matches any."""
 
-    api_key = 29
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["describe_acls"]
 
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""

@@ -6,6 +6,7 @@ Versions::
     1  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     ErrorText,
@@ -35,8 +36,7 @@ class ComponentData:
 class DescribeClientQuotasRequest(Request):
     """Filter for quotas; with `strict`, entities have no parts but those of the components."""
 
-    api_key = 48
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["describe_client_quotas"]
 
     components: list[ComponentData] = fresh(list)
     strict: Boolean = False

@@ -8,6 +8,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     NOT_ASKED,
     Boolean,
@@ -27,8 +28,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeClusterRequest(Request):
-    api_key = 60
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["describe_cluster"]
 
     include_cluster_authorized_operations: Boolean = False
     endpoint_type: Annotated[Int8, Since(1)] = 1

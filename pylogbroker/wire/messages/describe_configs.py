@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -40,8 +41,7 @@ class DescribeConfigsResource:
 
 @struct
 class DescribeConfigsRequest(Request):
-    api_key = 32
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["describe_configs"]
 
     resources: list[DescribeConfigsResource] = fresh(list)
     include_synonyms: Annotated[Boolean, Since(1)] = False

@@ -9,6 +9,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Bytes,
     Int16,
@@ -34,8 +35,7 @@ class DescribeDelegationTokenOwner:
 class DescribeDelegationTokenRequest(Request):
     """Null asks for the tokens of all owners, an empty list for none."""
 
-    api_key = 41
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["describe_delegation_token"]
 
     owners: list[DescribeDelegationTokenOwner] | None = fresh(list)
 

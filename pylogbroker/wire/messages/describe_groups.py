@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NOT_ASKED,
@@ -31,8 +32,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeGroupsRequest(Request):
-    api_key = 15
-    versions = Versions(0, 5, flexible=5)
+    api_key, versions = APIS["describe_groups"]
 
     groups: list[String] = fresh(list)
     include_authorized_operations: Annotated[Boolean, Since(3)] = False

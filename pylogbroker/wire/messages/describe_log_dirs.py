@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -37,8 +38,7 @@ class DescribableLogDirTopic:
 class DescribeLogDirsRequest(Request):
     """Null `topics` means everything."""
 
-    api_key = 35
-    versions = Versions(0, 4, flexible=2)
+    api_key, versions = APIS["describe_log_dirs"]
 
     topics: list[DescribableLogDirTopic] | None = fresh(list)
 

@@ -1,5 +1,6 @@
 """DescribeProducers (key 61): producers of a partition and their open transactions."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     ErrorText,
     Int16,
@@ -22,8 +23,7 @@ class TopicRequest:
 
 @struct
 class DescribeProducersRequest(Request):
-    api_key = 61
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_producers"]
 
     topics: list[TopicRequest] = fresh(list)
 

@@ -1,5 +1,6 @@
 """DescribeTopicPartitions (key 75): topics, page by page."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     NO_ID,
     NOT_ASKED,
@@ -34,8 +35,7 @@ class Cursor:
 class DescribeTopicPartitionsRequest(Request):
     """No topics means all topics."""
 
-    api_key = 75
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_topic_partitions"]
 
     topics: list[TopicRequest] = fresh(list)
     response_partition_limit: Int32 = 2000

@@ -1,12 +1,12 @@
 """DescribeTransactions (key 65): states of transactions."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct
 
 
 @struct
 class DescribeTransactionsRequest(Request):
-    api_key = 65
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_transactions"]
 
     transactional_ids: list[String] = fresh(list)
 

@@ -1,5 +1,6 @@
 """DescribeUserScramCredentials (key 50): which mechanisms of SCRAM users have credentials for."""
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import ErrorText, Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
 
 
@@ -12,8 +13,7 @@ class UserName:
 class DescribeUserScramCredentialsRequest(Request):
     """Null, or an empty list, asks for all users."""
 
-    api_key = 50
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_user_scram_credentials"]
 
     users: list[UserName] | None = fresh(list)
 

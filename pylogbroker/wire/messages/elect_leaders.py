@@ -9,6 +9,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     ErrorText,
     Int8,
@@ -34,8 +35,7 @@ class ElectLeadersTopic:
 class ElectLeadersRequest(Request):
     """`election_type` 0 elects the preferred replica, 1 a live one. Null partitions are all partitions."""
 
-    api_key = 43
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["elect_leaders"]
 
     election_type: Annotated[Int8, Since(1)] = 0
     topic_partitions: list[ElectLeadersTopic] | None = fresh(list)

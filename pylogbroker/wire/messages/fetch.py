@@ -24,6 +24,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -85,8 +86,7 @@ class ForgottenTopic:
 class FetchRequest(Request):
     """`replica_id` (from version 15 on in `replica_state`) is -1 for a consumer."""
 
-    api_key = 1
-    versions = Versions(0, 17, flexible=12)
+    api_key, versions = APIS["fetch"]
 
     cluster_id: Annotated[String | None, Since(12), Tag(0), IGNORABLE] = None
     replica_id: Annotated[Int32, Until(14)] = -1

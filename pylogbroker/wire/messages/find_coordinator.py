@@ -13,6 +13,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     ErrorText,
@@ -34,8 +35,7 @@ from pylogbroker.wire.schema import (
 class FindCoordinatorRequest(Request):
     """`key` below version 4, then `coordinator_keys`."""
 
-    api_key = 10
-    versions = Versions(0, 6, flexible=3)
+    api_key, versions = APIS["find_coordinator"]
 
     key: Annotated[String, Until(3)] = ""
     key_type: Annotated[Int8, Since(1)] = 0

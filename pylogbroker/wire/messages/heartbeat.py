@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -26,8 +27,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class HeartbeatRequest(Request):
-    api_key = 12
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["heartbeat"]
 
     group_id: String = ""
     generation_id: Int32 = 0

@@ -6,6 +6,7 @@ Versions::
     1  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     ErrorText,
@@ -39,8 +40,7 @@ class AlterConfigsResource:
 
 @struct
 class IncrementalAlterConfigsRequest(Request):
-    api_key = 44
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["incremental_alter_configs"]
 
     resources: list[AlterConfigsResource] = fresh(list)
     validate_only: Boolean = False

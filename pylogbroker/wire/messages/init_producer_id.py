@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Int16,
     Int32,
@@ -27,8 +28,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class InitProducerIdRequest(Request):
-    api_key = 22
-    versions = Versions(0, 5, flexible=2)
+    api_key, versions = APIS["init_producer_id"]
 
     transactional_id: String | None = ""
     transaction_timeout_ms: Int32 = 0

@@ -16,6 +16,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -45,8 +46,7 @@ class JoinGroupRequestProtocol:
 class JoinGroupRequest(Request):
     """Protocols are in order of preference."""
 
-    api_key = 11
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["join_group"]
 
     group_id: String = ""
     session_timeout_ms: Int32 = 0

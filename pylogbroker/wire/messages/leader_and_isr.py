@@ -14,6 +14,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -75,8 +76,7 @@ class LeaderAndIsrLiveLeader:
 class LeaderAndIsrRequest(ClusterRequest):
     """`type` is 0 from a controller in ZooKeeper mode; 2 means that all partitions of the broker are listed."""
 
-    api_key = 4
-    versions = Versions(0, 7, flexible=4)
+    api_key, versions = APIS["leader_and_isr"]
 
     controller_id: Int32 = 0
     is_kraft_controller: Annotated[Boolean, Since(7)] = False

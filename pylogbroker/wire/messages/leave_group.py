@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -38,8 +39,7 @@ class MemberIdentity:
 class LeaveGroupRequest(Request):
     """`member_id` below version 3, then `members`."""
 
-    api_key = 13
-    versions = Versions(0, 5, flexible=4)
+    api_key, versions = APIS["leave_group"]
 
     group_id: String = ""
     member_id: Annotated[String, Until(2)] = ""

@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -30,8 +31,7 @@ from pylogbroker.wire.schema import (
 class ListGroupsRequest(Request):
     """An empty filter matches all groups."""
 
-    api_key = 16
-    versions = Versions(0, 5, flexible=3)
+    api_key, versions = APIS["list_groups"]
 
     states_filter: Annotated[list[String], Since(4)] = fresh(list)
     types_filter: Annotated[list[String], Since(5)] = fresh(list)

@@ -16,6 +16,7 @@ Versions::
 
 from typing import Annotated, Final
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int8,
@@ -57,8 +58,7 @@ class ListOffsetsTopic:
 class ListOffsetsRequest(Request):
     """`replica_id` is -1 for a consumer."""
 
-    api_key = 2
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["list_offsets"]
 
     replica_id: Int32 = 0
     isolation_level: Annotated[Int8, Since(2)] = 0

@@ -5,6 +5,7 @@ Versions::
     0  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, Versions, fresh, struct
 
 
@@ -18,8 +19,7 @@ class ListPartitionReassignmentsTopics:
 class ListPartitionReassignmentsRequest(Request):
     """Null topics are all topics."""
 
-    api_key = 46
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["list_partition_reassignments"]
 
     timeout_ms: Int32 = 60_000
     topics: list[ListPartitionReassignmentsTopics] | None = None

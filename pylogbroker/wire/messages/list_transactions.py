@@ -8,6 +8,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Since, String, Versions, fresh, struct
 
 
@@ -15,8 +16,7 @@ from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Sinc
 class ListTransactionsRequest(Request):
     """An empty filter, or a negative duration, matches all."""
 
-    api_key = 66
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["list_transactions"]
 
     state_filters: list[String] = fresh(list)
     producer_id_filters: list[Int64] = fresh(list)

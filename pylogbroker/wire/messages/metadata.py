@@ -19,6 +19,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -49,8 +50,7 @@ class MetadataRequestTopic:
 class MetadataRequest(Request):
     """Null `topics` means all topics."""
 
-    api_key = 3
-    versions = Versions(0, 12, flexible=9)
+    api_key, versions = APIS["metadata"]
 
     topics: Annotated[list[MetadataRequestTopic] | None, NullableSince(1)] = fresh(list)
     allow_auto_topic_creation: Annotated[Boolean, Since(4)] = True

@@ -16,6 +16,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -53,8 +54,7 @@ class OffsetCommitRequestTopic:
 class OffsetCommitRequest(Request):
     """Outside a group, the generation is -1 and the member id empty."""
 
-    api_key = 8
-    versions = Versions(0, 9, flexible=8)
+    api_key, versions = APIS["offset_commit"]
 
     group_id: String = ""
     generation_id_or_member_epoch: Annotated[Int32, Since(1), IGNORABLE] = -1

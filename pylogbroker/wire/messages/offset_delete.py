@@ -3,6 +3,7 @@
 No version is flexible.
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Int16,
     Int32,
@@ -28,8 +29,7 @@ class OffsetDeleteRequestTopic:
 
 @struct
 class OffsetDeleteRequest(Request):
-    api_key = 47
-    versions = Versions(0, 0)
+    api_key, versions = APIS["offset_delete"]
 
     group_id: String = ""
     topics: list[OffsetDeleteRequestTopic] = fresh(list)

@@ -16,6 +16,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -64,8 +65,7 @@ class OffsetFetchRequestGroup:
 class OffsetFetchRequest(Request):
     """`group_id` and `topics` below version 8, then `groups`."""
 
-    api_key = 9
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["offset_fetch"]
 
     group_id: Annotated[String, Until(7)] = ""
     topics: Annotated[list[OffsetFetchRequestTopic] | None, Until(7), NullableSince(2)] = fresh(list)

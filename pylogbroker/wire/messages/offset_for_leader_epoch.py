@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -43,8 +44,7 @@ class OffsetForLeaderTopic:
 class OffsetForLeaderEpochRequest(Request):
     """`replica_id` is -1 for a consumer, -2 for a debugging consumer."""
 
-    api_key = 23
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["offset_for_leader_epoch"]
 
     replica_id: Annotated[Int32, Since(3), IGNORABLE] = -2
     topics: list[OffsetForLeaderTopic] = fresh(list)

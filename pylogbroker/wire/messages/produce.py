@@ -18,6 +18,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     ErrorText,
@@ -53,8 +54,7 @@ class TopicProduceData:
 class ProduceRequest(Request):
     """`acks` 0: no response; 1: the leader has the records; -1: all in-sync replicas have them."""
 
-    api_key = 0
-    versions = Versions(0, 11, flexible=9)
+    api_key, versions = APIS["produce"]
 
     transactional_id: Annotated[String | None, Since(3)] = None
     acks: Int16 = 0

@@ -6,13 +6,13 @@ Versions::
     2  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, Versions, struct
 
 
 @struct
 class RenewDelegationTokenRequest(Request):
-    api_key = 39
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["renew_delegation_token"]
 
     hmac: Bytes = b""
     renew_period_ms: Int64 = 0

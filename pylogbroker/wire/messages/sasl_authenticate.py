@@ -8,13 +8,13 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int16, Int64, Request, Response, Since, String, Versions, struct
 
 
 @struct
 class SaslAuthenticateRequest(Request):
-    api_key = 36
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["sasl_authenticate"]
 
     auth_bytes: Bytes = b""
 

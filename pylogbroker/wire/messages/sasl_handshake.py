@@ -6,13 +6,13 @@ Versions::
     1  SaslAuthenticate follows
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import Int16, Request, Response, String, Versions, fresh, struct
 
 
 @struct
 class SaslHandshakeRequest(Request):
-    api_key = 17
-    versions = Versions(0, 1)
+    api_key, versions = APIS["sasl_handshake"]
 
     mechanism: String = ""
 

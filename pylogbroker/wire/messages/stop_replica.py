@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
@@ -57,8 +58,7 @@ class StopReplicaTopicState:
 
 @struct
 class StopReplicaRequest(ClusterRequest):
-    api_key = 5
-    versions = Versions(0, 4, flexible=2)
+    api_key, versions = APIS["stop_replica"]
 
     controller_id: Int32 = 0
     is_kraft_controller: Annotated[Boolean, Since(4)] = False

@@ -12,6 +12,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Bytes,
@@ -37,8 +38,7 @@ class SyncGroupRequestAssignment:
 class SyncGroupRequest(Request):
     """Only the leader sends `assignments`."""
 
-    api_key = 14
-    versions = Versions(0, 5, flexible=4)
+    api_key, versions = APIS["sync_group"]
 
     group_id: String = ""
     generation_id: Int32 = 0

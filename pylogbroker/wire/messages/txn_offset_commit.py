@@ -11,6 +11,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Int16,
@@ -46,8 +47,7 @@ class TxnOffsetCommitRequestTopic:
 class TxnOffsetCommitRequest(Request):
     """Without membership, the generation is -1 and the member id empty."""
 
-    api_key = 28
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["txn_offset_commit"]
 
     transactional_id: String = ""
     group_id: String = ""

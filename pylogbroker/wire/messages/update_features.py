@@ -8,6 +8,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     ErrorText,
@@ -40,8 +41,7 @@ class FeatureUpdateKey:
 
 @struct
 class UpdateFeaturesRequest(Request):
-    api_key = 57
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["update_features"]
 
     timeout_ms: Int32 = 60_000
     feature_updates: list[FeatureUpdateKey] = fresh(list)

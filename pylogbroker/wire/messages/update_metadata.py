@@ -15,6 +15,7 @@ Versions::
 
 from typing import Annotated
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -84,8 +85,7 @@ class UpdateMetadataRequest(ClusterRequest):
     `type` is 0 from a controller in ZooKeeper mode.
     """
 
-    api_key = 6
-    versions = Versions(0, 8, flexible=6)
+    api_key, versions = APIS["update_metadata"]
 
     controller_id: Int32 = 0
     is_kraft_controller: Annotated[Boolean, Since(8)] = False

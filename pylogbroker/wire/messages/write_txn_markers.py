@@ -6,6 +6,7 @@ Versions::
     1  flexible
 """
 
+from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     Boolean,
     Int16,
@@ -39,8 +40,7 @@ class WritableTxnMarker:
 
 @struct
 class WriteTxnMarkersRequest(Request):
-    api_key = 27
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["write_txn_markers"]
 
     markers: list[WritableTxnMarker] = fresh(list)
 
