@@ -29,6 +29,8 @@ _SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more
 _COMPLETION_SECONDS: Final = 1.0
 _BOOTSTRAP: Final = "bootstrap.servers"
+#: For a wrong address to be known at once; brokers that restart may take longer, with -X.
+_DEFAULTS: Final = {"bootstrap.connect.max.ms": "2000"}
 
 
 class Connection:
@@ -47,7 +49,7 @@ class Connection:
         from pylogbroker.client.settings import CONSUMER, PRODUCER
 
         others = {*PRODUCER, *CONSUMER} - table.keys()
-        return {name: value for name, value in self._settings.items() if name not in others}
+        return _DEFAULTS | {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
     def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[AdminClient]:
@@ -157,15 +159,21 @@ def _settings(
 
 
 def _profile(name: str | None) -> dict[str, str]:
-    path = Path(os.environ.get("PYLOGBROKER_CONFIG") or _default_file())
-    if name is None and not path.exists():
+    named = os.environ.get("PYLOGBROKER_CONFIG")
+    path = _default_file() if not named else Path(named)
+    if path is None and name is not None:
+        raise ConfigError(f"profile {name}: there is no home directory: name the file by PYLOGBROKER_CONFIG")
+    if path is None or (name is None and not os.path.exists(path)):  # also if the directory cannot be read
         return {}
     import tomllib
 
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(f"profile {name}: {path}: {error.strerror}") from error
+        if name is None and not named:  # nobody asked for it, such as that of another user's HOME
+            click.echo(f"{path} is not read: {error.strerror}", err=True)
+            return {}
+        raise ConfigError(f"{f'profile {name}: ' if name else ''}{path}: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: not TOML in UTF-8: {error}") from error
     profiles = content.get("profiles", {})
@@ -182,5 +190,10 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _default_file() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pylogbroker" / "config.toml"
+def _default_file() -> Path | None:
+    """Return None without a home directory."""
+    try:
+        directory = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    except RuntimeError:
+        return None
+    return directory / "pylogbroker" / "config.toml"

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.errors import NoBrokers, NotAuthenticated, NotConnected
+from pylogbroker.client.errors import NeverReached, NoBrokers, NotAuthenticated, NotConnected, is_retriable
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
@@ -51,6 +51,9 @@ class Cluster:
         self._pauses = Pauses(reactor)
         self._backoff = Backoff.of(settings)
         self._timeout = _timeout(settings)
+        self._propagation = settings.integer("topic.metadata.propagation.max.ms") / 1000
+        self._seconds = reactor.seconds
+        self._first_contact = _FirstContact(reactor.seconds, settings.integer("bootstrap.connect.max.ms"))
         self._updater = MetadataUpdater(reactor, settings, self._reachable, self._pool.honour_throttle)
         self._metadata = self._updater.metadata
         self._leader: Callable[[tuple[str, int]], int | None] = self._metadata.leaders.get
@@ -86,7 +89,7 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send to any broker; raise NoBrokers, with the reasons, or NotAuthenticated."""
+        """Send to any broker; raise NoBrokers or NeverReached, with the reasons, or NotAuthenticated."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def disconnect(self, node_id: int) -> None:
@@ -126,7 +129,9 @@ class Cluster:
         if connection is None:
             connection = await self._first_of(await self._first_brokers(failures), failures)
         if connection is None:
-            raise NoBrokers("; ".join(failures) or "no broker is known")
+            why = "; ".join(failures) or "no broker is known"
+            raise self._first_contact.failed(why) or NoBrokers(why)
+        self._first_contact.succeeded()
         return connection
 
     async def _first_of(self, nodes: Iterable[int], failures: list[str]) -> BrokerConnection | None:
@@ -183,11 +188,20 @@ class Cluster:
 
         Raise the last error after max.block.ms (of a producer) or default.api.timeout.ms.
         """
-        return await self._found(topic, lambda: self._metadata.leader(topic, partition))
+        return await self._found(topic, lambda: self._metadata.leader(topic, partition), is_retriable)
 
     async def find_topic(self, topic: str) -> TopicInfo:
-        """Return a topic once it exists; errors as for `find_leader`."""
-        return await self._found(topic, lambda: self._metadata.topic(topic))
+        """Return a topic once it exists; errors as for `find_leader`.
+
+        A topic that brokers do not know is not waited for longer than topic.metadata.propagation.max.ms.
+        """
+        until = self._seconds() + self._propagation
+
+        def may_come(error: BaseException) -> bool:
+            is_missing = isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return is_retriable(error) and not (is_missing and self._seconds() >= until)
+
+        return await self._found(topic, lambda: self._metadata.topic(topic), may_come)
 
     async def ask_leader(self, topic: str, partition: int) -> int:
         """Like `find_leader`, but request metadata once at most."""
@@ -251,7 +265,7 @@ class Cluster:
         if self._metadata.brokers:
             self.refresh_soon()
 
-    async def _found(self, topic: str, look: Callable[[], T]) -> T:
+    async def _found(self, topic: str, look: Callable[[], T], may_come: Callable[[BaseException], bool]) -> T:
         self._updater.asked_for(topic)
         try:
             return look()
@@ -262,10 +276,14 @@ class Cluster:
             await self.refresh()
             return look()
 
-        return await self._retrying(ask)
+        return await self._retrying(ask, may_come)
 
-    async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
-        return await retrying(work, self._pauses, self._backoff, self._timeout)
+    async def _retrying(
+        self,
+        work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]],
+        retriable: Callable[[BaseException], bool] = is_retriable,
+    ) -> T:
+        return await retrying(work, self._pauses, self._backoff, self._timeout, retriable)
 
     # coordinators
 
@@ -322,6 +340,30 @@ class Cluster:
         self._pauses.close()
         self._updater.close()
         await self._pool.close()
+
+
+class _FirstContact:
+    """Limit of the search for a first broker: `bootstrap.connect.max.ms`; negative: none."""
+
+    def __init__(self, seconds: Callable[[], float], limit_ms: int) -> None:
+        self._seconds = seconds
+        self._limit = None if limit_ms < 0 else limit_ms / 1000
+        self._since: float | None = None
+
+    def succeeded(self) -> None:
+        self._limit = None  # brokers that were there may come back
+
+    def failed(self, why: str) -> NeverReached | None:
+        """Return the error that ends the search, if it is time."""
+        now = self._seconds()
+        if self._since is None:
+            self._since = now
+        if self._limit is None or now - self._since < self._limit:
+            return None
+        return NeverReached(
+            f"{why}; no broker answered for {self._limit:g} s (bootstrap.connect.max.ms):"
+            " is one running there, and are the addresses right?"
+        )
 
 
 def _timeout(settings: Values) -> float:

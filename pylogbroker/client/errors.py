@@ -6,6 +6,7 @@
 | ConnectionLost                 | outcome unknown                          | yes       |
 | RequestTimedOut                | outcome unknown                          | yes       |
 | NoBrokers                      | never sent                               | yes       |
+| NeverReached                   | never sent                               | no        |
 | Unavailable                    | to the tree: outcome unknown             | yes       |
 | Closed                         | outcome unknown if sent                  | no        |
 | KafkaError                     | rejected by the broker                   | by code   |
@@ -33,6 +34,7 @@ __all__ = [
     "ClientError",
     "Closed",
     "ConnectionLost",
+    "NeverReached",
     "NoBrokers",
     "NotAuthenticated",
     "NotConnected",
@@ -53,6 +55,10 @@ COORDINATOR_NOT_READY: Final = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_I
 
 class NoBrokers(ClientError):
     """No broker is reachable; the text has each reason."""
+
+
+class NeverReached(ClientError):
+    """No broker was ever reached, for `bootstrap.connect.max.ms`; the text has each reason."""
 
 
 class ZooKeeperUnreachable(ClientError):

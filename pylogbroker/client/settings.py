@@ -69,6 +69,12 @@ _COMMON: tuple[Setting, ...] = (
         "How long connecting to a broker and negotiating API versions may take.",
     ),
     _row(
+        "bootstrap.connect.max.ms",
+        at_least(-1, LONG),
+        -1,
+        "How long calls look for a first broker while none answers; -1: as long as their timeouts allow.",
+    ),
+    _row(
         "connections.max.idle.ms",
         at_least(-1, LONG),
         540_000,
@@ -86,6 +92,12 @@ _COMMON: tuple[Setting, ...] = (
     # metadata
     _row("metadata.max.age.ms", at_least(1, LONG), 300_000, "How often to refresh metadata of brokers and topics."),
     _row("metadata.max.idle.ms", at_least(0, LONG), 300_000, "How long a topic that does not exist is requested."),
+    _row(
+        "topic.metadata.propagation.max.ms",
+        at_least(0, LONG),
+        2000,
+        "How long a producer waits for a topic that brokers do not know: it may have been created just now.",
+    ),
     _row(
         "allow.auto.create.topics", BOOLEAN, True, "Whether requesting a topic may create it, if the broker allows it."
     ),

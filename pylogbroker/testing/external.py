@@ -36,17 +36,21 @@ class ExternalBroker(BrokerRequests):
         return self._bootstrap
 
     def __enter__(self) -> Self:
+        """Reach the Kafka; raise NeverReached if it cannot be reached for two seconds."""
         thread = ReactorThread()
         thread.start()
-        self._stack.callback(thread.stop)
-        self._thread = thread
+        with ExitStack() as started:
+            started.callback(thread.stop)
+            self._thread = thread
+            started.callback(self._end_requests)
+            self._ask(lambda admin: admin.topics(), f"a connection to {self._bootstrap}")
+            self._stack = started.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._stack:
-            self._end_requests()
+        self._stack.close()
 
     def client_settings(self) -> dict[str, str]:
         return super().client_settings() | self._settings
@@ -54,7 +58,9 @@ class ExternalBroker(BrokerRequests):
     def _new_admin(self, reactor: Any) -> Admin:
         from pylogbroker.testing.admin import Admin
 
-        return Admin(reactor, self.bootstrap, {"client.id": CLIENT_ID, **self._settings})
+        return Admin(
+            reactor, self.bootstrap, {"client.id": CLIENT_ID, "bootstrap.connect.max.ms": "2000", **self._settings}
+        )
 
     @property
     def requests(self) -> Any:

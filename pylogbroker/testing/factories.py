@@ -11,7 +11,7 @@ Assigned in a conftest.py or in a test's module, they are fixtures of these name
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -50,13 +50,19 @@ def broker_noproc(bootstrap: str = "", client_settings: Mapping[str, str] | None
 
     @pytest.fixture(scope="session")
     def kafka_broker_noproc(pytestconfig: pytest.Config) -> Iterator[ExternalBroker]:
+        from pylogbroker.errors import PylogbrokerError
         from pylogbroker.testing.external import ExternalBroker
 
         options = PluginOptions(pytestconfig)
         address = bootstrap or options.bootstrap
         if not address:
             pytest.fail("kafka_broker_noproc: name a running Kafka with --kafka-bootstrap HOST:PORT", pytrace=False)
-        with ExternalBroker(address, {**options.client_settings, **(client_settings or {})}) as broker:
+        with ExitStack() as stack:
+            try:
+                external = ExternalBroker(address, {**options.client_settings, **(client_settings or {})})
+                broker = stack.enter_context(external)
+            except PylogbrokerError as error:
+                pytest.fail(f"--kafka-bootstrap {address}: {error}", pytrace=False)
             yield broker
 
     return kafka_broker_noproc

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import Closed, ConnectionLost, NoBrokers, NotConnected, RequestTimedOut
+from pylogbroker.client.errors import Closed, ConnectionLost, NeverReached, NoBrokers, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.settings import Address
@@ -86,6 +86,17 @@ class TestTopics(ClusterTests):
         self.assertNoResult(finding)
         self.network.run(1)
         self.assertEqual(self.failureResultOf(finding, KafkaError).value.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def test_an_unknown_topic_is_known_after_its_propagation(self) -> None:
+        finding = self.after(self.cluster.find_topic("new"), 1.9)
+        self.assertNoResult(finding)
+        self.network.run(1.2)
+        self.assertEqual(self.failureResultOf(finding, KafkaError).value.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.use(self.network.cluster(topic_metadata_propagation_max_ms=5000))
+        finding = self.after(self.cluster.find_topic("new"), 4)
+        self.two.leads("new", 0)
+        self.network.run(1.5)
+        self.assertEqual(len(self.successResultOf(finding).partitions), 1)
 
     def test_a_topic_that_may_not_be_read_is_not_waited_for(self) -> None:
         def reject(request: MetadataRequest) -> Any:
@@ -386,6 +397,31 @@ class TestBrokers(ClusterTests):
         self.network.run(3.5)
         self.successResultOf(again[0])
         self.assertEqual(self.two.dialled, 2)
+
+    def test_a_first_broker_is_not_looked_for_longer_than_configured(self) -> None:
+        self.use(self.network.cluster("b1:9092,b2:9092", bootstrap_connect_max_ms=2000))
+        self.network.kill(1)
+        self.network.kill(2)
+        finding = self.after(self.cluster.find_leader("t", 0), 1.9)
+        self.assertNoResult(finding)
+        self.network.run(2.5)
+        error = self.failureResultOf(finding, NeverReached).getErrorMessage()
+        self.assertIn("cannot connect to b1:9092: refused", error)
+        self.assertIn("no broker answered for 2 s (bootstrap.connect.max.ms)", error)
+
+    def test_brokers_that_were_reached_may_come_back(self) -> None:
+        self.use(self.network.cluster("b1:9092,b2:9092", bootstrap_connect_max_ms=2000))
+        self.now(self.cluster.refresh())
+        self.network.kill(1)
+        self.network.kill(2)
+        self.network.run(1)
+        self.cluster.leader_is_stale("t", 0)
+        finding = self.after(self.cluster.find_leader("t", 0), 10)
+        self.assertNoResult(finding)
+        self.network.revive(1)
+        self.network.revive(2)
+        self.network.run(5)
+        self.assertEqual(self.successResultOf(finding), 1)
 
     def test_nobody_is_there(self) -> None:
         self.use(self.network.cluster("b1:9092,b2:9092", default_api_timeout_ms=2000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -389,6 +390,14 @@ def test_a_secured_kafka_that_runs_elsewhere(run: Run, pytester: pytest.Pytester
 def test_without_an_address(run: Run) -> None:
     result = run("def test_it(kafka_broker_noproc): pass", errors=1)
     result.stdout.fnmatch_lines(["*name a running Kafka with --kafka-bootstrap HOST:PORT*"])
+
+
+def test_a_closed_port_fails_all_tests_at_once(run: Run) -> None:
+    tests = "def test_one(kafka): pass\ndef test_two(kafka): pass"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = run(tests, f"--kafka-bootstrap=127.0.0.1:{port}", errors=2)
+    result.stdout.fnmatch_lines([f"*--kafka-bootstrap 127.0.0.1:{port}: cannot connect to 127.0.0.1:{port}:*for 2 s*"])
 
 
 def test_the_plugin_is_registered_and_cheap() -> None:

@@ -175,8 +175,13 @@ class ProducerTopics:
         self._reject(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
-        """Fail records past their time, or all for a final error; look again for the rest."""
-        self._reject(name, error, self.reactor.seconds() if is_retriable(error) else inf)
+        """Fail records past their time, or all for a final error; look again for the rest.
+
+        An unknown topic is final: `find_topic` has waited for it.
+        """
+        is_missing = isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        may_come = is_retriable(error) and not is_missing
+        self._reject(name, error, self.reactor.seconds() if may_come else inf)
         self._seeking.discard(name)
         if name in self._waiting:
             self._seek(name)

@@ -148,6 +148,17 @@ def test_a_topic_that_never_appears_releases_its_space(
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
+def test_an_unknown_topic_is_not_waited_for_again(
+    late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
+) -> None:
+    producer, cluster = late(max_block_ms=60_000)
+    sent = producer.send("t", b"value")
+    clock.advance(2)
+    cluster.searches.pop(0).errback(KafkaError("no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert isinstance(failure(sent), KafkaError)
+    assert cluster.searches == []
+
+
 def test_a_sender_that_retries_for_ever_does_not_block_the_reactor(
     late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
 ) -> None:
