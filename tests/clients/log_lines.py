@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
-
-#: a real one, where this project is developed
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "apache_access.log"
 
 _PATHS = ("/", "/index.html", "/images/logo.png", "/blog/tags/puppet?flav=rss20", "/presentations/größe.html")
 _AGENTS = ("Mozilla/5.0 (X11; Linux x86_64; rv:25.0)", "Tiny Tiny RSS/1.11 (http://tt-rss.org/)", "-")
@@ -17,10 +13,6 @@ def generated(count: int) -> list[bytes]:
     """So many lines, without their line feeds."""
     source = random.Random(7)
     return [_line(source, number).encode() for number in range(count)]
-
-
-def real_or_generated() -> list[bytes]:
-    return REAL.read_bytes().splitlines() if REAL.exists() else generated(10_000)
 
 
 def _line(source: random.Random, number: int) -> str:

@@ -13,7 +13,7 @@ from tests.clients.adapters.base import Client
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import admin_client, create_topic
-from tests.clients.log_lines import real_or_generated
+from tests.clients.log_lines import generated
 from tests.clients.members.member_process import Member, until, until_shared
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
@@ -53,7 +53,7 @@ def test_log_file_is_the_same_after_a_restart(
     reader: str,
     client_named: Callable[[str], Client],
 ) -> None:
-    lines = real_or_generated()
+    lines = generated(10_000)
     create_topic(own_broker.bootstrap, "access-log", configs={"segment.bytes": "500000"})
     records = [Rec(line) for line in lines]
     client_named(writer).write(own_broker.bootstrap, "access-log", records, codec="lz4", acks="all")

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, UpdateMetadata
@@ -20,8 +18,8 @@ from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from tests.controller.small_cluster import SmallCluster
 from tests.metadata.partition_lists import encode_partition_list
 
-LOG = Path(__file__).parents[3] / "shared" / "cluster" / "zk-transactions.txt"
-REQUESTS = LOG.with_name("samples.jsonl")
+LOG = Path(__file__).parents[1] / "captured" / "zk-transactions.txt"
+REQUESTS = LOG.with_name("requests.jsonl")
 ORDERS_ID = zk_schema.parse_id("K0QHHXQSTwafd7tGOXo1dA")
 
 
@@ -235,9 +233,7 @@ def test_each_step() -> None:
 
 def test_each_write() -> None:
     """States between the steps are also those that Apache's controller wrote."""
-    if not LOG.exists():
-        pytest.skip("the recorded transactions are not there")
-    text = LOG.read_text().partition("/ibp27")[0]
+    text = LOG.read_text()
     cluster = live_through()
     for topic, count in (("orders", 3), ("__consumer_offsets", 3), ("__transaction_state", 3)):
         for number in range(count):
@@ -331,8 +327,6 @@ COALESCED = [
 
 def test_each_request() -> None:
     """Brokers learn from our controller what they learned from Apache's."""
-    if not REQUESTS.exists():
-        pytest.skip("the recorded requests are not there")
     cluster = live_through()
     sent = [decoded(*each) for each in cluster.earlier_requests + cluster.channels.log]
     compared = 0

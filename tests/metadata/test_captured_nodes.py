@@ -11,7 +11,7 @@ import pytest
 
 from pylogbroker.metadata import zk_paths, zk_schema
 
-CAPTURED = Path(__file__).parents[3] / "shared" / "cluster" / "znodes.txt"
+CAPTURED = Path(__file__).parents[1] / "captured" / "znodes.txt"
 NODE = re.compile(r"^[+~] (?P<path>/\S+)  v=\d+ .*czxid=(?P<czxid>\d+).*\n      (?P<data>.+)$", re.MULTILINE)
 ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     r"/brokers/ids/\d+": lambda data: zk_schema.encode_broker(
@@ -28,8 +28,6 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def captured() -> Iterator[re.Match[str]]:
-    if not CAPTURED.exists():
-        pytest.skip("the captured nodes are not there")
     return NODE.finditer(CAPTURED.read_text())
 
 

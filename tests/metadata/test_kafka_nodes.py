@@ -11,7 +11,7 @@ import pytest
 from pylogbroker.metadata import zk_schema
 from tests.metadata.partition_lists import encode_partition_list
 
-CAPTURES = Path(__file__).parents[3] / "shared" / "cluster"
+CAPTURES = Path(__file__).parents[1] / "captured"
 BROKER_V5 = (
     b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","SASL_PLAINTEXT":"SASL_PLAINTEXT"},'
     b'"endpoints":["PLAINTEXT://127.0.0.1:28102","SASL_PLAINTEXT://127.0.0.1:28112"],"jmx_port":-1,"port":28102,'
@@ -116,8 +116,6 @@ def captured(name: str) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", ["znodes.txt", "znodes-sasl.txt", "znodes-ibp27.txt", "znodes-ibp26.txt"])
 def test_all_captured_nodes(name: str) -> None:
-    if not CAPTURES.exists():
-        pytest.skip("the captured nodes are not there")
     found = 0
     for path, data in captured(name):
         again = rewritten(path, data)

@@ -20,8 +20,8 @@ from pylogbroker.wire import (
 )
 from pylogbroker.wire.schema import fields_of
 
-CAPTURED = Path(__file__).parents[3] / "shared" / "cluster" / "samples.jsonl"
-SAMPLES: list[dict[str, Any]] = list(map(json.loads, CAPTURED.read_text().splitlines())) if CAPTURED.exists() else []
+CAPTURED = Path(__file__).parents[1] / "captured" / "requests.jsonl"
+SAMPLES: list[dict[str, Any]] = list(map(json.loads, CAPTURED.read_text().splitlines()))
 
 
 def name_of(sample: dict[str, Any]) -> str:

@@ -32,10 +32,10 @@ from pylogbroker.wire.messages.leader_and_isr import (
 from pylogbroker.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
-CAPTURED = Path(__file__).parents[4] / "shared" / "cluster" / "samples.jsonl"
+CAPTURED = Path(__file__).parents[2] / "captured" / "requests.jsonl"
 SAMPLES = [
     sample
-    for sample in (map(json.loads, CAPTURED.read_text().splitlines()) if CAPTURED.exists() else ())
+    for sample in map(json.loads, CAPTURED.read_text().splitlines())
     if sample["key"] in (4, 5, 6) and sample["kind"] == "req"
 ]
 PROTOCOLS = {"3.9": NEWEST_PROTOCOL, "2.7": InterBrokerProtocol.parse("2.7"), "2.6": InterBrokerProtocol.parse("2.7")}
