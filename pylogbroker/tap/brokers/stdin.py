@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from contextlib import suppress
 from typing import Any, Final
@@ -21,9 +20,11 @@ class _Stop(Protocol):
         self._reactor = reactor
 
     def connectionLost(self, reason: Failure | None = None) -> None:
+        """Stop, also if that has begun before; the kernel ends the process if it takes too long, in any state."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, _STOP_SECONDS)
         with suppress(ReactorNotRunning):  # it stops anyway
             self._reactor.stop()
-            self._reactor.callLater(_STOP_SECONDS, os._exit, 1)
 
 
 def stop_with_stdin(reactor: Any) -> None:
