@@ -2,12 +2,16 @@
 
 Source: KafkaController.doControlledShutdown.
 
-| partition of the broker | what happens                                        |
-|-------------------------|-----------------------------------------------------|
-| it leads                | another leader is elected; the ISR loses the broker |
-| it leads, no other can  | unchanged; the answer lists it as remaining         |
-| it follows              | the ISR loses the broker; StopReplica stops it      |
-| it has the only replica | unchanged                                           |
+| partition of the broker                | what happens                                        |
+|----------------------------------------|-----------------------------------------------------|
+| it leads                               | another leader is elected; the ISR loses the broker |
+| it leads, others alive are not in sync | unchanged; the answer lists it as remaining         |
+| it leads, no other is alive            | unchanged: there is nobody to wait for              |
+| it follows                             | the ISR loses the broker; StopReplica stops it      |
+| it has the only replica                | unchanged                                           |
+
+Apache Kafka lists those as remaining, too, for which nobody is alive or all others shut down as well. So the last of
+its brokers to stop waits for `controlled.shutdown.retry.backoff.ms`, several times.
 
 From then on the broker gets no leadership and joins no ISR, until its next registration.
 """
@@ -24,7 +28,10 @@ from pylogbroker.metadata.image import PartitionKey
 
 
 async def shut_down(cluster: ControlledCluster, broker_id: int, broker_epoch: int) -> list[PartitionKey]:
-    """Return the partitions that the broker still leads; raise KafkaError for an unknown broker or an old epoch."""
+    """Return the partitions that the broker leads until others are in sync.
+
+    Raise KafkaError for an unknown broker or an old epoch.
+    """
     broker = cluster.image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(f"Broker {broker_id} is not registered", ErrorCode.BROKER_NOT_AVAILABLE)
@@ -39,4 +46,9 @@ async def shut_down(cluster: ControlledCluster, broker_id: int, broker_epoch: in
             (led if state.leader == broker_id else followed).append(key)
     await cluster.update(led, lambda key, state: elections.controlled_shutdown(state, cluster.live(key), shutting_down))
     await cluster.take_offline(broker_id, followed)
-    return [key for key in led if (after := cluster.state(key)) is not None and after.leader == broker_id]
+    return [key for key in led if cluster.live(key) and _leads(cluster, broker_id, key)]
+
+
+def _leads(cluster: ControlledCluster, broker_id: int, key: PartitionKey) -> bool:
+    state = cluster.state(key)
+    return state is not None and state.leader == broker_id

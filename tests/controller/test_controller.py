@@ -279,6 +279,23 @@ class TestControlledShutdown:
         cluster.settle()
         assert len(cluster.brokers[1].logs) == 3
 
+    def test_partitions_remain_only_while_another_replica_is_alive(self) -> None:
+        """The other one may come into the ISR, unless it shuts down, too."""
+
+        def shut_down(broker: int) -> object:
+            return cluster.ask(lambda controller: controller.shut_down_broker(broker, cluster.brokers[broker].epoch))
+
+        u0 = ("t", 1)
+        cluster = running((1, 2), (1, 3))
+        assert cluster.alter_isr(T0, [1]).isr == cluster.alter_isr(u0, [1]).isr == (1,)
+        assert shut_down(1) == [T0, u0]
+        assert shut_down(2) == []
+        assert shut_down(1) == [u0]
+        cluster.kill(3)
+        cluster.settle()
+        assert shut_down(1) == []
+        assert [written(cluster, key)[:2] for key in (T0, u0)] == [(1, (1,))] * 2
+
     def test_the_broker_does_not_come_back_into_an_isr(self) -> None:
         cluster = running((1, 2))
         cluster.ask(lambda controller: controller.shut_down_broker(2, cluster.brokers[2].epoch))

@@ -6,6 +6,7 @@
 | log.dirs                      | as given                   | `brokers/<id>` below each of them        |
 | listeners, also of HTTP       | as given                   | each port higher by one, or of its range |
 | internal topics' replicas     | 1, unless given            | the same                                 |
+| time-outs, and pauses         | short, unless given        | the same                                 |
 | logger.format                 | text: the supervisor reads their logs, and writes its own as given    |
 """
 
@@ -33,6 +34,7 @@ _ONE_MACHINE: Final = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "zookeeper.session.timeout.ms": "6000",
+    "controlled.shutdown.retry.backoff.ms": "500",
 }
 
 
