@@ -3,6 +3,7 @@
     state      event             next state  meaning of the event
     ---------  ----------------  ----------  -----------------------------------------------------------------
     READING    MIN_BYTES_FOUND   PREPARING   `min_bytes` were found, or an error, or the client does not wait
+               READ_READY        ANSWERED    the same, and the bytes of few partitions can be sent as they are
                FOUND_TOO_LITTLE  WAITING     fewer bytes were found
     WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed
                                              records: a transaction was decided
@@ -64,6 +65,7 @@ class FetchState(IntEnum):
 
 class FetchEvent(IntEnum):
     MIN_BYTES_FOUND = auto()
+    READ_READY = auto()
     FOUND_TOO_LITTLE = auto()
     GROWN = auto()
     EXPIRED = auto()
@@ -76,6 +78,7 @@ _ENDS: Final = {FetchEvent.FAILED: FetchState.ANSWERED, FetchEvent.CALLER_GONE: 
 TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
     FetchState.READING: {
         FetchEvent.MIN_BYTES_FOUND: FetchState.PREPARING,
+        FetchEvent.READ_READY: FetchState.ANSWERED,
         FetchEvent.FOUND_TOO_LITTLE: FetchState.WAITING,
         **_ENDS,
     },
@@ -207,8 +210,8 @@ class FetchOperation:
         reader.begin(resumes=self._deadline is not None)
         reader.read(self.asked)
         if self._is_enough() and reader.is_ready(reader.answers):
-            self._state, self._response = FetchState.ANSWERED, self._builder.build(self.asked)
-            self._enter_answered()
+            self._response = self._builder.build(self.asked)
+            self._on(FetchEvent.READ_READY)
         else:
             self._on(self._found())
 
