@@ -34,7 +34,7 @@ def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint=option)
-        found[name.strip()] = value.strip()
+        found[name.strip()] = value
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.cluster_options import complete_from_cluster, complete_topics
+from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin import ConfigResource
@@ -85,7 +86,7 @@ def _resource(context: click.Context) -> ConfigResource | None:
     if noun == "config" and words:
         kind, *words = words
     if kind == "broker":
-        return ConfigResource.broker(int(words[0]) if words and words[0].isdigit() else None)
+        return ConfigResource.broker(int(words[0]) if words and is_digits(words[0]) else None)
     return ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
 
 

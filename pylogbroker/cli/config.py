@@ -10,6 +10,7 @@ from pylogbroker.cli.arguments import assignments
 from pylogbroker.cli.cluster_names import complete_config_names, complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin import ConfigResource
@@ -27,7 +28,7 @@ def _resource(kind: str, name: str | None) -> ConfigResource:
         if not name:
             raise click.UsageError("give the topic's name")
         return ConfigResource.topic(name)
-    if name is not None and not name.isdigit():
+    if name is not None and not is_digits(name):
         raise click.UsageError(f"{name!r}: expected a broker's number; without one, the defaults of all brokers")
     return ConfigResource.broker(None if name is None else int(name))
 

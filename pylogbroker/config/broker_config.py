@@ -24,6 +24,7 @@ from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaul
 from pylogbroker.config.value_kinds import INT_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.text import split_list
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 
 Texts = Mapping[str, str]
@@ -66,7 +67,7 @@ class BrokerConfig(Values):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return tuple(path.strip() for path in self.text("log.dirs").split(",") if path.strip())
+        return tuple(path for path in split_list(self.text("log.dirs")) if path)
 
     @property
     def metadata_dir(self) -> str:

@@ -10,6 +10,7 @@ import attrs
 from pylogbroker.config.setting import Setting
 from pylogbroker.config.value_kinds import ConfigType, Value, render
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.text import split_list, trim
 
 
 class ConfigOperation(IntEnum):
@@ -70,4 +71,4 @@ def _combine(before: list[str], change: SettingChange) -> list[str]:
 
 
 def _split(text: str | None) -> list[str]:
-    return [item.strip() for item in (text or "").split(",") if item.strip()]
+    return [item for item in split_list(trim(text or "")) if item]

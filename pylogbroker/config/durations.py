@@ -16,7 +16,7 @@ UNITS_MS: Final[Mapping[str, int]] = {
 }
 """Milliseconds of each unit."""
 
-_DURATION: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
+_DURATION: Final = re.compile(r"(\d{1,15})\s*([a-z]*)", re.ASCII)
 
 
 def milliseconds(text: str, units: Mapping[str, int] = UNITS_MS) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?:-IV\d+)?")
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?:-IV\d+)?", re.ASCII)
 NEWEST = "3.0-IV1"
 _OLDEST, _TIMESTAMPS, _BATCHES, _BEYOND = (0, 8), (0, 10), (0, 11), (5, 0)
 _BY_POSITION = (0, 7)

@@ -11,7 +11,7 @@ from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepte
 
 HTTP: Final = "http"
 LOOPBACK: Final = "127.0.0.1"
-_URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):(\d+)/?")
+_URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):([0-9]+)/?")
 
 
 def parse_http_endpoints(text: str) -> tuple[Endpoint, ...]:

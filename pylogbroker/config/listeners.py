@@ -12,9 +12,10 @@ import re
 import attrs
 
 from pylogbroker.config.value_kinds import NotAccepted
+from pylogbroker.java.text import parse_whole, split_list, trim
 
-_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d+)")
-_PORT_RANGE = re.compile(r":\d+-\d+$")
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):([0-9]+)")
+_PORT_RANGE = re.compile(r":[0-9]+-[0-9]+$")
 PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
@@ -100,7 +101,7 @@ def parse_each_endpoint(text: str, form: re.Pattern[str], wanted: str) -> tuple[
 
     Raise NotAccepted, or ValueError for what is not `wanted`.
     """
-    return tuple(_parse_endpoint(item.strip(), form, wanted) for item in text.split(",") if item.strip())
+    return tuple(_parse_endpoint(item, form, wanted) for item in split_list(trim(text)) if item)
 
 
 def _parse_endpoint(text: str, form: re.Pattern[str], wanted: str) -> Endpoint:
@@ -116,8 +117,8 @@ def _parse_endpoint(text: str, form: re.Pattern[str], wanted: str) -> Endpoint:
 
 def parse_protocols(text: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+    for item in filter(None, split_list(trim(text))):
+        name, _, protocol = (trim(part).upper() for part in item.partition(":"))
         if not name or protocol not in PROTOCOLS or name in protocols:
             raise ValueError("not NAME:PROTOCOL, or a name occurs twice")
         protocols[name] = protocol
@@ -126,11 +127,13 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 def parse_address_limits(text: str) -> dict[str, int]:
     limits: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
+    for item in filter(None, split_list(trim(text))):
         host, _, number = item.rpartition(":")
-        if not host or not number.isdecimal():
+        if not host:
             raise ValueError("not host:number")
-        limits[host] = int(number)
+        limits[host] = parse_whole(trim(number), 32)
+        if limits[host] < 0:
+            raise ValueError("not a number of connections")
     return limits
 
 

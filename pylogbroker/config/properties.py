@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.text import trim
 
 _PLAIN_LINE: Final = re.compile(r"(?:[#!][^\\\r]*|([\w.-]+)=((?:[^\s\\][^\\\r]*)?))?", re.ASCII)
 _PLAIN_FIELD: Final = re.compile(r"[\w.-]+=[\w.,/-]*", re.ASCII)
@@ -62,7 +63,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
+        if not equals or not trim(name):
             raise ConfigError(f"override {assignment!r} is not accepted; expected name=value")
-        settings[name.strip()] = value.strip()
+        settings[trim(name)] = trim(value)
     return settings

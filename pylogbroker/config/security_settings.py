@@ -17,6 +17,7 @@ from pylogbroker.config.value_kinds import (
     LONG,
     PASSWORD,
     TEXT,
+    VERBATIM_PASSWORD,
     ConfigType,
     Value,
     ValueKind,
@@ -131,7 +132,7 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     fixed("sasl.mechanisms", TEXT, None, "medium", "librdkafka's name of sasl.mechanism."),
     fixed("sasl.username", TEXT, None, "medium", "User of PLAIN and SCRAM, as in librdkafka."),
-    fixed("sasl.password", PASSWORD, None, "medium", "Password of PLAIN and SCRAM, as in librdkafka."),
+    fixed("sasl.password", VERBATIM_PASSWORD, None, "medium", "Password of PLAIN and SCRAM, as in librdkafka."),
     fixed(
         "sasl.jaas.config",
         PASSWORD,

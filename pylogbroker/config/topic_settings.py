@@ -21,18 +21,20 @@ from pylogbroker.config.value_kinds import (
     between,
     one_of,
 )
+from pylogbroker.java.text import parse_boolean, split_list, trim
 
-_THROTTLED = re.compile(r"\*?|\d+:\d+(\s*,\s*\d+:\d+)*")
+_THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 _HOUR, _MINUTE, _DAY = 3_600_000, 60_000, 86_400_000
 
 
 def _check_throttled(text: str) -> None:
-    if not _THROTTLED.fullmatch(text):
+    items = split_list(trim(text))
+    if items[:1] != ("*",) and not all(map(_THROTTLED.fullmatch, items)):
         raise ValueError("not a list of replicas")
 
 
 def _check_not_tiered(text: str) -> None:
-    if text.lower() != "false":
+    if parse_boolean(text):
         raise ValueError("there is no tiered storage")
 
 

@@ -3,21 +3,24 @@
 | type     | Python value      | text                                |
 |----------|-------------------|-------------------------------------|
 | BOOLEAN  | bool              | true, false (any case)              |
-| STRING   | str               | as it is, without outer whitespace  |
+| STRING   | str               | as it is                            |
 | INT ...  | int               | decimal, within 16, 32 or 64 bits   |
-| DOUBLE   | float             | decimal, optional exponent          |
+| DOUBLE   | float             | decimal or hexadecimal              |
 | LIST     | tuple of str      | separated by commas; may be empty   |
 | CLASS    | str               | as it is                            |
 | PASSWORD | str, never shown  | as it is                            |
+
+Texts are read as Java reads them (`pylogbroker.java.text`), without outer whitespace of ASCII.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import IntEnum
 
 import attrs
+
+from pylogbroker.java.text import parse_boolean, parse_double, parse_whole, render_double, split_list, trim
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -37,7 +40,6 @@ class ConfigType(IntEnum):
 
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _TYPE_NAMES = {
     ConfigType.STRING: "a text",
     ConfigType.INT: "a whole number",
@@ -70,10 +72,11 @@ class ValueKind:
     required: bool = False  # not empty
     check: Callable[[str], object] | None = None  # raises ValueError
     wanted: str = ""  # replaces the words of `expected`
+    verbatim: bool = False  # outer whitespace belongs to the value
 
     def parse(self, text: str) -> Value:
         """Return the value of a text; raise ValueError."""
-        text = text.strip()
+        text = text if self.verbatim else trim(text)
         value = _PARSERS[self.type](self, text)
         if self.required and not value and isinstance(value, str | tuple):
             raise ValueError("empty")
@@ -118,29 +121,24 @@ def render(value: Value) -> str | None:
         case tuple():
             return ",".join(value)
         case float():
-            return repr(value).replace("e+", "E")
+            return render_double(value)
         case _:
             return str(value)
 
 
 def _parse_boolean(kind: ValueKind, text: str) -> Value:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("not a truth value")
-    return text.lower() == "true"
+    return parse_boolean(text)
 
 
 def _parse_whole(kind: ValueKind, text: str) -> Value:
-    if not _WHOLE_NUMBER.fullmatch(text) or len(text) > 20:
-        raise ValueError("not a whole number")
-    value = int(text)
-    limit = 2 ** (_BITS[kind.type] - 1)
-    if not (-limit <= value < limit and kind._in_bounds(value)):
+    value = parse_whole(text, _BITS[kind.type])
+    if not kind._in_bounds(value):
         raise ValueError("out of range")
     return value
 
 
 def _parse_double(kind: ValueKind, text: str) -> Value:
-    value = float(text)
+    value = parse_double(text)
     if value != value or not kind._in_bounds(value):
         raise ValueError("out of range")
     return value
@@ -153,7 +151,7 @@ def _parse_string(kind: ValueKind, text: str) -> Value:
 
 
 def _parse_list(kind: ValueKind, text: str) -> Value:
-    items = tuple(item.strip() for item in text.split(",")) if text else ()
+    items = split_list(text)
     if kind.choices and not set(items) <= set(kind.choices):
         raise ValueError("not one of the choices")
     return items
@@ -175,6 +173,7 @@ BOOLEAN = ValueKind(ConfigType.BOOLEAN)
 TEXT = ValueKind(ConfigType.STRING)
 LIST = ValueKind(ConfigType.LIST)
 PASSWORD = ValueKind(ConfigType.PASSWORD)
+VERBATIM_PASSWORD = ValueKind(ConfigType.PASSWORD, verbatim=True)
 INT = ValueKind(ConfigType.INT)
 SHORT = ValueKind(ConfigType.SHORT)
 LONG = ValueKind(ConfigType.LONG)

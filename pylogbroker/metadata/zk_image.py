@@ -19,6 +19,7 @@ from typing import Final, Protocol, TypeVar
 import attrs
 
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
+from pylogbroker.java.text import parse_whole
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import Change, ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import (
@@ -163,7 +164,9 @@ async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigRes
 async def read_brokers(tree: TreeReader) -> dict[int, BrokerRegistration]:
     nodes = await tree.children_with_data(zk_paths.BROKER_IDS)
     return {
-        int(name): broker_registration(int(name), node.stat.created, zk_schema.decode_broker(node.data))
+        (broker := parse_whole(name, 32)): broker_registration(
+            broker, node.stat.created, zk_schema.decode_broker(node.data)
+        )
         for name, node in nodes.items()
     }
 

@@ -39,8 +39,9 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.java.text import parse_whole
 
-_ENDPOINT: Final = re.compile(r"(?P<name>.+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
+_ENDPOINT: Final = re.compile(r"(?P<name>.+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>[0-9]+)")
 
 
 class BadNode(PylogbrokerError):
@@ -413,7 +414,7 @@ def _field(value: dict[str, Any], name: str, kind: type) -> Any:
 
 def _number(value: object) -> int:
     try:
-        return int(str(value))
+        return parse_whole(str(value), 64)
     except ValueError as error:
         raise BadNode(f"not a number: {value!r}") from error
 

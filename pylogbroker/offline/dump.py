@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.java.text import is_digits
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.verification import OFFSET_ENTRY, TIME_ENTRY, mapped
 from pylogbroker.records import LogEntry, Record, entries
@@ -42,7 +43,7 @@ def dump(path: str, with_records: bool = False) -> Iterator[Row]:
             yield {"epoch": epoch, "start_offset": start}
         return
     stem, suffix = os.path.splitext(name)
-    if not stem.isdigit():
+    if not is_digits(stem):
         raise OfflineError(f"{path}: expected a segment, an index, a snapshot or a checkpoint, by its own name")
     yield from _of_segment(path, int(stem), suffix, with_records)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.java.text import is_digits
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.metadata.zk_schema import BadNode
@@ -108,6 +109,6 @@ def _offsets(nodes: Mapping[str, bytes], problems: list[str]) -> tuple[Registere
 
 def _number(data: bytes) -> int:
     text = data.decode("ascii", "replace").strip()
-    if not (text.isascii() and text.isdecimal() and int(text) <= _OFFSET_MAX):
+    if not (is_digits(text) and int(text) <= _OFFSET_MAX):
         raise BadNode(f"not a number: {text[:40]!r}")
     return int(text)

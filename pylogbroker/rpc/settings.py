@@ -9,13 +9,14 @@ import attrs
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import ITokenProvider
+from pylogbroker.java.text import trim
 from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
 _PORT_DIGITS = 5
 
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d+))?")
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]+))?")
 
 
 @attrs.frozen
@@ -29,7 +30,7 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """Parse `host:port`, `[ipv6]:port` or `NAME://host:port`; the default port is 9092."""
-    match = _ADDRESS.fullmatch(text.strip())
+    match = _ADDRESS.fullmatch(trim(text))
     if match is None:
         raise ConfigError(f"bootstrap.servers: {text!r} is not accepted; expected host:port, separated by commas")
     port = match["port"] or str(DEFAULT_PORT)

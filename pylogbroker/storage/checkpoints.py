@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pylogbroker.errors import StorageFailure
+from pylogbroker.java.text import is_digits
 from pylogbroker.storage.files import read_file, replace_file
 
 _VERSION: Final = "0"
@@ -107,6 +108,6 @@ def _read(path: str, fields: int | None = None) -> list[list[str]] | None:
 
 
 def _number(path: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
+    if not is_digits(text):
         raise DamagedFile(f"{path}: {text!r} is not a number")
     return int(text)

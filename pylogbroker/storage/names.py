@@ -37,6 +37,8 @@ import os
 import uuid
 from typing import Final
 
+from pylogbroker.java.text import is_digits
+
 LOCK: Final = ".lock"
 META: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -77,7 +79,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
     topic, _, partition = name.rpartition("_")
-    if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
+    if not topic or not is_digits(partition) or is_deleted_directory(name):
         return None
     return topic, int(partition)
 
@@ -128,7 +130,7 @@ def file_of(directory: str, offset: int, suffix: str) -> str:
 def parse_file(name: str) -> tuple[int, str] | None:
     """Return offset and suffix of a segment's or snapshot's file; None for other names."""
     digits, suffix = name[:20], name[20:]
-    if len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
+    if len(digits) != 20 or not is_digits(digits):
         return None
     return int(digits), suffix
 

@@ -20,11 +20,12 @@ from pylogbroker.config import BrokerConfig, Endpoint, Listener, properties
 from pylogbroker.config.http_settings import HTTP
 from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
+from pylogbroker.java.text import is_digits
 from pylogbroker.legacy07 import storage as legacy07_storage
 from pylogbroker.storage import names
 from pylogbroker.tap.brokers.data import brokers_below
 
-_KAFKA_PARTITION = re.compile(r".+-\d+")
+_KAFKA_PARTITION = re.compile(r".+-[0-9]+")
 _KAFKA_SEGMENT = ".log"
 COORDINATION = "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
 _KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
@@ -143,7 +144,7 @@ def _meta(path: str) -> dict[str, str]:
 
 
 def _whole(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
+    return is_digits(text)
 
 
 def _holds(directory: str, suffix: str) -> bool:

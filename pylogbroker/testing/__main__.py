@@ -16,6 +16,7 @@ import click
 from twisted.internet.error import CannotListenError
 
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.java.text import is_digits
 from pylogbroker.tap.brokers.stdin import stop_with_stdin
 from pylogbroker.testing.broker import Broker
 from pylogbroker.testing.control.commands import Commands
@@ -24,7 +25,7 @@ from pylogbroker.testing.control.site import control_site
 
 def _address(context: click.Context, option: click.Parameter, given: str) -> tuple[str, int]:
     host, _, port = given.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not is_digits(port):
         raise click.BadParameter(f"{given!r} is not HOST:PORT")
     return host, int(port)
 

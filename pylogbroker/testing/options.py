@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
+from pylogbroker.java.text import is_digits
+
 _OPTIONS = (
     ("kafka_bootstrap", "HOST:PORT", "run tests against this Kafka; those that need more than a Kafka has are skipped"),
     ("kafka_brokers", "N", "number of brokers, which make a cluster; default 1"),
@@ -69,7 +71,7 @@ class PluginOptions:
     def _given(self) -> dict[str, Any]:
         settings = self._pairs(_SETTINGS)
         brokers = self._text("kafka_brokers")
-        if brokers and not (brokers.isdecimal() and int(brokers)):
+        if brokers and not (is_digits(brokers) and int(brokers)):
             raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
         found: dict[str, Any] = {"settings": settings, "schema_registry": self._has_registry}
         return found | ({"brokers": int(brokers)} if brokers else {})
@@ -90,7 +92,7 @@ class PluginOptions:
             name, equals, value = line.partition("=")
             if not equals:
                 raise pytest.UsageError(f"{option}: {line!r} is not accepted; expected name=value")
-            pairs[name.strip()] = value.strip()
+            pairs[name.strip()] = value
         return pairs
 
     def _text(self, name: str) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Final
 import attrs
 from twisted.web.server import Request
 
+from pylogbroker.java.text import is_digits
+
 NUMBER_MAX: Final = 2**63 - 1
 TEXT_BYTES_MAX: Final = 1000
 """Bytes of a parameter in an address."""
@@ -92,7 +94,7 @@ class Query:
         text = self.text(name)
         if not text:
             return default
-        if not (text.isascii() and text.isdigit()) or len(text) > len(str(NUMBER_MAX)):
+        if not is_digits(text) or len(text) > len(str(NUMBER_MAX)):
             raise BadQuery(f"{name} must be a number of at least 0")
         return min(int(text), greatest)
 
@@ -105,7 +107,7 @@ class Query:
         """Return a number that may be negative; raise BadQuery if there is none."""
         text = self.text(name)
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) >= len(str(NUMBER_MAX)):
+        if not is_digits(digits) or len(digits) >= len(str(NUMBER_MAX)):
             raise BadQuery(f"{name} must be a number, which may be negative")
         return int(text)
 
@@ -147,7 +149,7 @@ class Query:
 def milliseconds(text: str) -> int:
     """Return milliseconds since 1970 of a number, or of a time in ISO 8601, which is UTC unless it says."""
     text = text.strip()
-    if text.isascii() and text.isdigit() and len(text) <= len(str(2**63)):
+    if is_digits(text) and len(text) <= len(str(2**63)):
         return min(int(text), 2**63 - 1)
     try:
         time = datetime.fromisoformat(text)

@@ -45,6 +45,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
     names: list[Name] = []
     classes: list[Name] = []
     of_coroutines: list[Finding] = []
+    of_digits: list[Finding] = []
     for path in _files("*.py", PYTHON):
         file = PythonFile(path, (ROOT / path).read_text())
         texts += python_texts(file)
@@ -53,6 +54,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
             classes += public_classes(file)
             of_coroutines += checks.dropped_coroutines(file)
             of_coroutines += checks.awaits_in_cleanup(file)
+            of_digits += checks.digits_of_all_scripts(file)
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
     findings = [
         *checks.bad_beginnings(texts),
@@ -61,6 +63,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
         *checks.bad_test_names(names),
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
+        *of_digits,
     ]
     return findings, list(checks.long_sentences(texts))
 

@@ -50,6 +50,18 @@ def bad_test_names(names: Iterable[Name]) -> Iterator[Finding]:
             yield Finding(name.path, name.line, message)
 
 
+_DIGIT_TESTS = frozenset({"isdigit", "isdecimal", "isnumeric"})
+_READERS_OF_DIGITS = Path("pylogbroker/java/text.py")
+
+
+def digits_of_all_scripts(file: PythonFile) -> Iterator[Finding]:
+    """Find tests for digits that take those of all scripts, and more than `int` reads."""
+    for node in file.nodes if file.path != _READERS_OF_DIGITS else ():
+        if isinstance(node, ast.Attribute) and node.attr in _DIGIT_TESTS:
+            message = f"{node.attr} takes digits of all scripts: use pylogbroker.java.text.is_digits"
+            yield Finding(file.path, node.lineno, message)
+
+
 def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
     for text in texts:
         prose = text.prose

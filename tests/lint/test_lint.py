@@ -364,3 +364,10 @@ async def other():
                 await close()
 """
     assert [each.line for each in checks.awaits_in_cleanup(PythonFile(PATH, source))] == [10, 7]
+
+
+def test_digits_of_all_scripts_are_found() -> None:
+    source = "def read(text: str) -> bool:\n    return text.isascii() and text.isdigit()\n"
+    [finding] = checks.digits_of_all_scripts(PythonFile(PATH, source))
+    assert (finding.line, finding.message.partition(" ")[0]) == (2, "isdigit")
+    assert list(checks.digits_of_all_scripts(PythonFile(Path("pylogbroker/java/text.py"), source))) == []

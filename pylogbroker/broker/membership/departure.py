@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from pylogbroker.coordination.awaited_change import AwaitedChange
 from pylogbroker.interfaces import ITree, NoNode, Watch
+from pylogbroker.java.text import parse_whole
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey
 
@@ -42,7 +43,9 @@ async def _not_departed(
 ) -> list[PartitionKey]:
     nodes = await tree.get_many([zk_paths.partition_state(*key) for key in partitions])
     try:
-        live = {int(name) for name in await tree.children(zk_paths.BROKER_IDS, brokers_changed)} - {broker_id}
+        live = {parse_whole(name, 32) for name in await tree.children(zk_paths.BROKER_IDS, brokers_changed)} - {
+            broker_id
+        }
     except NoNode:
         live = set()
     found = []

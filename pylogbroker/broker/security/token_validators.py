@@ -17,6 +17,7 @@ from pylogbroker.config import BrokerConfig, Listener, Values
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
+from pylogbroker.java.text import is_digits
 from pylogbroker.security.sasl.oauthbearer import TokenValidator, UnsecuredValidator
 
 log = Logger()
@@ -126,7 +127,7 @@ def _unsecured(config: BrokerConfig, listener: Listener, now_ms: Callable[[], in
         return options.get(f"{_PREFIX}{name}", "").strip() or default
 
     skew = option("AllowableClockSkewMs", "0")
-    if not skew.isdecimal():
+    if not is_digits(skew):
         raise ConfigError(f"{setting}: {_PREFIX}AllowableClockSkewMs: {skew!r} is not accepted; expected milliseconds")
     scopes = frozenset(option("RequiredScope", "").split())
     return UnsecuredValidator(

@@ -11,6 +11,7 @@ import attrs
 from pylogbroker.client.admin.routing import NodeRoute, Router, deferred, outcome
 from pylogbroker.config.changes import SettingChange
 from pylogbroker.errors import KafkaError
+from pylogbroker.java.text import is_digits
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -162,7 +163,7 @@ class ConfigAdmin:
         controller = self._router.controller()
 
         async def node_of(resource: ConfigResource) -> int:
-            if resource.type is ConfigResourceType.TOPIC or not resource.name.isdigit():
+            if resource.type is ConfigResourceType.TOPIC or not is_digits(resource.name):
                 return await controller.node_of(resource)
             return await self._router.node(int(resource.name)).node_of(resource)
 

@@ -9,6 +9,8 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.java.text import parse_double, render_double
+
 
 class QuotaKey(StrEnum):
     """Quotas of users and client ids; the last one is of addresses."""
@@ -61,12 +63,12 @@ def check(key: str, value: float, of_ip: bool) -> QuotaKey:
 
 def encode(key: QuotaKey, value: float) -> str:
     """Return a value as text."""
-    return str(int(value)) if key in _WHOLE else repr(value)
+    return str(int(value)) if key in _WHOLE else render_double(value)
 
 
 def decode(text: str) -> float:
     """Return a stored value; raise ValueError."""
-    value = float(text)
+    value = parse_double(text)
     if not value > 0:
         raise ValueError(f"{text!r} is no quota")
     return value

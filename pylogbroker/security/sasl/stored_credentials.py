@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.java.text import parse_whole
 from pylogbroker.security.sasl.users import HASHES, SaltShape, ScramKeys
 
 MECHANISM_NUMBERS: Final[Mapping[int, str]] = dict(enumerate(HASHES, 1))
@@ -43,7 +44,7 @@ def decode(mechanism: str, text: str) -> ScramKeys:
         salt, stored, server = (
             base64.b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
         )
-        return ScramKeys(mechanism, int(fields["iterations"]), salt, stored, server)
+        return ScramKeys(mechanism, parse_whole(fields["iterations"], 32), salt, stored, server)
     except (binascii.Error, ValueError):
         raise BadCredential("salt and keys must be base64, and iterations a number") from None
 

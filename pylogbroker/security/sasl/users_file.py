@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.text import is_digits
 from pylogbroker.security.sasl.users import HASHES, ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys
 
 _FIELDS: Final = 5
@@ -79,7 +80,7 @@ def _keys(credential: str, where: str) -> ScramKeys | None:
     mechanism, *fields = credential.split("$")
     if mechanism not in HASHES or not fields:
         return None
-    if len(fields) != _FIELDS - 1 or not fields[0].isdecimal():
+    if len(fields) != _FIELDS - 1 or not is_digits(fields[0]):
         raise ConfigError(f"{where}: expected name:{mechanism}$iterations$salt$stored key$server key")
     iterations = int(fields[0])
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:

@@ -10,6 +10,8 @@ from typing import Final
 
 from cryptography import x509
 
+from pylogbroker.java.text import is_digits
+
 _ESCAPED: Final = ',=+<>#;"\\'
 _LONG_FORM: Final = 0x80
 
@@ -22,7 +24,7 @@ def distinguished_name(certificate: bytes) -> str:
 
 def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
     kind, value = attribute.rfc4514_attribute_name, attribute.value
-    if kind[0].isdigit() or isinstance(value, bytes):
+    if is_digits(kind[0]) or isinstance(value, bytes):
         return f"{kind}=#{_der(attribute).hex()}"
     return f"{kind}={_escaped(value)}"
 

@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.java.text import is_digits
 from pylogbroker.spark.loading.intervals import Range, apart, missing_in
 from pylogbroker.spark.loading.manifest import MANIFEST, Manifest, ManifestEntry, Part, directory_of, range_of
 from pylogbroker.spark.loading.store import Store, TargetInUse, is_temporary
@@ -135,7 +136,7 @@ def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
         store.delete(each.path)
     left = attrs.evolve(manifest, replaced=tuple(each for each in manifest.replaced if each not in old))
     for name in store.directories():
-        if name.isdecimal() and len(name) >= 5 and int(name) not in left.in_use() and int(name) <= left.generations:
+        if is_digits(name) and len(name) >= 5 and int(name) not in left.in_use() and int(name) <= left.generations:
             store.delete_directory(name)
     return left
 

@@ -32,6 +32,7 @@ import attrs
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.java.text import is_digits
 from pylogbroker.spark.loading.intervals import Range, overlaps
 from pylogbroker.spark.reading.slices import Slice
 
@@ -232,7 +233,7 @@ def path_of(entry: ManifestEntry) -> str:
 def range_of(name: str) -> Range | None:
     """Return the offsets in a file's name; None for other files."""
     start, end = name.removesuffix(".parquet").split("-")[-2:] if name.count("-") >= 3 else ("", "")
-    is_ours = name.endswith(".parquet") and len(start) == len(end) == 20 and (start + end).isdecimal()
+    is_ours = name.endswith(".parquet") and len(start) == len(end) == 20 and is_digits(start + end)
     return (int(start), int(end)) if is_ours else None
 
 

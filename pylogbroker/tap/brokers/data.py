@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from pylogbroker.java.text import is_digits
 from pylogbroker.storage import LogDirectories
 
 BROKER_DIRECTORIES: Final = "brokers"
@@ -26,6 +27,6 @@ def known_ids(directories: Sequence[str]) -> list[int]:
 def brokers_below(directory: str) -> list[int]:
     """Return the ids of brokers other than the first with data in a directory. Blocks."""
     try:
-        return [int(name) for name in os.listdir(os.path.join(directory, BROKER_DIRECTORIES)) if name.isdecimal()]
+        return [int(name) for name in os.listdir(os.path.join(directory, BROKER_DIRECTORIES)) if is_digits(name)]
     except (FileNotFoundError, NotADirectoryError):
         return []

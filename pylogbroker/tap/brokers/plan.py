@@ -23,11 +23,12 @@ import attrs
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.listeners import PORT_MAX, TREE
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.java.text import is_digits
 from pylogbroker.system import usable_cores
 from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES
 
 BROKERS_MAX: Final = 1000
-_ADDRESS: Final = re.compile(r"(.+):(\d+)(?:-(\d+))?")
+_ADDRESS: Final = re.compile(r"(.+):([0-9]+)(?:-([0-9]+))?")
 _LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners", "http.listeners")
 _ONE_MACHINE: Final = {
     "offsets.topic.replication.factor": "1",
@@ -58,7 +59,7 @@ def parse_count(text: str) -> int:
     """Return the number of brokers; `auto` is one for each core that the process may use."""
     if text == "auto":
         return usable_cores()
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= BROKERS_MAX:
+    if not is_digits(text) or not 1 <= int(text) <= BROKERS_MAX:
         raise ConfigError(f"brokers: {text!r} is not accepted; expected auto, or a number from 1 to {BROKERS_MAX}")
     return int(text)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.java.text import is_digits
 from pylogbroker.testing.broker import Broker
 from pylogbroker.testing.control.json_messages import from_json, to_json
 from pylogbroker.testing.faults import Fault, SeenRequest, Watch
@@ -175,7 +176,7 @@ class Commands:
         return {"id": number}
 
     def _end_chaos(self, number: str) -> None:
-        end = self._chaos.pop(int(number), None) if number.isdigit() else None
+        end = self._chaos.pop(int(number), None) if is_digits(number) else None
         if end is None:
             raise NotFound(f"there is no chaos {number}")
         end()
@@ -200,7 +201,7 @@ class Commands:
         return _seen(self._find(number).wait(hits, timeout))
 
     def _find(self, number: str | int) -> Watch:
-        watch = self._listed.get(int(number)) if str(number).isdigit() else None
+        watch = self._listed.get(int(number)) if is_digits(str(number)) else None
         if watch is None:
             raise NotFound(f"there is no fault or watch {number}")
         return watch

@@ -15,6 +15,7 @@ from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
 from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID
 from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
+from pylogbroker.java.text import is_digits
 from pylogbroker.testing.faults.connection_port import FaultyConnection
 from pylogbroker.testing.faults.fields import ANY, GROUP, PARTITION, TOPIC, TRANSACTION, Keys, TopicNames, leaves
 from pylogbroker.testing.faults.names import api_name, unknown
@@ -69,7 +70,7 @@ class Call:
         client_id = self.context.client_id or ""
         if not self.services.config.in_cluster:
             return False
-        if client_id.isdecimal():  # as controllers and their callers have it
+        if is_digits(client_id):  # as controllers and their callers have it
             return int(client_id) in self.services.metadata.image.brokers
         return _BROKERS_CLIENT.fullmatch(client_id) is not None
 
