@@ -33,6 +33,7 @@ from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.loader import Recovered
 from pylogbroker.storage.log.log import Appended, Log
+from pylogbroker.storage.log.newest_lookup import NewestSearch
 from pylogbroker.storage.log.producer_states import Origin, ProducerStateEntry, ProducerStates
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
@@ -58,6 +59,7 @@ __all__ = [
     "LogDirectories",
     "LogDirectory",
     "LogManager",
+    "NewestSearch",
     "NotCached",
     "Notice",
     "Origin",

@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, ensureDeferred
 from pylogbroker.broker.apis import list_offsets
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record, build
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.nodes import START, NodeTests
@@ -79,6 +80,33 @@ class NewTests(ListOffsetsTests):
         self.node.produce("t", 0, 50)
         self.assertEqual(self.found(MAX_TIMESTAMP), (1, 90, 0))
 
+    def test_the_newest_of_the_records_that_are_left(self) -> None:
+        for batches in ([(100,), (50,), (60,)], [(100, 50, 60)], [(100, 50), (60,)]):
+            with self.subTest(batches=batches):
+                self.node.create("left")
+                log = self.node.broker.partitions.find("left", 0).log
+                for times in batches:
+                    self.node.produce("left", 0, *times)
+                wanted = ListOffsetsTopic("left", [ListOffsetsPartition(0, -1, MAX_TIMESTAMP)])
+                newest = []
+                for start in range(4):
+                    log.delete_records_before(start)
+                    answer = self.node.ask(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]), 9)
+                    newest.append((answer.topics[0].partitions[0].offset, answer.topics[0].partitions[0].timestamp))
+                self.assertEqual(newest, [(0, 100), (2, 60), (2, 60), (-1, -1)])
+                self.successResultOf(ensureDeferred(self.node.broker.controller.delete_topic("left")))
+
+    def test_the_newest_committed_record(self) -> None:
+        """An open transaction hides the newest record from readers of committed ones."""
+        self.node.produce("t", 0, 10, 70, 20)
+        opened = build(
+            [Record(0, 90, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        self.log.append(opened, START)
+        self.log.high_watermark = 4
+        self.assertEqual(self.found(MAX_TIMESTAMP), (3, 90, 0))
+        self.assertEqual(self.found(MAX_TIMESTAMP, committed=True), (1, 70, 0))
+
     def test_an_empty_log_has_no_records_by_time(self) -> None:
         self.assertEqual(self.found(LATEST)[:2], (0, -1))
         self.assertEqual(self.found(EARLIEST)[:2], (0, -1))
@@ -97,7 +125,8 @@ class NewTests(ListOffsetsTests):
         self.log.high_watermark = 2
         self.assertEqual((self.found(LATEST)[0], self.found(LATEST, replica=DEBUGGER)[0]), (2, 3))
         self.assertEqual((self.found(25), self.found(25, replica=DEBUGGER)), (NOTHING, (2, 30, 0)))
-        self.assertEqual(self.found(MAX_TIMESTAMP), NOTHING)
+        self.assertEqual(self.found(MAX_TIMESTAMP), (1, 20, 0))
+        self.assertEqual(self.found(MAX_TIMESTAMP, replica=DEBUGGER), (2, 30, 0))
 
     def test_committed_records_end_at_the_last_stable_offset(self) -> None:
         self.node.produce("t", 0, 10, 20)

@@ -13,7 +13,16 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig, Pools, Recovered, TimestampedOffset
+from pylogbroker.storage import (
+    DeletedFiles,
+    GuardedPolicy,
+    Log,
+    LogConfig,
+    NewestSearch,
+    Pools,
+    Recovered,
+    TimestampedOffset,
+)
 from pylogbroker.storage.log.loader import Checkpointed, load_log
 from pylogbroker.storage.log.retention import expire
 
@@ -130,10 +139,14 @@ def offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
     return None
 
 
-def max_timestamp_offset(log: Log) -> TimestampedOffset | None:
-    """The first record of those with the largest timestamp; None without records or timestamps."""
-    largest = log.largest_timestamp()
-    return offset_for_timestamp(log, largest) if largest >= 0 else None
+def max_timestamp_offset(log: Log, bound: int | None = None) -> TimestampedOffset | None:
+    """The first record of those with the largest timestamp below `bound`; None without records or timestamps."""
+    search = NewestSearch(log.log_end_offset if bound is None else bound)
+    while (scan := log.next_newest_scan(search)) is not None:
+        while not scan.advance():
+            pass
+        search.note(scan.newest)
+    return search.newest
 
 
 def expired(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> list[DeletedFiles]:

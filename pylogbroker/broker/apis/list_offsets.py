@@ -7,8 +7,8 @@
     a follower                   the log end                                               the leader
     a debugger (replica id -2)   the log end                                               leader and followers
 
-A search by time decodes records, perhaps millions, so it runs in a worker thread, for up to a hundred partitions at
-once. Workers also read uncached indexes and headers.
+A search by time, or for the largest time, covers what the sender sees. It decodes records, perhaps millions, so it runs
+in a worker thread, for up to a hundred partitions at once. Workers also read uncached indexes and headers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
@@ -31,7 +31,7 @@ from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.security.acls.bindings import AclOperation
-from pylogbroker.storage import Log, NotCached
+from pylogbroker.storage import Log, NewestSearch, NotCached
 from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -173,22 +173,34 @@ class _Query:
 
     def _search(self, log: Log, timestamp: int, bound: int) -> Search:
         if timestamp == MAX_TIMESTAMP:
-            timestamp = yield from self._asked(log, log.largest_timestamp)
-            if timestamp < 0:
-                return FoundOffset()
+            return self._search_newest(log, bound)
+        return self._search_time(log, timestamp, bound)
+
+    def _search_newest(self, log: Log, bound: int) -> Search:
+        search = NewestSearch(bound)
+        while (scan := (yield from self._asked(log, partial(log.next_newest_scan, search)))) is not None:
+            while not (yield from self._in_worker(log, scan.advance)):
+                pass
+            search.note(scan.newest)
+        return FoundOffset() if search.newest is None else FoundOffset(*search.newest)
+
+    def _search_time(self, log: Log, timestamp: int, bound: int) -> Search:
         start = 0
         while start < bound:
             candidate = yield from self._asked(log, partial(log.find_timestamp, timestamp, start))
             if candidate is None:
                 break
-            try:
-                found = yield BlockingCall(candidate.first)
-            except OSError as error:
-                raise log.record_failure(error) from error
+            found = yield from self._in_worker(log, candidate.first)
             if found is not None:
                 return FoundOffset(*found) if found.offset < bound else FoundOffset()
             start = candidate.next_offset
         return FoundOffset()
+
+    def _in_worker(self, log: Log, call: Callable[[], T]) -> Generator[BlockingCall, Any, T]:
+        try:
+            return cast(T, (yield BlockingCall(call)))
+        except OSError as error:
+            raise log.record_failure(error) from error
 
     def _asked(self, log: Log, question: Callable[..., T]) -> Generator[BlockingCall, Any, T]:
         """Return a log's answer; workers read the missing parts first, the last try reads on the reactor thread."""

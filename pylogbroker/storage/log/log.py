@@ -44,6 +44,7 @@ from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.leader_epochs import LeaderEpochs
 from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
+from pylogbroker.storage.log.newest_lookup import NewestScan, NewestSearch
 from pylogbroker.storage.log.producer_recovery import PlannedTruncation, load_producers, remove_snapshots_beyond
 from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
 from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
@@ -268,12 +269,15 @@ class Log:
         with self.on_disk():
             return self._aborted.overlapping(self.segments, first_offset, upto, may_wait)
 
-    def largest_timestamp(self, *, may_wait: bool = True) -> int:
-        """Return -1 without records or timestamps; raise StorageFailure if the log is offline."""
+    def next_newest_scan(self, search: NewestSearch, *, may_wait: bool = True) -> NewestScan | None:
+        """Return the next part of a search for the largest timestamp, or None at its end.
+
+        Raise StorageFailure if the log is offline.
+        """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
         with self.on_disk():
-            return max(segment.largest(may_wait)[0] for segment in self.segments)
+            return search.next_scan(self.segments, self.log_start_offset, may_wait)
 
     def find_timestamp(self, timestamp: int, start: int = 0, *, may_wait: bool = True) -> TimestampCandidate | None:
         """Return the first batch that may have a record with at least `timestamp`, at or after offset `start`.

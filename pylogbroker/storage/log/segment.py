@@ -341,6 +341,23 @@ class Segment:
         header = self._find(max(offset, from_offset), may_wait)
         return self.size if header is None else header.position
 
+    def newest_scan(self, start: int, bound: int, may_wait: bool) -> Callable[[], Iterator[tuple[Header, LogEntry]]]:
+        """Return a function that yields the batches from offset `start` on that may be the latest before `bound`.
+
+        Any thread may use it.
+        """
+        position = self._with_valid_index(lambda: self._newest_position(start, bound, may_wait))
+        return self.file.header_scan(position, self.size)
+
+    def _newest_position(self, start: int, bound: int, may_wait: bool) -> int:
+        timestamp, offset = self.largest(may_wait)
+        if offset >= bound:
+            timestamp, offset = self.time_index.lookup_offset(bound, may_wait)
+        if timestamp >= 0:
+            self._check_time(timestamp, offset, may_wait)
+        header = self._find(max(offset, start), may_wait)
+        return self.size if header is None else header.position
+
     # Rebuilding
 
     def rebuild_indexes(self) -> None:

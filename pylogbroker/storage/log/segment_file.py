@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -121,7 +122,13 @@ class SegmentFile:
 
     def entry_headers(self, position: int, end: int, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
         """Yield parsed headers too; `buffer`, `size`, `check` and `records` of the entries are invalid."""
-        read = self._reader(may_wait)
+        return self._entry_headers(self._reader(may_wait), position, end)
+
+    def header_scan(self, position: int, end: int) -> Callable[[], Iterator[tuple[Header, LogEntry]]]:
+        """Return a function that begins `entry_headers`. Any thread may use it; the file stays open."""
+        return partial(self._entry_headers, self.handle.read, position, end)
+
+    def _entry_headers(self, read: Read, position: int, end: int) -> Iterator[tuple[Header, LogEntry]]:
         for header in headers(self.addressing.scan(read, position, end, self.base_offset)):
             yield header, self._parse_header(read, header.position, header.size)
 

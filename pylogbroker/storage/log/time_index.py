@@ -14,7 +14,7 @@ timestamp. Lookups are rare, so nothing is cached.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final
 
@@ -60,10 +60,23 @@ class TimeIndex:
         if self._timestamps and self._timestamps[0] <= timestamp:
             slot = bisect_right(self._timestamps, timestamp) - 1
             return self._timestamps[slot], self.base_offset + self._offsets[slot]
-        raw = (read_file if may_wait else read_cached_file)(self.path) or b""
-        count = min(len(raw) // ENTRY_SIZE, self._stored)
+        raw, count = self._read_stored(may_wait)
         slot = bisect_right(range(count), timestamp, key=lambda n: self._entry(raw, n)[0]) - 1
         return self._entry(raw, slot)
+
+    def lookup_offset(self, offset: int, may_wait: bool = True) -> tuple[int, int]:
+        """Return the last entry before `offset`; (-1, base offset) without one."""
+        if self._offsets and self.base_offset + self._offsets[0] < offset:
+            slot = bisect_left(self._offsets, offset - self.base_offset) - 1
+            return self._timestamps[slot], self.base_offset + self._offsets[slot]
+        raw, count = self._read_stored(may_wait)
+        slot = bisect_left(range(count), offset, key=lambda n: self._entry(raw, n)[1]) - 1
+        return self._entry(raw, slot)
+
+    def _read_stored(self, may_wait: bool) -> tuple[Buffer, int]:
+        """Return the file's entries, and their number."""
+        raw = (read_file if may_wait else read_cached_file)(self.path) or b""
+        return raw, min(len(raw) // ENTRY_SIZE, self._stored)
 
     def store(self) -> None:
         if not self._timestamps:
