@@ -28,7 +28,7 @@ from pylogbroker.testing.faults import RequestLog
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
-from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, QUICK, texts
+from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick, texts
 
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
@@ -66,7 +66,7 @@ class Broker(BrokerRequests):
         **named: Any,
     ) -> None:
         super().__init__()
-        self._settings = {**QUICK, **texts(settings or {}), **texts(named)}
+        self._settings = {**quick(brokers), **texts(settings or {}), **texts(named)}
         check_names(self._settings)
         self._count = brokers
         self._data_dir = data_dir

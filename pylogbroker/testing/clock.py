@@ -2,8 +2,9 @@
 
     broker.clock.advance("1h")
 
-Sessions, transactions, retention, expiry of offsets and delayed fetches follow this clock. Connections, the
-coordination tree and the clients stay on real time: to a client that sends heartbeats it looks as if they were late.
+Sessions, transactions, retention, expiry of offsets and delayed fetches follow this clock. Retention is applied when
+the time was moved, and otherwise as rarely as with Kafka. Connections, the coordination tree and the clients stay on
+real time: to a client that sends heartbeats it looks as if they were late.
 """
 
 from __future__ import annotations
@@ -144,22 +145,27 @@ class BrokerClock:
         self._clock: MovableClock | None = None
         self._is_busy: Callable[[], bool] = bool
         self._call: Callable[[Callable[[], Awaitable[None]], str], None] | None = None
+        self._retain: Callable[[], Awaitable[None]] | None = None
 
     def attach(
         self,
         reactor: Any,
         call: Callable[[Callable[[], Awaitable[None]], str], None],
         is_busy: Callable[[], bool],
+        retain: Callable[[], Awaitable[None]],
     ) -> MovableClock:
-        """Return the clock of brokers that start; `call` runs work on their thread, `is_busy` asks their workers."""
+        """Return the clock of brokers that start.
+
+        `call` runs work on their thread, `is_busy` asks their workers, and `retain` applies retention to their logs.
+        """
         self._clock = MovableClock(reactor, self._offset)
-        self._call, self._is_busy = call, is_busy
+        self._call, self._is_busy, self._retain = call, is_busy, retain
         return self._clock
 
     def detach(self) -> None:
         if self._clock is not None:
             self._offset = self._clock.offset
-        self._clock = self._call = None
+        self._clock = self._call = self._retain = None
 
     def time(self) -> float:
         """Return the seconds since 1970."""
@@ -171,8 +177,8 @@ class BrokerClock:
         Raise NotSettled if that takes longer than 10 seconds: the time has moved then.
         """
         seconds = seconds_of(duration)
-        clock, call = self._clock, self._call
-        if clock is None or call is None:
+        clock, call, retain = self._clock, self._call, self._retain
+        if clock is None or call is None or retain is None:
             self._offset += seconds
             return
 
@@ -182,6 +188,8 @@ class BrokerClock:
             for part in filter(None, (seconds - last, last)):
                 clock.advance(part)
                 unsettled = await self._settle(clock)
+            if seconds:
+                await retain()
             if unsettled:
                 raise NotSettled(
                     f"the brokers are not done {_SETTLE_SECONDS_MAX:g} s after the clock moved: {unsettled}"

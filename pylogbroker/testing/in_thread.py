@@ -22,7 +22,6 @@ from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.faults import BrokerFaults
 from pylogbroker.tap.service import BrokerService
-from pylogbroker.testing.settings import QUICK_CLUSTER
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -30,8 +29,18 @@ Listeners = Mapping[str, Listener]
 
 
 class _Service(BrokerService):
+    _config: BrokerConfig | None = None  # of the broker that was started last
+
     def start_failed(self, reason: Failure) -> None:
         """Log nothing: the test gets the error."""
+
+    def use(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def keep_leaderships(self) -> None:
+        """Let its next stop hand over nothing."""
+        if self._config is not None:
+            self._config.decide("controlled.shutdown.enable", "false")
 
 
 @attrs.define(eq=False)
@@ -43,7 +52,7 @@ class BrokersInThread:
     _count: int = 1
     _clock: IReactorTime | None = None
     _faults: BrokerFaults | None = None
-    _services: dict[int, BrokerService] = attrs.field(factory=dict, init=False)  # by broker id
+    _services: dict[int, _Service] = attrs.field(factory=dict, init=False)  # by broker id
     _planned: dict[int, dict[str, str]] = attrs.field(factory=dict, init=False)  # settings by broker id
     _listeners: dict[int, Listeners] = attrs.field(factory=dict, init=False)  # with their actual ports
     _tree: _ServedTree | None = attrs.field(default=None, init=False)
@@ -72,19 +81,22 @@ class BrokersInThread:
             raise
 
     async def stop(self) -> None:
-        """Stop the controller last: it answers the others, which hand over what they lead."""
-        controller = None if self._tree is None else self._tree.controller
-        others = [service for broker_id, service in self._services.items() if broker_id != controller]
-        await gatherResults([service.stopService() for service in others])
-        for service in self.services:
-            await service.stopService()
+        """Stop all brokers; none hands over what it leads, since nobody is left."""
+        await self.down(self._services)
         tree, self._tree = self._tree, None
         if tree is not None:
             await tree.close()
 
     async def down(self, brokers: Collection[int]) -> None:
-        """Stop these brokers; their listening ports are closed, and their data kept."""
-        await gatherResults([self._services[broker].stopService() for broker in brokers])
+        """Stop these brokers; their listening ports are closed, and their data kept.
+
+        They hand over what they lead if another broker goes on.
+        """
+        stopping = [self._services[broker] for broker in brokers]
+        if all(service in stopping for service in self.services if service.running):
+            for service in stopping:
+                service.keep_leaderships()
+        await gatherResults([service.stopService() for service in stopping])
 
     async def up(self, brokers: Collection[int]) -> None:
         """Start stopped brokers again, on their former ports; raise StartupError."""
@@ -103,7 +115,7 @@ class BrokersInThread:
             return await self._serve({0: self._settings})
         planned = plan(self._settings, self._count)
         self._tree = _ServedTree.on(self._reactor, planned.tree_directory)
-        common = {**QUICK_CLUSTER, **self._settings, "zookeeper.connect": self._tree.address}
+        common = {**self._settings, "zookeeper.connect": self._tree.address}
         settings = {broker.id: common | broker.overrides for broker in planned.brokers}
         listeners = await self._serve(settings)
         await self._wait_for_metadata(self._tree, self._services)

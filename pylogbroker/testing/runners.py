@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 import attrs
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.testing.child_process import ControlledProcess
 from pylogbroker.testing.clock import BrokerClock
 from pylogbroker.testing.control.remote import RemoteClock, RemoteFaults
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.in_thread import BrokersInThread
 from pylogbroker.testing.reactor_thread import ReactorThread
@@ -31,7 +33,7 @@ class ThreadRunner:
 
     def start(self, stack: ExitStack, thread: ReactorThread, settings: dict[str, str], count: int) -> Addresses:
         """Start brokers; the stack stops them. Raise StartupError or ConfigError."""
-        clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads)
+        clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads, self._apply_retention)
         stack.callback(self.clock.detach)
         brokers = BrokersInThread(thread.reactor, settings, count, clock, self.faults)
         found = thread.call(brokers.start, "start of the broker", START_SECONDS)
@@ -39,7 +41,20 @@ class ThreadRunner:
         self._thread, self._brokers = thread, brokers
         ids = brokers.ids if count > 1 else (self.faults.broker.node.id,)  # a single one may have generated its own
         self._keys = dict(zip(ids, brokers.ids, strict=True))
+        if count > 1:
+            thread.call(self._create_internal_topics, "creation of internal topics")
         return [{name: f"{each.host}:{each.port}" for name, each in listeners.items()} for listeners in found]
+
+    async def _apply_retention(self) -> None:
+        with suppress(NotRunning):  # all are down
+            await self.faults.logs.apply_retention()
+
+    async def _create_internal_topics(self) -> None:
+        """Create them while all brokers run: with one down, a topic could not get as many replicas."""
+        services = self.faults.broker
+        for each in (services.group_service, services.transaction_service):
+            with suppress(KafkaError):  # the settings do not allow it: clients get the reason
+                await each.ensure_topic()
 
     @property
     def ids(self) -> Collection[int]:

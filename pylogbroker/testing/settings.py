@@ -18,15 +18,14 @@ QUICK: Final[Mapping[str, str]] = {
     **SMALL,
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
-    "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "1000",
     "reactor.stall.warn.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-"""Kafka's defaults suit production: they let a test wait for seconds."""
+"""Shorter delays than Kafka's, with which a test waits for seconds.
 
-QUICK_CLUSTER: Final[Mapping[str, str]] = {"controlled.shutdown.enable": "false"}
-"""The data ends with the cluster, so no broker hands over to another one."""
+None of them may delete acknowledged records earlier than Kafka does. `docs/testing.md` lists their visible effects.
+"""
 
 OPEN: Final[Mapping[str, str]] = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 OPEN_CLUSTER: Final[Mapping[str, str]] = {
@@ -37,6 +36,21 @@ OPEN_CLUSTER: Final[Mapping[str, str]] = {
 """Brokers have a listener of their own, so that faults of the network are those of clients alone."""
 
 ALLOW_FAULTS: Final[Mapping[str, str]] = {"testing.faults": "true"}
+
+
+_REPLICAS_MAX: Final = 3
+
+
+def quick(brokers: int) -> dict[str, str]:
+    """Return the defaults of so many brokers; as with Kafka, a cluster keeps groups and transactions without one."""
+    replicas = min(brokers, _REPLICAS_MAX)
+    return {
+        **QUICK,
+        "controlled.shutdown.retry.backoff.ms": "100",
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+        "transaction.state.log.replication.factor": str(replicas),
+    }
 
 
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:

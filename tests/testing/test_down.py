@@ -6,11 +6,13 @@ import gc
 import socket
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import KafkaError as KafkaErrors
 
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.testing import Broker, admin
 from tests.broker.log_lines import logged_lines
+from tests.support.waiting import wait_until
 
 
 def is_closed(port: int) -> bool:
@@ -161,3 +163,54 @@ def test_a_port_that_is_taken_meanwhile() -> None:
         broker.down()
     with broker:  # stopped while it was down
         assert broker.topics == {}
+
+
+def test_a_group_goes_on_without_the_broker_of_its_coordinator() -> None:
+    with Broker(brokers=3) as cluster:
+        topic = cluster.create_topic("orders", 1, replication_factor=3)
+        settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+        consumer = Consumer({**settings, "reconnect.backoff.max.ms": 100})
+        consumer.subscribe([topic])
+        for broker in cluster.ids:
+            cluster.produce(topic, str(broker))
+            wait_until(lambda: (found := consumer.poll(1)) is not None and found.value() is not None)
+            cluster.down(broker)
+            wait_until(lambda: committed(consumer))
+            cluster.up(broker)
+        consumer.close()
+
+
+def committed(consumer: Consumer) -> bool:
+    """Commit; return False if the group's coordinator is moving."""
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() != KafkaErrors._WAIT_COORD:
+            raise
+        return False
+    return True
+
+
+def test_a_group_begins_while_one_broker_of_a_cluster_is_down() -> None:
+    with Broker(brokers=3) as cluster:
+        topic = cluster.create_topic("orders", 1, replication_factor=3)
+        cluster.down(0)
+        cluster.produce(topic, "tea")
+        settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        wait_until(lambda: (found := consumer.poll(1)) is not None and found.value() == b"tea")
+        consumer.close()
+
+
+def test_a_broker_hands_over_what_it_leads_if_others_go_on() -> None:
+    """So records with acks=1 are not lost."""
+    with Broker(brokers=3) as cluster, cluster.faults.watch(api="ControlledShutdown", sender="brokers") as watch:
+        cluster.down(1)
+        assert watch.hits == 1
+        cluster.up(1)
+        cluster.down()
+        assert watch.hits == 1, "nobody is left"
+        cluster.up()
+        cluster.down(2)
+        assert watch.hits == 2, "it hands over again after its start"

@@ -46,7 +46,7 @@ class LogFaults:
 
     def retain(self) -> None:
         """Apply retention to all logs, of a cluster to those of each broker."""
-        self._run(self._retain)
+        self._run(self.apply_retention)
 
     def compact(self, topic: str, partition: int = 0) -> None:
         """Compact a partition, with the records of its active segment; all its replicas."""
@@ -82,7 +82,8 @@ class LogFaults:
         action = Action((ErrorCode.KAFKA_STORAGE_ERROR,), on_hit=fail)
         return self._add(criteria, action, times, must_fire)
 
-    async def _retain(self) -> None:
+    async def apply_retention(self) -> None:
+        """Do what `retain` does; await it on the brokers' thread."""
         for broker in self._brokers():
             await broker.log_maintenance.expire()
 
