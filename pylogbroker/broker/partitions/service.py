@@ -64,6 +64,7 @@ class Partitions:
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
     _ids: dict[str, UUID] = attrs.field(factory=dict, init=False)  # of the same topics
+    _unopened: set[TopicPartition] = attrs.field(factory=set, init=False)  # their logs could not be opened
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
@@ -101,7 +102,8 @@ class Partitions:
     def find(self, topic: str | UUID, index: int, may_follow: bool = False) -> Partition:
         """Return a partition by topic name or id: one that is led or, with `may_follow`, followed here.
 
-        Raise KafkaError if there is none, or its log directory failed.
+        Raise KafkaError if there is none, or its log failed. Until the controller's order this broker leads nothing,
+        although it may be the leader of the image: that was read from the tree.
         """
         if isinstance(topic, UUID):
             topic = self._names.get(topic) or self._metadata.require_topic(topic).name
@@ -114,11 +116,15 @@ class Partitions:
                 return partition
         found = self._metadata.topics.get(topic)
         state = None if found is None else found.partitions.get(index)
-        if state is not None and (state.leader != self._broker_id or (topic, index) in self.hosted):
-            raise self._not_leader(topic, index)
-        if state is not None:
+        if state is None:
+            raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if state.leader == self._broker_id and self._has_failed((topic, index)):
             raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
-        raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise self._not_leader(topic, index)
+
+    def _has_failed(self, key: TopicPartition) -> bool:
+        """Return whether the log failed, or could not be opened."""
+        return key in self._logs.offline or key in self._unopened
 
     def sync(self, found: Log) -> Deferred[None]:
         """Sync a log together with other requests; fails with StorageFailure."""
@@ -206,6 +212,7 @@ class Partitions:
 
     def release(self, key: TopicPartition) -> None:
         """Stop serving a partition whose log goes."""
+        self._unopened.discard(key)
         self.led.pop(key, None)
         partition = self.hosted.pop(key, None)
         if partition is not None:
@@ -256,6 +263,7 @@ class Partitions:
             try:
                 self._open_replica(topic, index, config, is_new)
             except StorageFailure as failure:
+                self._unopened.add(key)
                 failed.setdefault(str(failure), []).append(key)
                 continue
             opened.append(key)
@@ -286,6 +294,7 @@ class Partitions:
     def _open_replica(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
         key = topic.name, index
         found = self._open_log(topic, index, config, is_new)
+        self._unopened.discard(key)
         known = self.hosted.get(key)
         if known is None or known.log is not found:
             traffic = self.traffic.join(topic.name)
