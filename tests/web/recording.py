@@ -51,8 +51,8 @@ text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 
 
 def readme_commands() -> list[str]:
-    """Return the commands of README's section about the command."""
-    section = (ROOT / "README.md").read_text().split("## The command\n")[1].split("\n## ")[0]
+    """Return the commands of README's section about the command-line tool."""
+    section = (ROOT / "README.md").read_text().split("## The command-line tool\n")[1].split("\n## ")[0]
     return re.findall(r"^    (\S.*)$", section, re.MULTILINE)
 
 
