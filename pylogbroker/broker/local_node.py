@@ -32,15 +32,20 @@ class LocalNode:
         return listener.advertised_host or context.local_host, listener.advertised_port
 
     def live_brokers(self, image: ClusterImage, context: RequestContext) -> list[BrokerAddress]:
-        found = (self.address_of(broker_id, image, context) for broker_id in image.brokers)
+        """Return those with the request's listener: this broker, and others that the controller has announced.
+
+        At the start of a whole cluster none is announced. Some clients never ask again after an answer without brokers.
+        """
+        known = image.brokers if self.id in image.brokers else (*image.brokers, self.id)
+        found = (self.address_of(broker_id, image, context) for broker_id in known)
         return [address for address in found if address is not None]
 
     def address_of(self, broker_id: int, image: ClusterImage, context: RequestContext) -> BrokerAddress | None:
-        """Return a registered broker's address on the request's listener, if it has one."""
-        broker = image.brokers.get(broker_id)
-        if broker is None:
-            return None
+        """Return the address of this broker, or of an announced one, on the request's listener, if it has one."""
         if broker_id == self.id:
             return BrokerAddress(broker_id, *self.address(context), self.rack)
-        listener = broker.listeners.get(context.listener)
-        return None if listener is None else BrokerAddress(broker_id, listener.host, listener.port, broker.rack)
+        broker = image.brokers.get(broker_id)
+        listener = None if broker is None else broker.listeners.get(context.listener)
+        if broker is None or listener is None:
+            return None
+        return BrokerAddress(broker_id, listener.host, listener.port, broker.rack)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+
 from pylogbroker.broker.apis import describe_cluster, metadata
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, Delta
 from pylogbroker.metadata.image import BrokerListener, BrokerRegistration
+from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, PORT, NodeTests
@@ -26,6 +29,15 @@ class DescribeClusterTests(NodeTests):
                 [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers], [(NODE_ID, "here", PORT, "upper")]
             )
             self.assertEqual(answer.cluster_authorized_operations, -(2**31))
+
+    def test_a_broker_always_names_itself(self) -> None:
+        """At the start of a cluster the image has no broker before the controller's first order."""
+        self.node.broker.metadata.image = attrs.evolve(self.node.broker.metadata.image, brokers=PersistentMap({}))
+        itself = [(NODE_ID, "here", PORT, "upper")]
+        cluster = self.node.ask(describe_cluster.handle, DescribeClusterRequest())
+        self.assertEqual([(b.broker_id, b.host, b.port, b.rack) for b in cluster.brokers], itself)
+        answer = self.node.ask(metadata.handle, MetadataRequest(), 12)
+        self.assertEqual([(b.node_id, b.host, b.port, b.rack) for b in answer.brokers], itself)
 
     def test_all_live_brokers_that_have_the_listener(self) -> None:
         """Another broker is described by its registration."""

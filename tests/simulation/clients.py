@@ -32,6 +32,7 @@ from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.replication.invariants import Violation
 from tests.simulation.broker import PORT, host_of
 from tests.simulation.cluster import SimulatedCluster, client_host
 from tests.simulation.replica_log import batches
@@ -120,6 +121,8 @@ class Client:
             response = await self.try_to_ask(self.any_broker(), MetadataRequest([MetadataRequestTopic(name=key[0])]))
             for topic in response.topics if response is not None else ():
                 self._note_leaders(topic)
+            if response is not None and not response.brokers:  # some clients never ask again after that
+                raise Violation("metadata without brokers")
         return self._leaders.get(key, NO_LEADER)
 
     def _note_leaders(self, topic: MetadataResponseTopic) -> None:

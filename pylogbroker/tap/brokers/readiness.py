@@ -1,7 +1,7 @@
 """Waits until clients can use all of several brokers: each knows the others and a controller.
 
-Brokers learn both from the controller, after they have registered. A client that asks before gets an answer without
-brokers or controller, and may wait a minute until it asks again.
+Brokers learn both from the controller, after they have registered. A client that asks before gets an answer with one
+broker and without controller, and may wait a minute until it asks again.
 """
 
 from __future__ import annotations
