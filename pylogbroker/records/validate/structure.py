@@ -29,6 +29,7 @@ _FOLLOWERS_MIN: Final = 4  # after one that may begin a run; with fewer, the sea
 _COPIED_RECORD_BYTES_MAX: Final = 8192  # larger copies take longer than they save
 _SHORT_RUN_RECORDS_MAX: Final = 16  # shorter ones cost more than validation one by one
 _SHORT_RUNS_MAX: Final = 8  # after which the search ends
+_WIDER_FROM: Final = frozenset({1 << 6, 1 << 13, 1 << 20})  # offset deltas that take another byte
 _ZIGZAG_LENGTH_MIN: Final = 6 << 1  # of a record whose fields all take one byte
 _ZIGZAG_TIMESTAMP_MAX: Final = 1 << 62  # larger zigzag deltas might overflow 64 bits
 
@@ -148,6 +149,8 @@ def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int
             delta += uniform
             limit = min(limit + uniform, count)  # a run takes nearly nothing of the budget
             short_runs_left -= uniform < _SHORT_RUN_RECORDS_MAX
+            if delta in _WIDER_FROM:
+                stride += 1
     return position, delta, largest
 
 

@@ -89,10 +89,11 @@ def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int, claim
         return 0, -1
     if len(times) == 1:
         return count, largest_in_column(deltas)
-    columns = [below[place::stride].tobytes() for place in times]
-    for column in columns[:-1]:
+    columns = [below[place::stride].tobytes() for place in times[:-1]]
+    for column in columns:
         if column.translate(None, _HIGH):
             return 0, -1
+    columns.append(deltas)
     largest = largest_as_claimed(columns, claimed)
     return count, largest_in_columns(columns) if largest is None else largest
 
