@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 from twisted.internet.defer import ensureDeferred
@@ -47,6 +47,10 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+
+
+_OTHER_TYPES: Final = {0: "UNKNOWN", 16: "CLIENT_METRICS", 32: "GROUP"}
+"""Types of Kafka whose resources have no settings here."""
 
 
 class Resource(Protocol):
@@ -178,8 +182,8 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
         check_broker_id(services.node.id, name)
         return LoggerResource()
     raise KafkaError(
-        f"Resources of type {kind} have no settings here; topics ({ResourceType.TOPIC:d}), "
-        f"brokers ({ResourceType.BROKER:d}) and loggers ({ResourceType.BROKER_LOGGER:d}) have",
+        f"Resources of type {_OTHER_TYPES.get(kind, kind)} have no settings here; those of type "
+        f"{', '.join(each.name for each in ResourceType)} have",
         ErrorCode.INVALID_REQUEST,
     )
 

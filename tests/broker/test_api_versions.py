@@ -28,6 +28,13 @@ class ApiVersionsTests(NodeTests):
             self.assertEqual((response.error_code, response.throttle_time_ms), (ErrorCode.NONE, 0))
             self.assertEqual(self.ranges(response), declared)
 
+    def test_no_feature_is_finalized(self) -> None:
+        """Apache Kafka 3.9 in ZooKeeper mode sends an epoch, and neither supported nor finalized features."""
+        for version in range(5):
+            response = self.ask(version)
+            self.assertEqual(response.finalized_features_epoch, 0 if version >= 3 else -1)
+            self.assertEqual((response.supported_features, response.finalized_features), ([], []))
+
     def test_clients_name_themselves_decently(self) -> None:
         for name, software in (("a b", "1"), ("", "1"), ("a", ""), ("-a", "1"), ("a", "1."), ("a\n", "1")):
             for version in (3, 4):

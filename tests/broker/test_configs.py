@@ -138,6 +138,11 @@ class DescribeTests(ConfigsTests):
             self.assertEqual((result.error_code, result.configs), (code, []), (kind, name))
             self.assertTrue(result.error_message)
 
+    def test_types_without_settings_are_named(self) -> None:
+        expected = "have no settings here; those of type TOPIC, BROKER, BROKER_LOGGER have"
+        for kind, name in ((16, "CLIENT_METRICS"), (32, "GROUP"), (3, "3")):
+            self.assertEqual(self.describe(kind, "t").error_message, f"Resources of type {name} {expected}")
+
 
 class AlterTests(ConfigsTests):
     def test_every_version_replaces_all_of_a_topics_own(self) -> None:

@@ -17,6 +17,7 @@ from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsReques
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
+_FEATURES_EPOCH = 0  # as in ZooKeeper mode, where no feature can be finalized; -1 means that the broker does not know
 
 
 @serves(ApiVersionsRequest, access=[unchecked])
@@ -26,7 +27,7 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         context.caller.software = names
-    return ApiVersionsResponse(api_keys=_advertised(services))
+    return ApiVersionsResponse(api_keys=_advertised(services), finalized_features_epoch=_FEATURES_EPOCH)
 
 
 def unsupported(services: Services, context: RequestContext, request: None) -> ApiVersionsResponse:
