@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.authorizer import BrokerAuthorizer
     from pylogbroker.broker.security.delegation.manager import TokenManager
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
+    from pylogbroker.broker.sole_control import SoleControl
 
     Role = SoleRole | ClusterRole
 
@@ -103,9 +104,12 @@ class Broker:
         return self._cluster_role.peers
 
     @property
-    def cluster_control(self) -> ClusterControl:
-        """Raise LookupError in a broker that is alone in its cluster."""
-        return self._cluster_role.driver
+    def cluster_control(self) -> ClusterControl | SoleControl:
+        if isinstance(self.role, SoleRole):
+            from pylogbroker.broker.sole_control import SoleControl  # tools of operators alone ask it
+
+            return SoleControl(self.node.id, self.metadata, self.partitions, self.runtime.slices)
+        return self.role.driver
 
     @property
     def _cluster_role(self) -> ClusterRole:

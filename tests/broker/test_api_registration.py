@@ -49,7 +49,7 @@ def test_apis_of_clusters_are_marked() -> None:
         if next(iter(signature(api.handle, eval_str=True).parameters.values())).annotation is ClusterServices
     }
     between_brokers = {type(request).__name__.removesuffix("Request") for request, _ in broker_requests.REQUESTS}
-    assert {"ElectLeaders", "UpdateFeatures"} <= need_controller
+    assert {"AlterPartition", "ControlledShutdown"} <= need_controller
     assert {api.name for api in apis.APIS if api.cluster_only} == need_controller | between_brokers
 
 

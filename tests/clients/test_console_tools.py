@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic, eventually
@@ -183,3 +186,36 @@ def test_verifiable_producer_and_consumer(
     assert verifiable_consumer.wait(300) == 0
     counts = re.findall(r'"name":"records_consumed","count":(\d+)', "\n".join(verifiable_consumer.lines))
     assert sum(map(int, counts)) == 500
+
+
+def test_elections_of_leaders(run: Run, topic: str) -> None:
+    """Elections are not needed with one broker, and do not fail."""
+    run("kafka-topics", "--create", "--topic", topic)
+    for kind in ("preferred", "unclean"):
+        said = run("kafka-leader-election", "--election-type", kind, "--topic", topic, "--partition", "0")
+        assert f"Valid replica already elected for partitions {topic}-0" in said
+    assert run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions").strip() == ""
+
+
+def test_reassignments(run: Run, bootstrap: str, topic: str, tmp_path: Path) -> None:
+    run("kafka-topics", "--create", "--topic", topic)
+    [broker] = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).brokers
+    plan = tmp_path / "plan.json"
+    wanted = {"topic": topic, "partition": 0, "replicas": [broker]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+    options = ("--reassignment-json-file", str(plan))
+    assert f"Successfully started partition reassignment for {topic}-0" in run(
+        "kafka-reassign-partitions", *options, "--execute"
+    )
+    said = run("kafka-reassign-partitions", *options, "--verify")
+    assert f"Reassignment of partition {topic}-0 is completed." in said
+    assert "No partition reassignments found." in run("kafka-reassign-partitions", "--list")
+
+
+def test_features(bootstrap: str) -> None:
+    done = tools.tool(
+        "kafka-features", "--bootstrap-server", bootstrap, "upgrade", "--feature", "nosuch=1", check=False
+    )
+    assert "Could not upgrade nosuch to 1" in done.stdout
+    assert done.returncode == 1
+    tools.tool("kafka-features", "--bootstrap-server", bootstrap, "describe")

@@ -18,13 +18,9 @@ _CLUSTER_ONLY: Final = frozenset(
     {
         "allocate_producer_ids",
         "alter_partition",
-        "alter_partition_reassignments",
         "controlled_shutdown",
-        "elect_leaders",
         "leader_and_isr",
-        "list_partition_reassignments",
         "stop_replica",
-        "update_features",
         "update_metadata",
     }
 )

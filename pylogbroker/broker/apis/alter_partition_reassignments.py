@@ -6,7 +6,7 @@ from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.slices import map_to_steps
@@ -34,7 +34,7 @@ def _reject(
 
 @serves(AlterPartitionReassignmentsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: ClusterServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
+    services: PlacementServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     slices = services.runtime.slices
     named = ((topic.name, each) for topic in request.topics for each in topic.partitions)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, map_in_steps
 from pylogbroker.controller.requested_elections import ElectionKind
@@ -34,7 +34,7 @@ def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCo
 
 @serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: ClusterServices, context: RequestContext, request: ElectLeadersRequest
+    services: PlacementServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     slices = services.runtime.slices
     keys = None if request.topic_partitions is None else [key async for key in slices.over(_keys(request))]
@@ -53,7 +53,7 @@ async def handle(
 
 
 async def _elect(
-    services: ClusterServices, kind: ElectionKind, keys: Sequence[PartitionKey] | None
+    services: PlacementServices, kind: ElectionKind, keys: Sequence[PartitionKey] | None
 ) -> dict[PartitionKey, ErrorCode]:
     """Ask for the elections of long requests in parts, so that the controller handles other events between them."""
     elect = services.cluster_control.elect_leaders

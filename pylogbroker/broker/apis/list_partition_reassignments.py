@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
@@ -18,7 +18,7 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 
 @serves(ListPartitionReassignmentsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True)
 async def handle(
-    services: ClusterServices, context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: PlacementServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     slices = services.runtime.slices
     named = ((topic.name, number) for topic in request.topics or () for number in topic.partition_indexes)

@@ -10,7 +10,7 @@ from typing import Final
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -30,7 +30,7 @@ _UNSAFE_DOWNGRADE: Final = 3
 
 @serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)])
 def handle(
-    services: ClusterServices, context: RequestContext, request: UpdateFeaturesRequest
+    services: PlacementServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | Steps[UpdateFeaturesResponse]:
     try:
         _ = services.cluster_control.image

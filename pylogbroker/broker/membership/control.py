@@ -17,12 +17,31 @@ from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionStat
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
 
-class ClusterControl(Protocol):
-    """Calls take effect one after the other, in their order."""
+class PlacementControl(Protocol):
+    """Requests about leaders and replicas, of clients; a broker that is alone answers them, too.
+
+    Calls take effect one after the other, in their order.
+    """
 
     @property
     def image(self) -> ClusterImage:
         """The cluster as the controller knows it, without topics under deletion."""
+
+    async def elect_leaders(
+        self, kind: ElectionKind, keys: Iterable[PartitionKey] | None, /
+    ) -> dict[PartitionKey, ErrorCode]: ...
+
+    async def alter_reassignments(
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], /
+    ) -> dict[PartitionKey, KafkaError | None]: ...
+
+    async def list_reassignments(
+        self, keys: Iterable[PartitionKey] | None, /
+    ) -> dict[PartitionKey, PartitionState]: ...
+
+
+class ClusterControl(PlacementControl, Protocol):
+    """Requests of brokers, too."""
 
     async def alter_partitions(
         self,
@@ -38,17 +57,12 @@ class ClusterControl(Protocol):
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int, /) -> ProducerIdBlock: ...
 
-    async def elect_leaders(
-        self, kind: ElectionKind, keys: Iterable[PartitionKey] | None, /
-    ) -> dict[PartitionKey, ErrorCode]: ...
 
-    async def alter_reassignments(
-        self, targets: Mapping[PartitionKey, Sequence[int] | None], /
-    ) -> dict[PartitionKey, KafkaError | None]: ...
+class PlacementServices(Services, Protocol):
+    """Services of any broker."""
 
-    async def list_reassignments(
-        self, keys: Iterable[PartitionKey] | None, /
-    ) -> dict[PartitionKey, PartitionState]: ...
+    @property
+    def cluster_control(self) -> PlacementControl: ...
 
 
 class ClusterServices(Services, Protocol):
