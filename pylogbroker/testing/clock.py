@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from math import isfinite
 from typing import Any, Final
 
 from twisted.internet.base import DelayedCall
@@ -46,6 +47,8 @@ def seconds_of(duration: Duration) -> float:
         seconds = sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(duration)) / 1000
     else:
         seconds = float(duration)
+    if not isfinite(seconds):
+        raise ValueError(f"{duration!r} is not a duration: the time of a broker has no end")
     if seconds < 0:
         raise ValueError(f"{duration!r} is negative: the time of a broker only moves forward")
     return seconds

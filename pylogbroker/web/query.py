@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite, nan
@@ -12,6 +11,7 @@ import attrs
 from twisted.web.server import Request
 
 from pylogbroker.java.text import is_digits
+from pylogbroker.json_text import MemberTwice, named_once, tokens_of
 
 NUMBER_MAX: Final = 2**63 - 1
 TEXT_BYTES_MAX: Final = 1000
@@ -45,9 +45,14 @@ class Query:
 
     @classmethod
     def of_json(cls, body: bytes) -> Query:
-        """Parse an object of texts, numbers, booleans, null, and objects of texts; raise BadQuery."""
+        """Parse an object of texts, numbers, booleans, null, and objects of texts; raise BadQuery.
+
+        Numbers stay the texts that they are: a conversion could round them.
+        """
         try:
-            found = json.loads(body)
+            found = tokens_of(body, named_once)
+        except MemberTwice as error:
+            raise BadQuery(str(error)) from None
         except (ValueError, RecursionError):
             raise BadQuery("the body is not JSON") from None
         if not isinstance(found, dict):
@@ -161,7 +166,7 @@ def milliseconds(text: str) -> int:
 def _from_json(name: str, value: Any) -> Value | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, int | float):  # booleans, too
+    if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
         return value

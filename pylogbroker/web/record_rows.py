@@ -12,7 +12,6 @@ Anybody may have written the contents. Nothing here makes them safe for a page: 
 
 from __future__ import annotations
 
-import json
 import struct
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.json_text import indented, is_json
 from pylogbroker.records import Buffer, Record, entries
 
 FORMATS: Final = ("auto", "text", "json", "integer", "float", "hex")
@@ -119,14 +119,22 @@ def _lenient(content: bytes) -> str:
 
 
 def _row(record: Record, shape: str) -> dict[str, Any]:
+    """Return a row; its key, its value and its first headers use up the characters of an answer, not more."""
+    left = SHOWN_SUM_MAX
+
+    def content(data: bytes | None) -> dict[str, Any]:
+        nonlocal left
+        found = shown(data, shape, min(SHOWN_BYTES_MAX, left))
+        left = max(0, left - len(found["text"]))
+        return found
+
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": shown(record.key, shape),
-        "value": shown(record.value, shape),
+        "key": content(record.key),
+        "value": content(record.value),
         "headers": [
-            {"name": name[:SHOWN_BYTES_MAX], "value": shown(value, shape)}
-            for name, value in record.headers[:HEADERS_MAX]
+            {"name": name[:SHOWN_BYTES_MAX], "value": content(value)} for name, value in record.headers[:HEADERS_MAX]
         ],
         "header_count": len(record.headers),
     }
@@ -137,15 +145,16 @@ def shown_characters(row: dict[str, Any]) -> int:
     return sum(len(each["text"]) for each in contents)
 
 
-def shown(content: bytes | None, shape: str) -> dict[str, Any]:
+def shown(content: bytes | None, shape: str, bytes_max: int) -> dict[str, Any]:
     """Return a content in a format, or as hexadecimal digits if it has another one.
 
-    `auto` is text if it is readable. `json` is indented; numbers are those of Kafka's serializers.
+    `auto` is text if it is readable. `json` is indented, with its tokens as they were sent. `integer` and `float` are
+    those of Kafka's serializers.
     """
     if content is None:
         return {"format": "null", "text": "", "bytes": 0, "is_cut": False}
     data = bytes(content)
-    begin = data[:SHOWN_BYTES_MAX]
+    begin = data[:bytes_max]
     is_cut = len(begin) < len(data)
     kind, text = _formatted(begin, shape, is_cut) or ("hex", begin.hex())
     return {"format": kind, "text": text, "bytes": len(data), "is_cut": is_cut}
@@ -162,10 +171,9 @@ def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[str, str] | None:
     readable = _readable(data, is_cut) if shape in ("auto", "json") else None
     if readable is None:
         return None
-    found = None if is_cut else _parsed(readable)
-    if found is None:
+    if is_cut or not is_json(readable):
         return "text", readable
-    return "json", _indented(found, readable) if shape == "json" else readable
+    return "json", (indented(readable, _INDENTED_CHARACTERS_MAX) or readable) if shape == "json" else readable
 
 
 def _readable(data: bytes, is_cut: bool) -> str | None:
@@ -179,22 +187,3 @@ def _readable(data: bytes, is_cut: bool) -> str | None:
             return text
         break
     return None
-
-
-def _parsed(text: str) -> Any:
-    """Return an object or array, None for others: numbers and words are texts as well."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _indented(found: Any, text: str) -> str:
-    """Return an indented text, or the one that was sent if that would be long: it may be nested deeply."""
-    try:
-        indented = json.dumps(found, indent=2, ensure_ascii=False)
-    except RecursionError:
-        return text
-    return indented if len(indented) <= _INDENTED_CHARACTERS_MAX else text

@@ -32,7 +32,9 @@ def test_durations(duration: str | float | timedelta, seconds: float) -> None:
     assert seconds_of(duration) == seconds
 
 
-@pytest.mark.parametrize("duration", ["", "1", "h", "1 hour", "-1s", -1, timedelta(seconds=-1)])
+@pytest.mark.parametrize(
+    "duration", ["", "1", "h", "1 hour", "-1s", -1, timedelta(seconds=-1), float("inf"), float("nan")]
+)
 def test_bad_durations(duration: str | float | timedelta) -> None:
     with pytest.raises(ValueError, match=r"duration|negative"):
         seconds_of(duration)

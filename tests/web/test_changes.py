@@ -120,6 +120,23 @@ class TestProduce(ChangeTests):
         self.assertEqual(given, [[0, 2, 3]] * 3)
         self.assertEqual(self.record("clicks", 3)["key"]["format"], "null")
 
+    def test_numbers_of_a_body_stay_as_they_are(self) -> None:
+        self.node.create("clicks")
+        body = b'{"topic": "clicks", "partition": 0, "value": 12345678901234567890.12, "headers": {"n": -0}}'
+        self.assertEqual(self.post("/api/produce", body, "application/json").code, 200)
+        row = self.record("clicks")
+        self.assertEqual((row["value"]["text"], headers_of(row)), ("12345678901234567890.12", [("n", "-0")]))
+
+    def test_a_member_that_a_body_has_twice(self) -> None:
+        """One of the values would get lost."""
+        self.node.create("clicks")
+        twice = ('{"topic": "t", "value": "a", "value": "b"}', '{"topic": "t", "headers": {"value": "", "value": ""}}')
+        for body in twice:
+            answer = self.post("/api/produce", body.encode(), "application/json")
+            self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "value is given twice"))
+        answer = self.post("/api/produce", b'{"topic": "clicks", "value": NaN}', "application/json")
+        self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "the body is not JSON"))
+
     def test_errors(self) -> None:
         self.change("produce", 404, topic="missing", value="v")
         self.node.create("clicks")

@@ -56,6 +56,29 @@ class TestRecords(ViewTests):
         self.assertEqual(texts("json")[3], ("hex", "000102"))
         self.assertEqual(texts("hex")[0], ("hex", "fffffffe"))
 
+    def test_json_is_shown_as_it_was_sent(self) -> None:
+        precise = '{"amount": 12345678901234567890.12, "big": 1e400, "low": -0, "a": 1, "a": 2, "t": "\\u0041"}'
+        values = [precise, "[" + "9" * 5000 + "]", '{"a": NaN}', "[-Infinity]"]
+        self.append(*(Record(n, NOW, None, value.encode()) for n, value in enumerate(values)))
+        rows = [row["value"] for row in self.ask("records?topic=clicks&offset=0&format=json")["records"]]
+        self.assertEqual([row["format"] for row in rows], ["json", "json", "text", "text"])
+        self.assertEqual(rows[0]["text"], precise.replace("{", "{\n  ").replace(", ", ",\n  ").replace("}", "\n}"))
+        self.assertEqual(rows[1]["text"], f"[\n  {'9' * 5000}\n]")
+        automatic = self.ask("records?topic=clicks&offset=0")["records"]
+        self.assertEqual([row["value"]["text"] for row in automatic], values)
+
+    def test_the_headers_of_one_record_are_bounded_together(self) -> None:
+        """Indented JSON is longer than what was sent, and the reactor's thread writes the answer."""
+        begin = b"[" + b"0," * (SHOWN_BYTES_MAX // 2 - 1) + b"0]"
+        value = begin[: SHOWN_BYTES_MAX - 2] + b"]"
+        headers = tuple((f"h{number}", value) for number in range(60))
+        self.append(Record(0, NOW, value, value, headers))
+        [row] = self.ask("records?topic=clicks&offset=0&format=json")["records"]
+        texts = [each["value"]["text"] for each in row["headers"]]
+        self.assertEqual(texts[0], row["value"]["text"])
+        self.assertLessEqual(sum(map(len, texts)), SHOWN_SUM_MAX)
+        self.assertEqual((row["headers"][-1]["value"]["is_cut"], row["header_count"]), (True, 60))
+
     def test_parameters_choose_the_first_record(self) -> None:
         for number in range(10):
             self.append(Record(0, NOW + number * 1000, None, b"%d" % number))

@@ -45,9 +45,12 @@ class Encoding(Enum):
             return None
         return data.decode() if self is Encoding.TEXT else b64encode(data).decode()
 
-    def decode(self, text: str | None) -> bytes | None:
+    def decode(self, text: Any) -> bytes | None:
+        """Raise ValueError for another value of JSON than a text or null."""
         if text is None:
             return None
+        if not isinstance(text, str):
+            raise ValueError(f"{text!r} is not accepted; expected a text, such as {str(text)!r}, or null")
         return text.encode() if self is Encoding.TEXT else b64decode(text, validate=True)
 
 

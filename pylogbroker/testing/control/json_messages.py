@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ _BYTES = frozenset((FieldType.BYTES, FieldType.RECORDS))
 def to_json(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
-    if isinstance(value, UUID):
+    if isinstance(value, UUID) or (isinstance(value, float) and not isfinite(value)):  # JSON has no such number
         return str(value)
     if isinstance(value, list):
         return [to_json(each) for each in value]
@@ -49,4 +50,6 @@ def _single(field: Field, value: Any) -> Any:
         return from_json(field.kind, value)
     if field.kind in _BYTES:
         return b64decode(value)
+    if field.kind is FieldType.FLOAT64:
+        return float(value)
     return UUID(value) if field.kind is FieldType.UUID else value

@@ -18,6 +18,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 from pylogbroker.background import run_in_background
 from pylogbroker.client.sync.background import TimedOut
 from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.json_text import named_once
 from pylogbroker.testing.clock import NotSettled
 from pylogbroker.testing.control.commands import Command, Commands, NotFound
 from pylogbroker.testing.errors import NotRunning
@@ -113,7 +114,7 @@ def _body(request: Request) -> dict[str, Any]:
     content_type = str(request.getHeader("content-type") or "").partition(";")[0]  # a charset may follow
     if content_type.strip().lower() != _JSON.decode():
         raise ValueError("the body has another content type than application/json")  # as forms of web pages have
-    body = json.loads(content)
+    body = json.loads(content, object_pairs_hook=named_once)
     if not isinstance(body, dict):
         raise ValueError("the body is no JSON object")
     return body

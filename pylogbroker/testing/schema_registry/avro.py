@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import fastavro.schema
 
+from pylogbroker.json_text import tokens_of, written
 from pylogbroker.testing.schema_registry.errors import RegistryError
 
 _PROMOTIONS: Final = {
@@ -40,13 +41,13 @@ class AvroSchema:
         try:
             for each in references.values():
                 fastavro.schema.parse_schema(json.loads(each), named)
-            written = json.loads(text)
-            parsed = fastavro.schema.parse_schema(written, named)
+            tokens = tokens_of(text)
+            parsed = fastavro.schema.parse_schema(json.loads(text), named)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError) as error:
             raise RegistryError.invalid_schema(f"{type(error).__name__}: {error}") from error
         except (KeyError, TypeError, AttributeError, RecursionError) as error:  # fastavro's, for a missing attribute
             raise RegistryError.invalid_schema(f"this is no Avro schema: {type(error).__name__} {error}") from error
-        return cls(json.dumps(_simple(written), separators=(",", ":"), sort_keys=normalize), parsed, named)
+        return cls(written(_simple(tokens), normalize), parsed, named)
 
     def problems(self, writer: AvroSchema) -> list[str]:
         """Return why this reader cannot read data of a writer."""

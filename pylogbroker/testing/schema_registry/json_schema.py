@@ -14,6 +14,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
+from pylogbroker.json_text import tokens_of, written
 from pylogbroker.testing.schema_registry.errors import RegistryError
 from pylogbroker.testing.schema_registry.json_compatibility import JsonComparison, SchemaNode
 
@@ -31,7 +32,7 @@ class JsonSchema:
     def parse(cls, text: str, references: Mapping[str, str], normalize: bool = False) -> JsonSchema:
         """Parse a schema that may use others by their names; raise RegistryError."""
         try:
-            schema = json.loads(text)
+            tokens, schema = tokens_of(text), json.loads(text)
             if not isinstance(schema, dict | bool):
                 raise ValueError(f"{text} is no JSON Schema: it is an object, or a boolean")
             validator_for(schema, default=Draft7Validator).check_schema(schema)
@@ -44,9 +45,9 @@ class JsonSchema:
             raise RegistryError.invalid_schema(f"{error.json_path}: {error.message}") from error
         except Unresolvable as error:
             raise RegistryError.invalid_schema(f"$ref {error.ref} names no schema") from error
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise RegistryError.invalid_schema(error) from error
-        return cls(json.dumps(schema, separators=(",", ":"), sort_keys=normalize), SchemaNode(schema, resolver))
+        return cls(written(tokens, normalize), SchemaNode(schema, resolver))
 
     def problems(self, writer: JsonSchema) -> list[str]:
         """Return why values that a writer's schema allows may not be allowed here."""

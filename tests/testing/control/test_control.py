@@ -18,9 +18,11 @@ from jsonschema import Draft202012Validator
 
 from pylogbroker.testing import Broker
 from pylogbroker.testing.control.commands import Commands
+from pylogbroker.testing.control.json_messages import from_json, to_json
 from pylogbroker.testing.control.site import openapi
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.faults.criteria import CriteriaFields
+from pylogbroker.wire.messages.alter_client_quotas import OpData
 from tests.peers.java import Program
 from tests.support.line_process import LineProcess
 from tests.testing.faults.raw import RawClient
@@ -133,6 +135,19 @@ def test_a_topic_is_created(control: Control) -> None:
     (topic,) = seen["request"]["topics"]
     assert (topic["name"], topic["num_partitions"], topic["configs"][0]["value"]) == ("new", 3, "1000")
     assert control.fail("POST", "/topics", {"name": "new"})[0] == 400
+
+
+def test_numbers_that_json_does_not_have() -> None:
+    found = to_json(OpData("producer_byte_rate", float("inf"), False))
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert from_json(OpData, found).value == float("inf")
+
+
+def test_values_of_json_that_are_no_texts(control: Control) -> None:
+    control.ask("POST", "/topics", {"name": "texts"})
+    status, error = control.fail("POST", "/topics/texts/records", {"values": [1.1]})
+    assert (status, error) == (400, "1.1 is not accepted; expected a text, such as '1.1', or null")
+    assert control.fail("POST", "/clock/advance", {"duration": float("inf")})[0] == 400
 
 
 def test_topics_and_records(control: Control) -> None:

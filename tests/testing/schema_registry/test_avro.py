@@ -116,3 +116,10 @@ def test_canonical_text() -> None:
     swapped = '{"type":"record","name":"R","fields":[{"type":"int","name":"a"}]}'
     texts = {AvroSchema.parse(each, {}, normalize=True).text for each in (written, swapped)}
     assert len(texts) == 1
+
+
+def test_numbers_of_a_schema_stay_as_they_are() -> None:
+    text = '{"type":"record","name":"r","fields":[{"name":"a","type":"double","default":12345678901234567890.12}]}'
+    assert AvroSchema.parse(text, {}).text == text
+    with pytest.raises(RegistryError, match="Invalid schema"):
+        AvroSchema.parse(text.replace("12345678901234567890.12", "NaN"), {})

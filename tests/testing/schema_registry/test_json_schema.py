@@ -131,3 +131,14 @@ def test_reference_to_another_schema() -> None:
     old, new = JsonSchema.parse(order, texts), JsonSchema.parse(order, wider)
     assert new.problems(old) == []
     assert "TYPE_NARROWED at #/properties/price/properties/amount/" in old.problems(new)[0]
+
+
+def test_numbers_of_a_schema_stay_as_they_are() -> None:
+    text = '{"type":"number","maximum":1e400,"multipleOf":0.10000000000000000000001,"minimum":-0.0}'
+    assert JsonSchema.parse(text, {}).text == text
+    assert JsonSchema.parse(text, {}, normalize=True).text == (
+        '{"maximum":1e400,"minimum":-0.0,"multipleOf":0.10000000000000000000001,"type":"number"}'
+    )
+    for wrong in ('{"maximum": NaN}', "[" * 100_000):
+        with pytest.raises(RegistryError, match="Invalid schema"):
+            JsonSchema.parse(wrong, {})
