@@ -139,13 +139,15 @@ def test_available_now_as_spark_itself_does_it(topics: Topics, load: Any, spark:
 
 
 @pytest.mark.one_broker
-def test_a_query_of_sparks_own_source_goes_on_with_ours(topics: Topics, load: Any, start: Start, out: Out) -> None:
+def test_a_query_of_sparks_own_source_goes_on_with_ours_and_back(topics: Topics, load: Any, start: Start, out: Out) -> None:
     topic = topics.make(2)
     topics.fill(topic, [*values("a", 3), *values("b", 2, 1)])
     assert start(load("kafka", subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
     topics.fill(topic, [*values("c", 3), *values("d", 2, 1)])
     assert start(load(subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
-    assert out.rows == names(("a", 3), ("b", 2), ("c", 3), ("d", 2))
+    topics.fill(topic, values("e", 4))
+    assert start(load("kafka", subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
+    assert out.rows == names(("a", 3), ("b", 2), ("c", 3), ("d", 2), ("e", 4))
 
 
 @pytest.mark.one_broker
