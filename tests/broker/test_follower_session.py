@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -12,7 +13,8 @@ from pylogbroker.broker.apis import fetch
 from pylogbroker.broker.fetch.follower_session import PASS_MS
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import RequestedPartition
-from pylogbroker.errors import ErrorCode
+from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.replication import LeaderReplica
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from tests.broker.nodes import NODE_ID
@@ -21,6 +23,20 @@ from tests.broker.test_fetch import values_in
 
 WAIT_MS = 400
 LAG_MS = PASS_MS // 3
+
+
+@attrs.frozen(eq=False)
+class OnConfirmation:
+    """Operation that waits in a purgatory."""
+
+    action: Callable[[], None]
+
+    def try_complete(self, size: int) -> bool:
+        self.action()
+        return True
+
+    def fail(self, error: KafkaError) -> None:
+        raise error
 
 
 class FollowerSessionTests(ReplicaTests):
@@ -92,6 +108,24 @@ class FollowerSessionTests(ReplicaTests):
         self.node.produce("t", 1, 1)
         self.node.produce("t", 2, 1)
         self.assertEqual(list(self.answered(waiting)), [2])
+
+    def test_an_append_to_another_partition_while_a_request_is_read_is_found(self) -> None:
+        """Confirm a record: that completes its append, whose callback appends to partition 1."""
+        self.node.produce("t", 0, 1)
+        self.assertEqual(list(self.answered(self.send({}))), [0])
+        self.on_confirmation(lambda: self.node.produce("t", 1, 1))
+        self.assertIn(1, self.answered(self.send({0: 1})))
+
+    def test_a_leadership_that_ends_while_a_request_is_read_is_found(self) -> None:
+        self.node.produce("t", 0, 1)
+        self.assertEqual(list(self.answered(self.send({}))), [0])
+        self.on_confirmation(lambda: self.partitions.led["t", 1].resign(KafkaError("it is over")))
+        self.assertIn(1, self.answered(self.send({0: 1})))
+
+    def on_confirmation(self, action: Callable[[], None]) -> None:
+        """Call `action` when all replicas have the first record of partition 0."""
+        partition = self.partitions.led["t", 0]
+        partition.purgatory.add(OnConfirmation(action), Mark.HIGH_WATERMARK, 1)
 
     def test_an_append_between_two_requests_is_found(self) -> None:
         self.node.produce("t", 2, 1)

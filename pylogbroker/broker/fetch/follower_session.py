@@ -5,7 +5,8 @@
     due       by each request           `settle`: the follower is in sync, and no news is left
     settled   by no request             the log grows, the leadership ends, or the follower names it again
 
-Settled partitions are watched by their purgatories. Every `PASS_MS` all partitions are due once, for what nothing
+Settled partitions are watched by their purgatories. One may grow while a request reads others: what it confirms lets
+coordinators append. Such a request does not wait. Every `PASS_MS` all partitions are due once, for what nothing
 announces: a log start that moved, or a replica that was assigned again.
 """
 
@@ -53,6 +54,8 @@ class _GrowthWatch:
 class FollowerSession(FetchSession):
     replica_id: int = attrs.field(kw_only=True)
     waiting: WaitingFetch | None = attrs.field(default=None, init=False)
+    has_unread_news: bool = attrs.field(default=False, init=False)
+    """Partitions have become due since `to_read`, and no fetch waited."""
     _due: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict, init=False)
     _watches: dict[PartitionKey, _GrowthWatch] = attrs.field(factory=dict, init=False)
     _last_pass_ms: int = attrs.field(init=False)
@@ -77,6 +80,7 @@ class FollowerSession(FetchSession):
             self._due.update(self.partitions)
 
     def to_read(self) -> list[RequestedPartition]:
+        self.has_unread_news = False
         return list(self._due.values())
 
     def _mark_due(self, key: PartitionKey) -> None:
@@ -113,6 +117,7 @@ class FollowerSession(FetchSession):
         if self.waiting is not None:
             self.waiting.try_complete(size)
             return False
+        self.has_unread_news = True
         del self._watches[watch.key]
         return True
 
@@ -122,6 +127,8 @@ class FollowerSession(FetchSession):
         self._watches.pop(watch.key, None)
         if self.waiting is not None:
             self.waiting.fail(error)
+        else:
+            self.has_unread_news = True
 
     def end(self) -> None:
         for key in tuple(self._watches):

@@ -220,7 +220,8 @@ class FetchOperation:
             self._missing = self.request.min_bytes
             self._begin_waiting()
             self._watch(self.asked, self._reader.partitions)
-            if self._reader.has_grown():  # a short read of a follower completes appends
+            is_news_unread = self._follower is not None and self._follower.has_unread_news
+            if is_news_unread or self._reader.has_grown():  # a short read of a follower completes appends
                 self._missing = 0
         self._missing -= self._reader.size
         if self._missing <= 0:  # growth during the read
