@@ -139,7 +139,9 @@ def test_available_now_as_spark_itself_does_it(topics: Topics, load: Any, spark:
 
 
 @pytest.mark.one_broker
-def test_a_query_of_sparks_own_source_goes_on_with_ours_and_back(topics: Topics, load: Any, start: Start, out: Out) -> None:
+def test_a_query_of_sparks_own_source_goes_on_with_ours_and_back(
+    topics: Topics, load: Any, start: Start, out: Out
+) -> None:
     topic = topics.make(2)
     topics.fill(topic, [*values("a", 3), *values("b", 2, 1)])
     assert start(load("kafka", subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
