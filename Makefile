@@ -18,8 +18,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PROJECT := setup.cfg pyproject.toml
 
-# The checkout itself is put on the environment's path, the plugins of twistd too.
-EDITABLE := --config-settings editable_mode=compat --editable
+# The checkout itself is put on the environment's path, the plugins of twistd too: setup.cfg has package_dir for that. If
+# it is not there (another installation has replaced it), it is installed again.
+IS_ON_PATH := $(shell $(BIN)/python -Ic 'import os, sys; print(os.getcwd() in map(os.path.realpath, sys.path))' 2>&1)
+REPAIR := $(if $(filter True,$(IS_ON_PATH)),,repair)
 
 # Each broker is a process of its own: without these files, every start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +38,7 @@ PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10 -r
 
 SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))
 
-.PHONY: run quick portable test oracle checks lint types contracts docs peers system clean
+.PHONY: run quick portable test oracle checks lint types contracts docs peers system clean repair
 
 run: $(VENV)/installed
 	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(SEVERAL) $(ARGS)
@@ -84,13 +86,13 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) \
 		|| { echo "$(PYTHON) cannot make virtual environments: install its venv package (python3-venv)" >&2; exit 1; }
 
-$(VENV)/installed: $(PROJECT) | $(VENV)/bin/python
-	$(PIP) install $(EDITABLE) .
+$(VENV)/installed: $(PROJECT) $(REPAIR) | $(VENV)/bin/python
+	$(PIP) install --editable .
 	@$(BIN)/twistd --help > /dev/null
 	@touch $@
 
-$(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
-	$(PIP) install $(EDITABLE) '.[test]'
+$(VENV)/installed-for-tests: $(PROJECT) $(REPAIR) | $(VENV)/bin/python
+	$(PIP) install --editable '.[test]'
 	@$(BIN)/twistd --help > /dev/null
 	@touch $@ $(VENV)/installed
 
