@@ -107,6 +107,7 @@ AT_MIN_ISR = gauge(f"{_REPLICAS}atminisrpartitioncount", "Partitions led here wi
 OFFLINE_REPLICAS = gauge(f"{_REPLICAS}offlinereplicacount", "Replicas here whose log is in a directory that failed.")
 ISR_SHRINKS = counter(f"{_REPLICAS}isrshrinks_total", "Replicas that this leader has taken out of sync.")
 ISR_EXPANDS = counter(f"{_REPLICAS}isrexpands_total", "Replicas that have come back in sync.")
+STRAY_LOGS = gauge("pylogbroker_stray_logs", "Directories of logs that are kept and not served: of no partition here.")
 OFFLINE_DIRECTORIES = gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.")
 MAX_LAG = gauge(
     "kafka_server_replicafetchermanager_maxlag",

@@ -23,7 +23,7 @@
     <topic>_<partition>.<random>-delete/    deleted partition, until a worker removes it
     <topic>_<partition>-future/             copy of a log that is being moved here, until it takes the log's place
     <topic>_<partition>.<random>-stray/     kept, not served: log of an earlier topic of that name, or segments that
-                                            recovery cut off
+                                            recovery cut off, or replica that was moved to other brokers
 ```
 
 Names that would be longer than 255 bytes are shortened. With `-import` and `-future`, a digest of the topic's name
@@ -121,6 +121,10 @@ def _renamed(name: str, ending: str) -> str:
 
 def is_deleted_directory(name: str) -> bool:
     return name.endswith(DELETED_DIRECTORY)
+
+
+def is_stray_directory(name: str) -> bool:
+    return name.endswith(_STRAY_DIRECTORY)
 
 
 def file_of(directory: str, offset: int, suffix: str) -> str:

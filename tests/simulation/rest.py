@@ -54,19 +54,22 @@ def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: Parti
 
 
 def _deletion_unrest(cluster: SimulatedCluster) -> Iterator[str]:
-    """Yield what is left of deleted topics."""
+    """Yield what is left of deleted topics, and of replicas that were moved away."""
     for name in cluster.tree.names(zk_paths.DELETE_TOPICS):
         yield f"the deletion of {name} is not complete"
-    topics = set(cluster.tree.names(zk_paths.TOPICS))
+    topics, states = set(cluster.tree.names(zk_paths.TOPICS)), cluster.states()
     for broker in cluster.serving:
         assert broker.broker is not None
         for name in broker.broker.metadata.topics:
             if name not in topics:
                 yield f"broker {broker.id} still knows {name}"
-        for path in () if cluster.setup.reassigners else os.listdir(broker.directory):  # moved away: may be left
-            name, separator, _ = path.rpartition("_")
-            if separator and name not in topics:
+        for path in os.listdir(broker.directory):
+            name, separator, index = path.rpartition("_")
+            if separator and name not in topics and not cluster.setup.reassigners:  # moved away before: may be left
                 yield f"broker {broker.id} still has {path}"
+            state = states.get((name, int(index))) if index.isdecimal() else None
+            if state is not None and broker.id not in state.replicas:
+                yield f"broker {broker.id} has {path}, which was moved to {state.replicas}"
 
 
 def _settings_unrest(cluster: SimulatedCluster) -> Iterator[str]:

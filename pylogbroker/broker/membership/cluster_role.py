@@ -36,6 +36,7 @@ from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.peer_requests import PeerRequests
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
+from pylogbroker.broker.replication.stray_replicas import StrayReplicas
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.tls_listeners import TlsListeners
@@ -67,6 +68,7 @@ class ClusterRole:
     controller: ClusterAdmin = attrs.field(init=False)
     driver: ControllerDriver = attrs.field(init=False)
     replicas: Replicas = attrs.field(init=False)
+    stray_replicas: StrayReplicas = attrs.field(init=False)
     orders: ControllerOrders = attrs.field(init=False)
     interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
     _partitions: Partitions = attrs.field(init=False)
@@ -163,6 +165,10 @@ class ClusterRole:
             self._config_watch.read_topics,
             lambda: self._tree.children(zk_paths.TOPICS),
         )
+        self.stray_replicas = StrayReplicas(
+            self._broker_id, self._runtime, self._tree, partitions, self.replicas, self.orders.run_alone
+        )
+        self.orders.after_absence.append(self.stray_replicas.check_later)
         partitions.on_offline += [self.replicas.on_partition_offline, self._log_dir_failures.on_partition_offline]
         self._member.on_departed.append(self.orders.departed)
         self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
@@ -222,6 +228,7 @@ class ClusterRole:
         """End registration, elections and fetching; may be called twice."""
         self._member.close()
         self.orders.close()
+        self.stray_replicas.stop()
         self.driver.stop()
         self.controller.close()
         self._config_watch.stop()

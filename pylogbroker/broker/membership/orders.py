@@ -20,11 +20,11 @@ work: only the image changes at once. Source: Kafka's class ReplicaManager.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
@@ -102,6 +102,8 @@ class ControllerOrders:
     _may_know_deleted: bool = attrs.field(default=False, init=False)
     _whole: Mapping[str, TopicImage] = attrs.field(factory=dict, init=False)
     """Internal topics that the present order has introduced."""
+    after_absence: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+    """Called with the first order of a new registration or controller: earlier orders may be lost."""
     is_departing: bool = attrs.field(default=False, init=False)
     _brokers: Mapping[int, BrokerRegistration] | None = attrs.field(default=None, init=False)
     """Those that the replicas have."""
@@ -188,6 +190,10 @@ class ControllerOrders:
         finally:
             self._lock.release()
 
+    async def run_alone(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run some work while no order is carried out."""
+        await self._lock.run(lambda: ensureDeferred(work()))
+
     async def _take_brokers(self) -> None:
         """Give the replicas the live brokers, at first and after changes: each replica is looked at."""
         brokers = self._metadata.image.brokers
@@ -248,6 +254,8 @@ class ControllerOrders:
         except CoordinationError:
             return  # the next order will do
         self._may_know_deleted = False
+        for call in self.after_absence:
+            call()
         deleted = [topic for name, topic in self._metadata.topics.items() if name not in names]
         if deleted:
             await self._metadata.publish(Delta.of(*map(TopicDeleted, deleted)))

@@ -98,6 +98,11 @@ class Partitions:
             by_reason.setdefault(directory.reason, []).append(directory.path)
         for reason, found in sorted(by_reason.items()):
             log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
+        if self._logs.stray_directories:
+            log.warn(
+                "kept, not served, since an earlier life of this broker: {paths}. Remove them if no record is missed",
+                paths=listed(self._logs.stray_directories),
+            )
 
     def find(self, topic: str | UUID, index: int, may_follow: bool = False) -> Partition:
         """Return a partition by topic name or id: one that is led or, with `may_follow`, followed here.
@@ -239,6 +244,27 @@ class Partitions:
             await self._runtime.in_thread(self._sync_deletions, deleted)
             self._runtime.in_thread(_remove, deleted)
         return [index for keys in kept.values() for _, index in keys]
+
+    def logged(self) -> Mapping[TopicPartition, Log]:
+        """Return the logs here by partition, also those that are not hosted."""
+        return self._logs.logs
+
+    async def quarantine(self, keys: Sequence[TopicPartition]) -> None:
+        """Keep logs under other names, which no later start takes for those of a partition."""
+        renamed: list[str] = []
+        async for key in self._runtime.slices.over(keys):
+            self.release(key)
+            try:
+                renamed.append(self._logs.quarantine(*key))
+            except StorageFailure as failure:
+                log.error("{partitions} left on the disk: {why}", partitions=_subject([key]), why=failure)
+        if renamed:
+            log.warn(
+                "{partitions} moved to other brokers while this one could not hear of it: kept, not served, as {paths}."
+                " Remove them if no record is missed",
+                partitions=_subject(keys),
+                paths=listed(renamed),
+            )
 
     def _sync_deletions(self, deleted: Sequence[DeletedDirectory]) -> None:
         for notice in self._logs.sync_deletions(deleted):

@@ -14,7 +14,7 @@ heard of a topic's other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 from uuid import UUID
@@ -280,6 +280,17 @@ class Replicas:
                 errors[name, index] = ErrorCode.KAFKA_STORAGE_ERROR
         return errors
 
+    def has_role(self, key: TopicPartition) -> bool:
+        """Return whether the replica leads or follows."""
+        replica = self._replicas.get(key)
+        return replica is not None and not (replica.leadership is None and replica.following is None)
+
+    async def quarantine(self, keys: Sequence[TopicPartition]) -> None:
+        """Forget replicas without a role; keep their logs under other names."""
+        for key in keys:
+            self._replicas.pop(key, None)
+        await self._partitions.quarantine(keys)
+
     async def stop_moved(self, topic: str, topic_id: UUID, states: Mapping[int, PartitionState]) -> None:
         """Stop replicas that now belong to other brokers, if their StopReplica was sent while this broker was away.
 
@@ -289,7 +300,7 @@ class Replicas:
         moved: dict[TopicPartition, tuple[int, bool]] = {}
         async for index, state in self._runtime.slices.over(states.items()):
             replica = self._replicas.get((topic, index))
-            if replica is None or (replica.leadership is None and replica.following is None):
+            if replica is None or not self.has_role((topic, index)):
                 continue
             if is_another_topic(topic_id, replica.topic.id):
                 log.info("{topic}-{partition} is of a deleted topic: it is stopped", topic=topic, partition=index)

@@ -40,6 +40,7 @@ class Inventory:
     misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like logs, but not directories
     futures: list[str] = attrs.field(factory=list)  # copies of logs that were being moved here
     deleted: list[DeletedDirectory] = attrs.field(factory=list)
+    stray: list[str] = attrs.field(factory=list)
 
 
 def take_inventory(home: LogDirectory) -> Inventory:
@@ -49,6 +50,8 @@ def take_inventory(home: LogDirectory) -> Inventory:
         for entry in listing:
             if names.is_deleted_directory(entry.name):
                 found.deleted.append(DeletedDirectory(entry.path))
+            elif names.is_stray_directory(entry.name):
+                found.stray.append(entry.path)
             elif names.is_future_directory(entry.name):
                 found.futures.append(entry.path)
             elif (key := names.parse_partition_directory(entry.name)) is not None:

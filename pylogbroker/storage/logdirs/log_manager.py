@@ -40,6 +40,7 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: dict[TopicPartition, str] = {}  # reasons
         self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # not opened
+        self.stray_directories: list[str] = []  # directories that were renamed to `-stray`
         self.preferred: dict[TopicPartition, str] = {}  # directories for logs that are not there yet
         self.interrupted_moves: dict[TopicPartition, str] = {}  # to directories, by the last stop
         self.were_closed_cleanly = True  # by the last stop, in all directories
@@ -118,6 +119,7 @@ class LogManager:
                 os.rename(found.path, path)
             except OSError as error:
                 raise StorageFailure(f"{found.path}: {error.strerror}") from error
+            self.stray_directories.append(path)
             report(Notice(found.path, f"{found.reason}: kept, not served, as {path}"))
         del self.foreign[key]
 
@@ -128,8 +130,14 @@ class LogManager:
             self.fail_directory(home.path, reason)
         return StorageFailure(reason)
 
+    def quarantine(self, topic: str, partition: int) -> str:
+        """Rename a log to `-stray`; return its path. Raise StorageFailure if the disk fails."""
+        path = self._rename(self.logs[topic, partition], names.stray_directory)
+        self.stray_directories.append(path)
+        return path
+
     def _make_stray(self, log: Log, report: Report) -> None:
-        path = self._rename(log, names.stray_directory)
+        path = self.quarantine(log.topic, log.partition)
         owner = f"another topic of that name, {id_text(log.topic_id)}" if log.topic_id else "an earlier topic"
         report(Notice(log.path, f"the log of {owner}: kept, not served, as {path}"))
 

@@ -108,6 +108,7 @@ class _Start:
                 inventories.append(take_inventory(directory))
             except OSError as error:
                 self._fail(directory, error)
+        self._manager.stray_directories += (path for found in inventories for path in sorted(found.stray))
         self._manager.were_closed_cleanly = len(inventories) == len(list(self._manager.directories))
         return inventories
 
