@@ -55,6 +55,7 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -251,6 +252,7 @@ class ControllerOrders:
         """
         try:
             names = set(await self._topic_names())
+            replaced = await self._read_replaced(names)
         except CoordinationError:
             return  # the next order will do
         self._may_know_deleted = False
@@ -262,6 +264,25 @@ class ControllerOrders:
             await self._replicas.stop(
                 {(topic.name, index): (_UNKNOWN_EPOCH, False) for topic in deleted for index in topic.partitions}
             )
+        for known, present in replaced:
+            settings = ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
+            await self._replicas.leave_earlier(known, present)
+            await self._metadata.publish(Delta.of(TopicDeleted(known), settings, TopicCreated(present)))
+
+    async def _read_replaced(self, names: Collection[str]) -> list[tuple[TopicImage, TopicImage]]:
+        """Return internal topics, as known and as stored, that were deleted and made again with fewer partitions.
+
+        Before protocol version 2.8 topics have no id, and no order says that a partition is no more. Coordinators find
+        theirs by the number of partitions.
+        """
+        known = {name: topic for name in INTERNAL_TOPICS if (topic := self._metadata.topics.get(name)) is not None}
+        without_id = [name for name, topic in known.items() if topic.id == NO_TOPIC_ID and name in names]
+        stored = await self._read_topics(without_id)
+        return [
+            (known[name], topic)
+            for name, topic in stored.items()
+            if set(known[name].partitions) - set(topic.partitions)
+        ]
 
     def _is_new(self, topic: LeaderAndIsrTopicState | UpdateMetadataTopicState) -> bool:
         known = self._metadata.topics.get(topic.topic_name)

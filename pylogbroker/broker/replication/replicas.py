@@ -138,10 +138,23 @@ class Replicas:
             key = topic.name, index
             replica = self._replicas.get(key)
             if replica is not None and is_another_topic(topic.id, replica.topic.id):
-                self._stop_following(replica)
-                self._resign(replica)
-                del self._replicas[key]
-                self._partitions.release(key)
+                self._leave(key, replica)
+
+    async def leave_earlier(self, known: TopicImage, present: TopicImage) -> None:
+        """Leave replicas of a deleted topic without id, of which `present` has the name.
+
+        They are of partitions that it has not, or in leader epochs that it has not reached.
+        """
+        async for index in self._runtime.slices.over(known.partitions):
+            replica, state = self._replicas.get((known.name, index)), present.partitions.get(index)
+            if replica is not None and (state is None or replica.machine.leader_epoch > state.leader_epoch):
+                self._leave((known.name, index), replica)
+
+    def _leave(self, key: TopicPartition, replica: _Replica) -> None:
+        self._stop_following(replica)
+        self._resign(replica)
+        del self._replicas[key]
+        self._partitions.release(key)
 
     async def _take_id(self, topic: TopicImage, settings: Mapping[str, str]) -> None:
         """Give replicas the id that their topic had not before, also if their epochs stay: the protocol is newer now.

@@ -25,6 +25,11 @@ from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.metadata.zk_image import encode_topic_image, new_partitions
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire.messages.fetch import FetchRequest
+from pylogbroker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from pylogbroker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -462,6 +467,33 @@ class ConfigWatchTests(ClusterTests):
         partitions = node.broker.metadata.topics[OFFSETS_TOPIC].partitions
         self.assertEqual({each: state.leader_epoch for each, state in partitions.items()}, {0: -1, 1: 4, 2: -1})
         self.assertEqual(node.broker.groups.runtime.partitions, 3)
+
+    def test_an_internal_topic_without_id_that_was_made_again(self) -> None:
+        """Before protocol version 2.8 nothing but the number of partitions shows it."""
+        node = self.cluster.nodes[1]
+
+        def stored(count: int) -> bytes:
+            states = PersistentMap(new_partitions({number: [1] for number in range(count)}))
+            return encode_topic_image(TopicImage(OFFSETS_TOPIC, NO_TOPIC_ID, states))
+
+        def order(count: int, epoch: int) -> None:
+            fields = {"leader": 1, "leader_epoch": epoch, "isr": [1], "replicas": [1]}
+            announced = [UpdateMetadataPartitionState(partition_index=each, **fields) for each in range(count)]
+            ordered = [LeaderAndIsrPartitionState(partition_index=each, **fields) for each in range(count)]
+            update = [UpdateMetadataTopicState(OFFSETS_TOPIC, NO_TOPIC_ID, announced)]
+            lead = [LeaderAndIsrTopicState(OFFSETS_TOPIC, NO_TOPIC_ID, ordered)]
+            node.ask(update_metadata.handle, UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=update))
+            node.ask(leader_and_isr.handle, LeaderAndIsrRequest(CONTROLLER, controller_epoch=1, topic_states=lead))
+
+        now(node.tree.commit([Create(zk_paths.topic(OFFSETS_TOPIC), stored(3))]))
+        order(3, epoch=4)
+        self.assertEqual(node.broker.groups.runtime.partitions, 3)
+        now(node.tree.commit([SetData(zk_paths.topic(OFFSETS_TOPIC), stored(2))]))
+        node.broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
+        order(2, epoch=0)
+        self.assertEqual(node.broker.groups.runtime.partitions, 2)
+        self.assertEqual(sorted(node.broker.partitions.led), [(OFFSETS_TOPIC, 0), (OFFSETS_TOPIC, 1)])
+        self.assertEqual({each.leader_epoch for each in node.broker.partitions.led.values()}, {0})
 
     def test_orders_for_a_new_topic_wait_for_its_settings(self) -> None:
         self.store(segment_ms="5")
