@@ -16,12 +16,14 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.log import callWithLogger
 
-from pylogbroker.rpc.transport import ChunkConnection
+from pylogbroker.rpc.transport import RECEIVED_BYTES_MAX, ChunkConnection
 
 log = Logger()
 EPOLLIN = 1
 
 EAGER_SECONDS = 30e-6
+
+_SHARE_MIN = 32 * 1024  # below, the calls cost more than the copies
 
 Events = list[tuple[int, int]]
 
@@ -65,13 +67,14 @@ def _iterate(reactor: Any, poll: Callable[[float, int], Events], timeout: float 
     """Wait for events, and handle them.
 
     Connections with input read at once. Twisted calls each in a logging context of its own, which nothing here uses,
-    and which takes a tenth of the time of a small request.
+    and which takes a tenth of the time of a small request. Connections that receive large requests share a bound.
     """
     selectables = reactor._selectables
     try:
         events = poll(-1 if timeout is None else timeout, len(selectables))
     except InterruptedError:
         return
+    ChunkConnection.received_max = max(_SHARE_MIN, RECEIVED_BYTES_MAX // (len(events) or 1))
     for fd, event in events:
         selectable = selectables.get(fd)
         if event == EPOLLIN and isinstance(selectable, ChunkConnection):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Coroutine, Generator
+from functools import partial
 from inspect import isawaitable
 from time import perf_counter
 from types import GeneratorType
@@ -35,6 +36,7 @@ from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
+from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN, LargeRequests
 from pylogbroker.net.latencies import MeasuredRead, ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.response_slots import ResponseEncoder, ResponseSlot
@@ -97,6 +99,7 @@ class ConnectionFactory(Structure):
     listener_name: str
     deferred_actions: DeferredActions
     memory: MemoryLimit
+    large_requests: LargeRequests
     bad_requests: PeerLogLimit
     not_offered: PeerLogLimit
     routes: Routes
@@ -185,11 +188,21 @@ class KafkaProtocol(Protocol):
     def buffer_filled(self, count: int) -> None:
         self.idle_since = self.factory.idle_tick
         frame = self._frames.filled(count)
-        if frame is not None:
-            self._todo.append(frame)
+        if frame is None:
+            self._account()
+            return
+        self._todo.append(frame)
+        if len(frame) < LARGE_REQUEST_BYTES_MIN:
             self._work()
         else:
+            self._busy += 1
+            self._waiting_bytes += len(frame)
+            self.factory.large_requests.run(partial(self._handle_large, len(frame)))
             self._account()
+
+    def _handle_large(self, held: int) -> None:
+        self._waiting_bytes -= held
+        self._go_on()
 
     def secured(self, certificate: bytes | None) -> None:
         self._principal = self.factory.connection_secured(self, certificate)

@@ -23,6 +23,7 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.config.listeners import SIMPLE
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
+from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import HasMeters, KafkaProtocol
@@ -73,6 +74,7 @@ class SharedLimits:
     rejected: PeerLogLimit
     not_secured: PeerLogLimit
     rates: ConnectionRates
+    large_requests: LargeRequests
     factories: list[KafkaFactory] = attrs.field(factory=list)
     """Those whose connections may end so that other brokers can connect."""
 
@@ -94,6 +96,7 @@ class SharedLimits:
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
             ConnectionRates(config, services.quotas.store, clock),
+            LargeRequests(clock),
         )
 
     def endpoint(
@@ -153,6 +156,7 @@ class KafkaFactory(Factory):
             self.protocol_class = SaslProtocol
         self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory
+        self.large_requests = bounds.large_requests
         self.bad_requests = bounds.bad_requests
         self.not_offered = bounds.not_offered
         self._rejected = bounds.rejected

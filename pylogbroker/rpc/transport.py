@@ -24,6 +24,9 @@ from pylogbroker.system import MSG_MORE
 BUFFERS: Final = (bytes, memoryview, bytearray)
 """Chunks in memory; subclasses may send others."""
 
+RECEIVED_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Bytes received in an iteration of the reactor: they take two milliseconds, and other connections wait."""
+
 _BUFFER_TYPES: Final = frozenset(BUFFERS)
 _MOST_VECTORS: Final = os.sysconf("SC_IOV_MAX")
 
@@ -47,6 +50,9 @@ class ChunkReceiver(Protocol):
 class ChunkConnection(tcp.Connection):
     """Mixin before `tcp.Server` or `tcp.Client`."""
 
+    received_max = RECEIVED_BYTES_MAX
+    """Bytes received at once into the protocol's buffer; a reactor may divide them among connections."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._receiver: ChunkReceiver | None = None
         self._unsent: deque[Any] = deque()
@@ -69,7 +75,7 @@ class ChunkConnection(tcp.Connection):
                 data = self.socket.recv(self.bufferSize)
                 count = len(data)
             else:
-                count = self.socket.recv_into(buffer)
+                count = self.socket.recv_into(buffer, min(len(buffer), self.received_max))
         except BlockingIOError:
             return None
         except OSError:

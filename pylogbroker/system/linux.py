@@ -38,6 +38,7 @@ HAS_EPOLL: Final[bool] = True
 MSG_MORE: Final[int] = socket.MSG_MORE
 
 _fallocate: Final = ctypes.CDLL(None).fallocate
+_madvise: Final = ctypes.CDLL(None).madvise  # unlike that of `mmap`, it lets other threads run meanwhile
 _KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate has no flags
 _OOM_SCORE: Final = "500"
 _FREED_SIZE: Final = 4 * 1024 * 1024  # bytes per step
@@ -143,14 +144,21 @@ def lower_process_priority(pid: int, niceness: int) -> None:
 
 
 class _Mapping:
-    """Anonymous mapping: when it grows, the kernel moves its pages and copies nothing.
+    """Anonymous mapping of all that it may grow to, of which unwritten pages take no memory.
+
+    The kernel may reject so much, by its settings or a limit of the process. Then the mapping grows: the kernel moves
+    its pages, and copies nothing.
 
     A view may live longer than its user: a thread that looks at another's stack keeps the stack's variables. Memory
     with views is neither moved nor unmapped; the last view unmaps it.
     """
 
-    def __init__(self, size: int) -> None:
-        self._memory: mmap.mmap | None = _anonymous(size)
+    def __init__(self, size: int, most: int) -> None:
+        self._memory: mmap.mmap | None
+        try:
+            self._memory = _anonymous(most)
+        except (OSError, OverflowError):
+            self._memory = _anonymous(size)
 
     def __len__(self) -> int:
         return 0 if self._memory is None else len(self._memory)
@@ -169,17 +177,22 @@ class _Mapping:
             self._memory = larger
 
     def free(self) -> None:
-        """Free the memory in steps; other threads wait for one at most."""
+        """Free the memory in steps; other threads that need the process's table of pages wait for one at most."""
         memory, self._memory = self._memory, None
         if memory is not None:
             for start in range(0, len(memory), _FREED_SIZE):
-                memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
+                size = min(_FREED_SIZE, len(memory) - start)
+                _madvise(_address_of(memory, start), size, mmap.MADV_DONTNEED)
+
+
+def _address_of(memory: mmap.mmap, start: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory, start)))
 
 
 def _anonymous(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def growing_memory(size: int) -> GrowingMemory:
-    """Return memory of `size` bytes that can grow; unwritten pages take no memory."""
-    return _Mapping(size)
+def growing_memory(size: int, most: int) -> GrowingMemory:
+    """Return memory of at least `size` bytes that can grow to `most`; unwritten pages take no memory."""
+    return _Mapping(size, most)

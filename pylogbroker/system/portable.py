@@ -144,5 +144,5 @@ class _Bytes:
         self._memory = bytearray()
 
 
-def growing_memory(size: int) -> GrowingMemory:
+def growing_memory(size: int, most: int) -> GrowingMemory:
     return _Bytes(size)

@@ -3,7 +3,7 @@
 A frame inside the received bytes is a view of them. A larger one gets a buffer, which receives the rest. So most bytes
 are not copied, and none twice.
 
-A very large buffer grows with the data. A claimed size costs at most `_PLAIN_SIZE`.
+A very large buffer takes memory as data comes. A claimed size costs at most `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class FrameSplitter:
         if length <= _PLAIN_SIZE:
             self._buffer = memoryview(bytearray(length))
         else:
-            self._growing = growing_memory(max(_PLAIN_SIZE, len(start)))
+            self._growing = growing_memory(max(_PLAIN_SIZE, len(start)), length)
             self._buffer = self._growing.view()
         self._buffer[: self._filled] = start
 

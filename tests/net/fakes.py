@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol, Unmetered
@@ -78,8 +79,12 @@ class FakeFactory:
     bad_requests: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}"))
     not_offered: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}", 1))
     deferred_actions: DeferredActions = attrs.field(factory=lambda: DeferredActions(Clock()))
+    large_requests: LargeRequests = attrs.field(init=False)
     read_sampler: ReadSampler = attrs.field(factory=ReadSampler)
     lost: list[str] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.large_requests = LargeRequests(self.reactor)
 
     @property
     def routes(self) -> Routes:

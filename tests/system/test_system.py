@@ -95,7 +95,7 @@ def test_a_secret_file_is_gone_afterwards(calls: ModuleType) -> None:
 
 
 def test_memory_grows_and_keeps_its_bytes(calls: ModuleType) -> None:
-    memory = calls.growing_memory(10)
+    memory = calls.growing_memory(10, 1 << 60)  # no system has so much
     with memory.view() as view:
         view[:3] = b"abc"
     memory.resize(100_000)
@@ -105,8 +105,18 @@ def test_memory_grows_and_keeps_its_bytes(calls: ModuleType) -> None:
     assert len(memory) == 0
 
 
+def test_memory_that_is_not_written_takes_none(calls: ModuleType) -> None:
+    before = linux.resident_bytes()
+    memory = calls.growing_memory(10, 1 << 30)
+    assert linux.resident_bytes() - before < 1 << 26
+    memory.view()[len(memory) - 1] = 1
+    assert linux.resident_bytes() - before < 1 << 26
+    memory.free()
+    assert len(memory) == 0
+
+
 def test_memory_grows_and_is_freed_while_a_view_lives(calls: ModuleType) -> None:
-    memory = calls.growing_memory(10)
+    memory = calls.growing_memory(10, 1 << 60)
     first = memory.view()
     part = first[2:6]
     first[:3] = b"abc"
