@@ -12,6 +12,7 @@ import attrs
 from twisted.internet.defer import FirstError, gatherResults
 
 from pylogbroker.background import with_cleanup
+from pylogbroker.client.admin.configs import ConfigAdmin, ConfigResource
 from pylogbroker.client.admin.groups import GroupAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, Router
 from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
@@ -26,7 +27,8 @@ from pylogbroker.client.retries import Backoff, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.client.sources import StaticBrokers
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.config.parsing import closest
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
@@ -43,6 +45,8 @@ BrokerPlace = tuple[int, Address]
 _RETRIES_MS: Final = str(round(0.8 * CALL_SECONDS * 1000))
 """Time of retries, shorter than the call's, so that a test gets the error with its cause."""
 
+_MISSES_MAX: Final = 2
+_AUTO_CREATION: Final = "auto.create.topics.enable"
 _OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -69,6 +73,7 @@ class Admin:
         self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
         self._router = Router.of(self._cluster, reactor, values)
         self._backoff = Backoff.of(values)
+        self._auto_creation: bool | None = None
         self._timeout = values.integer("default.api.timeout.ms") / 1000
 
     async def close(self) -> None:
@@ -163,6 +168,7 @@ class Admin:
     ) -> list[int]:
         """Append a record for each value; return the offsets. Raise the error of one that fails."""
         settings = {"max.block.ms": _RETRIES_MS, **self._settings}
+        await self._check_exists_or_is_created(topic)
         producer = Producer(self._bootstrap, reactor=self._reactor, settings=settings)
 
         async def send_all() -> list[int]:
@@ -182,7 +188,7 @@ class Admin:
 
         After an election, wait until the new leader shows what the former one has acknowledged.
         """
-        places = await self._look_up([topic], lambda found: _leaders(found, topic))
+        places = await self._leaders_of(topic)
         each_of = [
             await self._of_partition((topic, index), leader, isolation_level) for index, leader in enumerate(places)
         ]
@@ -194,7 +200,7 @@ class Admin:
         known, (topic, index) = [leader], partition
 
         async def read() -> list[Message]:
-            node_id, address = known.pop() if known else _leaders(await self._cluster.look_up([topic]), topic)[index]
+            node_id, address = known.pop() if known else (await self._leaders_of(topic))[index]
             offset = await self._offset(node_id, partition, EARLIEST, isolation_level)
             end = await self._offset(node_id, partition, LATEST, isolation_level)
             consumer = self._consumer(address, isolation_level)
@@ -225,7 +231,58 @@ class Admin:
             self._consumers[key] = SimpleConsumer(address.host, address.port, reactor=self._reactor, settings=settings)
         return self._consumers[key]
 
+    async def _check_exists_or_is_created(self, topic: str) -> None:
+        """Raise NoSuchTopic for a topic that is missing, and that no request creates: clients would wait for it."""
+        if await self._look_up([topic], lambda found: _is_known(found, topic)) or await self._creates_topics():
+            return
+        try:
+            await self._leaders_of(topic)
+        except NoSuchTopic as error:
+            raise NoSuchTopic(f"{error.detail} ({_AUTO_CREATION} is false)", error.code) from None
+
+    async def _creates_topics(self) -> bool:
+        """Ask once: a broker has to be restarted for another value of the setting."""
+        if self._auto_creation is None:
+            broker = ConfigResource.broker(next(iter(await self._brokers())))
+            try:
+                found = await ConfigAdmin(self._router).describe([broker], [_AUTO_CREATION])
+            except PylogbrokerError:  # the user may not ask
+                self._auto_creation = True
+            else:
+                self._auto_creation = found[broker][_AUTO_CREATION].value != "false"
+        return self._auto_creation
+
+    async def _leaders_of(self, topic: str) -> list[BrokerPlace]:
+        """Return the leader of each partition once there are some; raise NoSuchTopic if no broker knows the topic.
+
+        The brokers are asked twice: they learn of a new topic one after the other.
+        """
+        misses = 0
+
+        async def look() -> list[BrokerPlace]:
+            nonlocal misses
+            found = await self._cluster.look_up([topic])
+            if not _is_known(found, topic):
+                known = await self._names()
+                misses += topic not in known
+                if misses == _MISSES_MAX:
+                    near = closest(topic, known)
+                    hint = f"; did you mean {near}?" if near else ""
+                    raise NoSuchTopic(f"there is no topic {topic}{hint}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _leaders(found, topic)
+
+        return await self._retrying(look, lambda error: is_retriable(error) and not isinstance(error, NoSuchTopic))
+
     # brokers
+
+    async def _names(self) -> set[str]:
+        """Return the names of all topics that any broker knows."""
+        names = set[str]()
+        for node_id in await self._brokers():
+            with suppress(NotConnected):  # it is down
+                found = await self._cluster.look_up(None, node_id)
+                names |= found.topics.keys() | found.errors.keys()
+        return names
 
     async def _look_up(
         self, topics: Sequence[str] | None, result: Callable[[MetadataCache], T], node_id: int | None = None
@@ -248,6 +305,10 @@ class Admin:
     async def _brokers(self) -> list[int]:
         """Ask each time: faults add brokers, and remove them again."""
         return await self._look_up([], lambda found: sorted(found.brokers))
+
+
+class NoSuchTopic(KafkaError):
+    """No broker knows the topic."""
 
 
 class _BeingDeleted(KafkaError):
@@ -282,6 +343,11 @@ def _topics(found: MetadataCache) -> dict[str, int]:
     """Return the number of partitions of each topic, without internal ones."""
     named = sorted(found.topics.items())
     return {name: len(topic.partitions) for name, topic in named if not name.startswith("__")}
+
+
+def _is_known(found: MetadataCache, topic: str) -> bool:
+    error = found.errors.get(topic)
+    return error is None or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _leaders(found: MetadataCache, topic: str) -> list[BrokerPlace]:

@@ -50,6 +50,7 @@ def quick(brokers: int) -> dict[str, str]:
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(max(1, replicas - 1)),
         "transaction.state.log.replication.factor": str(replicas),
+        "zookeeper.session.timeout.ms": "18000",  # Kafka's: here sessions end with `down`, and the thread may be late
     }
 
 

@@ -66,6 +66,12 @@ def test_parts_of_the_faults(broker: Broker) -> None:
     assert failing.hits == 1
 
 
+def test_records_of_a_missing_topic(broker: Broker) -> None:
+    with pytest.raises(KafkaError, match="there is no topic nosuch"):
+        broker.records("nosuch")
+    assert len(broker.requests.of("Metadata")) <= 8
+
+
 def test_errors_match_a_threaded_brokers(broker: Broker) -> None:
     with pytest.raises(ValueError, match="did you mean 'Produce'"):
         broker.faults.add("Prduce", delay=1)
