@@ -404,7 +404,7 @@ class TestBrokers(ClusterTests):
         self.network.kill(2)
         finding = self.after(self.cluster.find_leader("t", 0), 1.9)
         self.assertNoResult(finding)
-        self.network.run(2.5)
+        self.network.run(30)
         error = self.failureResultOf(finding, NeverReached).getErrorMessage()
         self.assertIn("cannot connect to b1:9092: refused", error)
         self.assertIn("no broker answered for 2 s (bootstrap.connect.max.ms)", error)
