@@ -27,6 +27,7 @@ __all__ = [
     "read_soon",
     "reserve",
     "resident_bytes",
+    "return_free_memory",
     "secret_file",
     "send_file",
     "sync_data",
@@ -39,6 +40,7 @@ MSG_MORE: Final[int] = socket.MSG_MORE
 
 _fallocate: Final = ctypes.CDLL(None).fallocate
 _madvise: Final = ctypes.CDLL(None).madvise  # unlike that of `mmap`, it lets other threads run meanwhile
+_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
 _KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate has no flags
 _OOM_SCORE: Final = "500"
 _FREED_SIZE: Final = 4 * 1024 * 1024  # bytes per step
@@ -117,6 +119,12 @@ def resident_bytes() -> int:
     """Return the size of the process in memory."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def return_free_memory() -> None:
+    """Return memory that C code has freed to the system: Python's larger objects, and SQLite's. Takes milliseconds."""
+    if _malloc_trim is not None:
+        _malloc_trim(0)
 
 
 def thread_timer(thread: int) -> Callable[[], float]:

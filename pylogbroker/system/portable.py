@@ -34,6 +34,7 @@ __all__ = [
     "read_soon",
     "reserve",
     "resident_bytes",
+    "return_free_memory",
     "secret_file",
     "send_file",
     "sync_data",
@@ -103,6 +104,10 @@ def usable_cores() -> int:
 
 def resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT
+
+
+def return_free_memory() -> None:
+    """Do nothing: the allocator decides."""
 
 
 def thread_timer(thread: int) -> Callable[[], float]:

@@ -5,7 +5,8 @@ Lines about groups are limited per minute, per group and in total.  `--log-level
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 
 from twisted.logger import Logger, LogLevel
 
@@ -36,7 +37,8 @@ class ChangeLog:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._deleted: TopicImage | None = None
+        self._deleted: Callable[[], TopicImage | None] = lambda: None
+        """Weak reference: the partitions of a deleted topic may be very many."""
         self._generations = PeerLogLimit(
             broker.runtime.clock, "{host}: {count} more generations within a minute", others="other groups"
         )
@@ -63,13 +65,13 @@ class ChangeLog:
                         _log_settings(resource, before.settings(resource), settings)
 
     def _log_deleted(self, topic: TopicImage) -> None:
-        if topic is not self._deleted:  # the controller announces each retry of a deletion
+        if topic is not self._deleted():  # the controller announces each retry of a deletion
             log.info(
                 "deleted topic {topic} with {partitions}",
                 topic=topic.name,
                 partitions=counted(len(topic.partitions), "partition"),
             )
-        self._deleted = topic
+        self._deleted = weakref.ref(topic)
 
     def on_new_generation(self, new: NewGeneration) -> None:
         group = f"group {printable(new.group_id)}"

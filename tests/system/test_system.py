@@ -132,6 +132,17 @@ def test_memory_grows_and_is_freed_while_a_view_lives(calls: ModuleType) -> None
     assert (len(memory), len(second), len(part)) == (0, 100_000, 4)
 
 
+def test_freed_memory_goes_back_to_the_system(calls: ModuleType) -> None:
+    before = linux.resident_bytes()
+    blocks = [bytes(100_000) for _ in range(1000)]  # of malloc: smaller than what it maps by itself
+    last = bytes(100_000)
+    blocks.clear()
+    calls.return_free_memory()
+    if calls is linux:
+        assert linux.resident_bytes() - before < 50_000_000
+    assert last == bytes(100_000)
+
+
 def test_the_limit_of_open_files_is_accepted(calls: ModuleType) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 0 < calls.open_files_max(most) <= most

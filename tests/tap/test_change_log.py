@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from pylogbroker.groups import Join, NewGeneration
-from pylogbroker.metadata.image import broker_resource, topic_resource
+from pylogbroker.metadata.delta import TopicDeleted
+from pylogbroker.metadata.image import ClusterImage, broker_resource, topic_resource
 from pylogbroker.tap.change_log import ChangeLog, printable, shown_changes
 from tests.broker.nodes import NodeTests
 
@@ -51,6 +54,17 @@ class ChangeLogTests(NodeTests):
                 "deleted topic t with 3 partitions",
             ],
         )
+
+    def test_a_deleted_topic_is_logged_once_and_let_go(self) -> None:
+        self.node.create("t")
+        topic = self.node.broker.metadata.image.topics["t"]
+        for _ in range(2):
+            self.changes.on_delta((TopicDeleted(topic),), self.node.broker.metadata.image, ClusterImage())
+        self.done(self.node.broker.controller.delete_topic("t"))
+        self.assertEqual(self.lines.count("deleted topic t with 1 partition"), 1)
+        image = weakref.ref(topic)
+        del topic
+        self.assertIsNone(image())
 
     def test_a_topic_with_settings(self) -> None:
         self.node.create("c", 2, cleanup_policy="compact", segment_bytes="100")

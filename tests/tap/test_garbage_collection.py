@@ -14,7 +14,13 @@ import attrs
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.tap.full_collections import CHECK_SECONDS, IDLE_CPU_MAX, MEMORY_GROWTH_MAX, FullCollections
+from pylogbroker.tap.full_collections import (
+    BLOCKS_FREED_MIN,
+    CHECK_SECONDS,
+    IDLE_CPU_MAX,
+    MEMORY_GROWTH_MAX,
+    FullCollections,
+)
 from pylogbroker.tap.garbage_collection import (
     FROZEN_OBJECTS,
     FrozenObjects,
@@ -163,7 +169,16 @@ class TestFullCollections:
         self.collector = CountedCollections()
         self.cpu_seconds = 3.0
         self.memory = 100_000_000
-        self.collections = FullCollections(self.clock, self.collector, lambda: self.cpu_seconds, lambda: self.memory)
+        self.blocks = 1_000_000
+        self.returned: list[int] = []
+        self.collections = FullCollections(
+            self.clock,
+            self.collector,
+            lambda: self.cpu_seconds,
+            lambda: self.memory,
+            lambda: self.blocks,
+            lambda: self.returned.append(self.blocks),
+        )
         self.collections.start()
 
     def check_after(self, cpu_seconds: float) -> int:
@@ -208,6 +223,26 @@ class TestFullCollections:
         assert self.check_after(BUSY_SECONDS) == 1
         self.memory += 1
         assert self.check_after(BUSY_SECONDS) == 2
+
+    def test_an_idle_broker_returns_memory_that_was_freed_before_or_by_the_collection(self) -> None:
+        def free() -> None:
+            self.blocks -= 1
+
+        self.check_after(IDLE_SECONDS)
+        self.blocks -= BLOCKS_FREED_MIN - 1
+        self.check_after(IDLE_SECONDS)
+        assert self.returned == []
+        self.collector.may_hold_garbage, self.collector.meanwhile = True, free
+        self.check_after(BUSY_SECONDS)
+        assert self.returned == []
+        self.check_after(IDLE_SECONDS)
+        self.check_after(IDLE_SECONDS)
+        assert self.returned == [1_000_000 - BLOCKS_FREED_MIN]
+        self.blocks += BLOCKS_FREED_MIN
+        self.check_after(BUSY_SECONDS)
+        self.blocks -= BLOCKS_FREED_MIN
+        self.check_after(IDLE_SECONDS)
+        assert len(self.returned) == 2
 
     def test_stop_leaves_no_timers(self) -> None:
         self.collections.stop()
