@@ -25,9 +25,9 @@ import attrs
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import OPEN_ACL, Acl, DefaultAcl
-from pylogbroker.java.text import trim
 
 DEFAULT_PORT: Final = 2181
+_BLANKS: Final = " \t\r\n"
 _SERVER: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:/@\s]+))(?::(?P<port>[0-9]{1,5}))?")
 _EXPECTED: Final = "expected host:port[,host:port...][/chroot], e.g. zk1:2181,zk2:2181/kafka"
 _PROTOCOLS: Final = frozenset(("TLS", "TLSv1.2", "TLSv1.3"))
@@ -115,7 +115,7 @@ def parse_options(settings: Mapping[str, str | None], secure_acl: DefaultAcl) ->
 
 def parse_connect(text: str) -> ZooKeeperServers:
     """Parse `zookeeper.connect`; raise ConfigError if it is invalid."""
-    hosts, slash, chroot = trim(text).partition("/")
+    hosts, slash, chroot = text.strip(_BLANKS).partition("/")
     servers = tuple(_parse_server(text, server.strip()) for server in hosts.split(","))
     names = chroot.rstrip("/").split("/") if chroot else []
     if any(name in ("", ".", "..") or not name.isprintable() for name in names):
