@@ -43,7 +43,7 @@ def test_servers_and_chroot(text: str, servers: list[tuple[str, int]], chroot: s
 @pytest.mark.parametrize(
     "text",
     ["", ",", "a:1,", "/kafka", "a:b", "a:70000", "a:0", "a:1:2", "http://a:1", "a:1//x", "a:1/x/../y", "a:1/./x",
-     "a b:1", "::1:2181", "user@a:1", "a:1/x\0y"],
+     "a b:1", "::1:2181", "user@a:1", "a:1/x\0"],
 )  # fmt: skip
 def test_a_bad_connect_string_names_the_expected_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^zookeeper\.connect: .* expected host:port.*zk1:2181,zk2:2181/kafka$"):
