@@ -226,3 +226,4 @@ class StorageFailure(KafkaError):
     """The disk under a log failed, is full or went away."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
+    is_full = False  # a retry may succeed

@@ -186,6 +186,7 @@ class Broker:
         self.log_maintenance.stop()
         self.log_cleaner.stop()
         self.log_moves.stop()
+        self.partitions.full_directories.stop()
         self.runtime.slices.stop()
         self.transaction_service.close()
         self.group_service.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -109,21 +111,21 @@ def _health(admin: AdminClient) -> dict[str, Any]:
         for topic in existing_topics(admin, names).values()
         for each in topic.partitions
     ]
-    failed = [
-        f"{broker}: {each.path}"
-        for broker, dirs in admin.replicas.log_dirs().items()
-        for each in dirs
-        if each.error is not None
-    ]
+    log_dirs = [(broker, each) for broker, dirs in admin.replicas.log_dirs().items() for each in dirs]
+    failed = [f"{broker}: {each.path}: {each.error}" for broker, each in log_dirs if each.error is not None]
+    no_space = os.strerror(errno.ENOSPC)
+    full = [f"{broker}: {each.path}: {no_space}" for broker, each in log_dirs if each.usable_bytes == 0]
     without_leader = [name for name, each in partitions if each.leader is None]
     under_replicated = [name for name, each in partitions if len(each.isr) < len(each.replicas)]
     offline = [name for name, each in partitions if each.offline]
+    problems = without_leader, under_replicated, offline, failed, full
     return {
-        "healthy": cluster.controller is not None and not (without_leader or under_replicated or offline or failed),
+        "healthy": cluster.controller is not None and not any(problems),
         "controller": cluster.controller,
         "brokers": len(cluster.brokers),
         "without_leader": without_leader,
         "under_replicated": under_replicated,
         "offline_replicas": offline,
         "failed_log_dirs": failed,
+        "full_log_dirs": full,
     }

@@ -83,3 +83,5 @@ class HttpServer:
         for directory in broker.logs.directories:
             if directory.failure:
                 yield f"the log directory {directory.path} is offline"
+        for path, reason in broker.partitions.full_directories.reasons.items():
+            yield f"the log directory {path} is full: {reason}"

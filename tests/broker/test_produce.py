@@ -9,16 +9,18 @@ import errno
 import os
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
+from unittest.mock import Mock, patch
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.broker.apis import metadata, produce
+from pylogbroker.broker.apis import describe_log_dirs, metadata, produce
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.records import Codec, Record, TimestampType, entries
-from pylogbroker.storage import names
+from pylogbroker.storage import LogDirectory, names
+from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.failing_disks import broken, failing
@@ -680,6 +682,28 @@ class FailingDiskTests(ProduceTests):
             self.node.clock.advance(3600)
             self.code(batch())
         self.assertEqual(len([line for line in lines if f"requests to {self.bad} fail" in line]), 2)
+
+    def test_a_full_disk_is_known_until_a_probe_succeeds(self) -> None:
+        full = self.node.broker.partitions.full_directories
+        with broken("pwritev", self.bad, failing(errno.ENOSPC)):
+            self.code(batch())
+        self.assertEqual(list(full.reasons), [self.bad])
+        self.assertIn(f"{self.bad}/t_0: No space left on device", full.reasons[self.bad])
+        described = self.node.ask(describe_log_dirs.handle, DescribeLogDirsRequest(None), 4).results
+        usable = {result.log_dir: result.usable_bytes for result in described}
+        self.assertEqual([usable[self.bad], usable[self.good] > 0], [0, True])
+        with patch.object(LogDirectory, "probe", Mock(side_effect=OSError(errno.EDQUOT, "quota"))):
+            for _ in range(3):
+                self.node.clock.advance(1)
+            self.assertEqual(list(full.reasons), [self.bad])
+        self.node.clock.advance(1)
+        self.assertEqual(full.reasons, {})
+        self.assertEqual(os.listdir(self.bad), [name for name in os.listdir(self.bad) if "tmp" not in name])
+
+    def test_other_errors_are_not_taken_for_a_full_disk(self) -> None:
+        with broken("pwritev", self.bad, failing(errno.EMFILE)):
+            self.code(batch())
+        self.assertEqual(self.node.broker.partitions.full_directories.reasons, {})
 
     def test_a_disk_that_takes_half_of_a_write(self) -> None:
         def half(real: Callable[..., int], fd: int, chunks: Sequence[bytes], position: int) -> int:

@@ -2,8 +2,8 @@
 
 A log that is being moved is also in the directory to which it goes, marked as the future one, with what it lacks.
 
-A failed directory has KAFKA_STORAGE_ERROR and no logs. Null topics ask for all; unknown topics and partitions are left
-out.
+A failed directory has KAFKA_STORAGE_ERROR and no logs; a full one has no usable bytes. Null topics ask for all; unknown
+topics and partitions are left out.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ async def _describe(services: Services, directory: LogDirectory, topics: dict[st
         total, usable = await services.runtime.in_thread(directory.space)
     except OSError:
         return _failed(directory)
+    if directory.path in services.partitions.full_directories.reasons:
+        usable = 0  # a quota may be the cause, or what is left is too little
     described = await services.runtime.slices.each(
         sorted(topics), topics.__getitem__, lambda _, log: _partition(services, log), DescribeLogDirsTopic
     )

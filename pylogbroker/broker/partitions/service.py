@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
+from pylogbroker.broker.partitions.full_directories import FullDirectories
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
@@ -71,12 +72,14 @@ class Partitions:
     on_opened: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
+    full_directories: FullDirectories = attrs.field(init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
     _recovery_points: RecoveryPointWrites = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.full_directories = FullDirectories(self._runtime, self._logs.directories)
         self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
         save = self._logs.checkpoints.save_recovery_points
         self._recovery_points = RecoveryPointWrites(self._runtime.in_thread, save)
@@ -142,6 +145,8 @@ class Partitions:
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """Log a disk error of a request; take a broken log offline."""
         directory = os.path.dirname(failed.path)
+        if why.is_full:
+            self.full_directories.note(directory, why.detail)
         if failed.offline_reason:
             self.storage_failed(failed)
         elif self._runtime.may_log(directory):

@@ -9,12 +9,15 @@ from pylogbroker.client.producer.model import RecordMetadata
 
 
 class DeliveryTimedOut(ClientError):
-    """A record was not acknowledged within `delivery.timeout.ms`; whether it was written is unknown."""
+    """A record was not acknowledged within `delivery.timeout.ms`; whether it was written is unknown.
 
-    def __init__(self, topic: str, partition: int, seconds: float) -> None:
+    `why` is the last error that a broker gave.
+    """
+
+    def __init__(self, topic: str, partition: int, seconds: float, why: str = "") -> None:
         super().__init__(
             f"{topic}-{partition} did not acknowledge a record within {seconds:g} s (delivery.timeout.ms):"
-            " the record may or may not be written"
+            f" the record may or may not be written{f'; {why}' if why else ''}"
         )
 
 

@@ -191,8 +191,8 @@ class Producer:
 
     @property
     def trouble(self) -> str:
-        """Why the last request for metadata reached no broker, or which topics it did not find; "" if neither."""
-        return self._parts.cluster.trouble
+        """Why records are not acknowledged: the last errors of brokers, of requests for metadata, too; "" without."""
+        return self._parts.trouble
 
     @property
     def counts(self) -> Counts:

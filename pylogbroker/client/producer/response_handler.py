@@ -72,6 +72,7 @@ class ResponseHandler:
     on_failed: Callable[[BaseException], object] = lambda error: None
     on_released: Callable[[], object] = lambda: None
     may_resend: Callable[[], bool] = lambda: True
+    troubles: dict[BatchQueue, str] = attrs.Factory(dict)  # the last error of partitions that are retried
     _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
 
     def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
@@ -122,11 +123,18 @@ class ResponseHandler:
             queue.failed(batch)
         else:
             queue.leave(batch)
+        self.troubles.pop(queue, None)
         self.fail_batch(batch, error)
 
     def fail_removed(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
+        self.troubles.pop(queue, None)
         self.fail_batch(batch, error)
         self._settle(queue)
+
+    @property
+    def trouble(self) -> str:
+        """The last errors that brokers gave for unacknowledged records; "" without one."""
+        return "; ".join(dict.fromkeys(self.troubles.values()))
 
     def fail_batch(self, batch: Batch, error: BaseException) -> None:
         self.counts.failed += batch.count
@@ -164,6 +172,8 @@ class ResponseHandler:
             self._failed(queue, batch, error)
 
     def _written(self, queue: BatchQueue, batch: Batch, base_offset: int, append_time: int) -> None:
+        if self.troubles:
+            self.troubles.pop(queue, None)
         for other in queue.succeeded(batch):
             self._acknowledge(queue, other, UNKNOWN_OFFSET, -1)
         self._acknowledge(queue, batch, base_offset, append_time)
@@ -197,6 +207,8 @@ class ResponseHandler:
         if batch.attempts > self.options.retries or batch.deadline <= now or is_settled:
             self._failed(queue, batch, error)
             return
+        if not rejected or queue not in self.troubles:  # batches behind a failed one are out of order
+            self.troubles[queue] = f"{queue.topic}-{queue.partition}: {error}"
         queue.resume_at = max(queue.resume_at, now + self.options.backoff.pause(batch.attempts))
 
     def _settle(self, queue: BatchQueue) -> None:

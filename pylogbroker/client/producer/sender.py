@@ -234,7 +234,9 @@ class Sender:
     def _expire(self) -> None:
         for queue, batch in self.accumulator.expire(self.reactor.seconds()):
             seconds = self.options.limits.delivery_timeout
-            self.response_handler.fail_removed(queue, batch, DeliveryTimedOut(queue.topic, queue.partition, seconds))
+            why = self.response_handler.troubles.get(queue, "")
+            error = DeliveryTimedOut(queue.topic, queue.partition, seconds, why)
+            self.response_handler.fail_removed(queue, batch, error)
         self._schedule_expiry()
 
 

@@ -78,6 +78,10 @@ class ProducerParts:
 
     # shared by the parts
 
+    @property
+    def trouble(self) -> str:
+        return "; ".join(filter(None, (self.cluster.trouble, self.response_handler.trouble)))
+
     def kick(self) -> None:
         """Run the sender: at once with `sync`, else in the next iteration."""
         if self.options.sync and not self.sender.running:
@@ -143,7 +147,7 @@ class ProducerParts:
         """
         failed, self._late, self._first_failure = self.counts.failed, 0, None
         obstacle = await self._within(timeout, self.flush() if self.transactions is None else self.transactions.close())
-        reasons = (str(self._first_failure or ""), obstacle, self.cluster.trouble)
+        reasons = (str(self._first_failure or ""), obstacle, self.trouble)
         self.is_closed = True
         self.sender.close()
         self.topics.close()

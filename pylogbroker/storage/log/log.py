@@ -152,6 +152,7 @@ class Log:
     def record_failure(self, error: OSError, transient: frozenset[int] = TRANSIENT_ERRNOS) -> StorageFailure:
         """Return the error to raise; unless `transient`, take the log offline."""
         failure = StorageFailure(f"{self.path}: {error.strerror or error}")
+        failure.is_full = error.errno in DISK_FULL_ERRNOS
         if error.errno not in transient:
             self.failure_errno, self._offline_reason = error.errno or 0, failure.detail
         return failure

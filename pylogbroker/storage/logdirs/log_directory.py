@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -181,6 +182,14 @@ class LogDirectory:
 
     def reason(self, error: OSError) -> str:
         return f"{error.filename or self.path}: {error.strerror or error}"
+
+    def probe(self, size: int) -> None:
+        """Write a temporary file of so many bytes; raise OSError if that is not possible."""
+        from tempfile import TemporaryFile  # only full disks need it
+
+        with TemporaryFile(dir=self.path, buffering=0) as file:
+            if file.write(bytes(size)) < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def space(self) -> tuple[int, int]:
         usage = shutil.disk_usage(self.path)

@@ -425,6 +425,31 @@ def test_a_delivery_that_took_too_long_is_reported(make: Make, clock: Clock) -> 
     assert result_of(first).offset == 3
 
 
+def test_the_last_answer_is_reported_while_records_wait_and_when_they_fail(make: Make, clock: Clock) -> None:
+    producer, cluster = make(delivery_timeout_ms=1000, retry_backoff_ms=10_000)
+    sent = producer.send("t", b"value", partition=0)
+    run_due(clock)
+    assert producer.trouble == ""
+    cluster.acknowledge(code=ErrorCode.KAFKA_STORAGE_ERROR)
+    reason = f"t-0: {ErrorCode.KAFKA_STORAGE_ERROR.meaning}"
+    assert producer.trouble == reason
+    run_due(clock, 2.5)
+    error = failure(sent)
+    assert isinstance(error, DeliveryTimedOut)
+    assert str(error).endswith(f"the record may or may not be written; {reason}")
+    assert producer.trouble == ""
+
+
+def test_an_acknowledged_retry_is_no_trouble(make: Make, clock: Clock) -> None:
+    producer, cluster = make(retry_backoff_ms=100)
+    sent = producer.send("t", b"value", partition=0)
+    run_due(clock)
+    cluster.acknowledge(code=ErrorCode.KAFKA_STORAGE_ERROR)
+    run_due(clock, 1)
+    cluster.acknowledge(5)
+    assert (result_of(sent).offset, producer.trouble) == (5, "")
+
+
 def test_a_partitioner_that_fails_fails_its_record(make: Make, clock: Clock) -> None:
     producer, _ = make(partitioner=Picky())
     assert isinstance(failure(producer.send("t", b"value", b"bad")), PluginFailed)
