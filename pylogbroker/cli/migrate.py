@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,7 +14,9 @@ from pylogbroker.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
-    from pylogbroker.offline.kafka07_import import Kafka07LogDirectory, Kafka07Partition
+    from pylogbroker.offline.kafka07_import import Kafka07LogDirectory, Kafka07Partition, TopicPlan
+
+_DAMAGED: Final = 10  # exit code, as that of verify
 
 
 @click.group("migrate", short_help="Import Kafka 0.7 data, and topics and offsets from ZooKeeper.")
@@ -31,7 +34,9 @@ def command() -> None:
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the imported topics.")
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
 @broker_options
+@click.pass_context
 def kafka07(
+    context: click.Context,
     sources: tuple[str, ...],
     topics: tuple[str, ...],
     link: bool,
@@ -44,18 +49,36 @@ def kafka07(
     Every message's CRC is checked. Offsets (byte positions) do not change. A directory's BROKER is the `brokerid` in
     its server.properties (default 0); consumer offsets refer to it.
 
-    Imported topics keep all records until their retention.ms and retention.bytes are set.
+    Imported topics keep all records until their retention.ms and retention.bytes are set. Exits with 10 if a partition
+    is damaged: the messages before the damage are imported.
     """
     from pylogbroker.config import properties
-    from pylogbroker.offline.kafka07_import import Kafka07Import, plan_topics
-    from pylogbroker.offline.stopped_broker import check_stopped, stopped_broker
+    from pylogbroker.offline.kafka07_import import plan_topics
+    from pylogbroker.offline.stopped_broker import check_stopped
 
     check_stopped(config)
     chosen = properties.parse_assignments(settings)
-    plans = plan_topics([_source(text) for text in sources], lambda name: not topics or name in topics, _show)
+    damaged: list[str] = []
+
+    def show_partition(partition: Kafka07Partition, number: int) -> None:
+        _show(partition, number)
+        if partition.damage or partition.unreadable:
+            damaged.append(partition.path)
+
+    plans = plan_topics([_source(text) for text in sources], lambda name: not topics or name in topics, show_partition)
     if dry_run:
         click.echo("Nothing was written.")
-        return
+    else:
+        _import_kafka07(config, plans, chosen, link)
+    if damaged:
+        click.echo(f"{len(damaged)} partition(s) are damaged: {', '.join(damaged)}", err=True)
+        context.exit(_DAMAGED)
+
+
+def _import_kafka07(config: BrokerConfig, plans: list[TopicPlan], chosen: Mapping[str, str], link: bool) -> None:
+    from pylogbroker.offline.kafka07_import import Kafka07Import
+    from pylogbroker.offline.stopped_broker import stopped_broker
+
     with stopped_broker(config) as broker:
         importing = Kafka07Import(broker, chosen, link=link)
         for path in importing.clean_up():
@@ -97,6 +120,7 @@ def zookeeper(
     server. Existing topics stay unchanged; others are created empty. Import the logs of Kafka 0.7 first: offsets
     outside of their logs are skipped.
     """
+    from pylogbroker.offline.dry_run import dry_run as dry_run_of
     from pylogbroker.offline.registry import read_registry
     from pylogbroker.offline.registry_import import RegistryImport
     from pylogbroker.offline.stopped_broker import check_stopped, stopped_broker
@@ -117,6 +141,13 @@ def zookeeper(
             click.echo(f"topic {topic.name}, {topic.partitions} partition(s){' of Kafka 0.7' * bool(topic.origins)}")
         for offset in offsets:
             click.echo(f"group {offset.group}, {offset.topic} {offset.place}: {offset.offset}")
+        with dry_run_of(config) as rehearsed:
+            importing = RegistryImport(rehearsed.broker, click.echo)
+            made = importing.make_topics(wanted)
+            with rehearsed.broker.loaded_logs(lambda _: None) as logs:
+                for new in made:
+                    rehearsed.broker.make_logs(new)
+                importing.commit(offsets, {**logs, **rehearsed.ranges}, replace=replace)
         click.echo("Nothing was written.")
         return
     with stopped_broker(config) as broker:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -30,6 +31,17 @@ _RECORDS_PER_BATCH = 1000
 _REPLAYED_BYTES = 1 << 20
 _BEGINNING = -1
 ReportLine = Callable[[str], object]
+
+
+class OffsetBounds(Protocol):
+    """A log, or what is known of it."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+
+
 Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 
@@ -72,8 +84,13 @@ class RegistryImport:
                 accepted[name] = text
         return accepted
 
-    def commit(self, offsets: Iterable[RegisteredOffset], logs: Mapping[TopicPartition, Log], *, replace: bool) -> None:
-        """Commit to the broker's open logs; `replace` overwrites existing offsets."""
+    def commit(
+        self, offsets: Iterable[RegisteredOffset], logs: Mapping[TopicPartition, OffsetBounds], *, replace: bool
+    ) -> None:
+        """Commit to the broker's open logs; `replace` overwrites existing offsets.
+
+        `logs` may be only the bounds of logs that are not open.
+        """
         by_group: dict[str, dict[TopicPartition, int]] = {}
         left_out: Counter[tuple[str, str]] = Counter()
         for offset in offsets:
@@ -84,11 +101,11 @@ class RegistryImport:
             else:
                 by_group.setdefault(offset.group, {})[key] = offset.offset
         if by_group:
-            self._commit_groups(by_group, self._offsets_topic(), logs, replace, left_out)
+            self._commit_groups(by_group, self._offsets_topic(), replace, left_out)
         for (group, why), count in sorted(left_out.items()):
             self._report(f"group {group}: skipped {count} offset(s): {why}")
 
-    def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
+    def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, OffsetBounds]) -> TopicPartition:
         topic = self._broker.metadata.topics.get(offset.topic)
         if topic is None:
             raise _Skipped(f"there is no topic {offset.topic}")
@@ -135,7 +152,6 @@ class RegistryImport:
         self,
         by_group: Mapping[str, Mapping[TopicPartition, int]],
         topic: TopicImage,
-        logs: Mapping[TopicPartition, Log],
         replace: bool,
         left_out: Counter[tuple[str, str]],
     ) -> None:
@@ -144,7 +160,7 @@ class RegistryImport:
         for group in by_group:
             by_index.setdefault(partition_for(group, len(topic.partitions)), []).append(group)
         for index, groups in by_index.items():
-            log = logs[OFFSETS_TOPIC, index]
+            log = self._broker.logs.logs[OFFSETS_TOPIC, index]
             committed = _committed(log, index)
             records = []
             for group in groups:

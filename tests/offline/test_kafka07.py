@@ -125,7 +125,10 @@ class TestDamage:
         for name, data in segments.items():
             (directory / name).write_bytes(data)
         before = content(tmp_path / "old")
-        output = succeed("migrate", "kafka07", tmp_path / "old", "--data-dir", tmp_path / "data")
+        done = run("migrate", "kafka07", tmp_path / "old", "--data-dir", tmp_path / "data")
+        output = done.output
+        assert done.exit_code == 10, output
+        assert f"1 partition(s) are damaged: {directory}\n" in output
         assert content(tmp_path / "old") == before
         kept = stored(tmp_path / "data", "t", 0)
         assert ends(tmp_path / "data") == {("t", 0): (0, len(kept))}

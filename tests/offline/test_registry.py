@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline.stopped_broker import stopped_broker
+from pylogbroker.offline.zookeeper import server
 from tests.legacy07.message_sets import ONE, THREE, TWO
-from tests.offline.commands import fail, succeed
+from tests.offline.commands import fail, run, succeed
 from tests.offline.kafka07 import write_partition
 from tests.offline.zookeeper_registries import CHROOT, FILES
 from tests.support.broker_process import BrokerProcess
@@ -134,7 +136,34 @@ def test_a_dry_run(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_a_dry_run_says_what_the_import_says(data: Path) -> None:
+    options = ("--override", "offsets.topic.num.partitions=5")
+    before = {file: file.read_bytes() for file in sorted(data.parent.rglob("*")) if file.is_file()}
+    for again in (False, True):
+        planned = succeed(*IMPORT, data, *options, "--dry-run").splitlines()
+        if not again:
+            after = {file: file.read_bytes() for file in sorted(data.parent.rglob("*")) if file.is_file()}
+            assert after == before
+        done = succeed(*IMPORT, data, *options).splitlines()
+        sources = [line for line in planned if line.startswith(("topic ", "group ")) and line not in done]
+        assert [line for line in planned if line not in sources] == [*done, "Nothing was written."]
+
+
 def test_no_source(tmp_path: Path) -> None:
     assert "is neither an existing file nor" in fail(
         "migrate", "zookeeper", tmp_path / "none", "--data-dir", tmp_path / "data"
     )
+
+
+def test_a_server_that_cannot_be_reached_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "_TIMEOUT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    done = run("migrate", "zookeeper", address, "--data-dir", tmp_path / "data")
+    assert done.exit_code == 1
+    [line] = done.output.splitlines()
+    assert line.startswith(f"Error: ZooKeeper at {address} does not answer: ")
+    assert line.endswith("Connection refused")
+    assert caplog.messages == []  # those without a handler are written to standard error
