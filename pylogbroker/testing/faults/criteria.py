@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypedDict, Unpack, cast
 
@@ -116,6 +116,13 @@ class CriteriaFields(TypedDict, total=False):
 _ROLES: Final = (TOPIC, PARTITION, GROUP, TRANSACTION)
 
 
+def check_names(given: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise ValueError for an unknown criterion; `others` are names that it may have been meant to be."""
+    for name in given:
+        if name not in CriteriaFields.__annotations__:
+            raise unknown("criterion", name, [*CriteriaFields.__annotations__, *others])
+
+
 @attrs.frozen
 class Criteria:
     """Conditions on a request; None is no condition. `elements` are conditions on its elements, by their role.
@@ -134,9 +141,7 @@ class Criteria:
     @classmethod
     def of(cls, api: int | None, **given: Unpack[CriteriaFields]) -> Criteria:
         """Raise ValueError for an unknown criterion; None is no condition."""
-        for name in given:
-            if name not in CriteriaFields.__annotations__:
-                raise unknown("criterion", name, CriteriaFields.__annotations__)
+        check_names(given)
         conditions = {name: value for name, value in given.items() if value is not None}
         elements = {role: conditions.pop(role) for role in _ROLES if role in conditions}
         sender = conditions.get("sender")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from inspect import iscoroutine
+from inspect import iscoroutine, signature
 from typing import Any, Final, TypeVar, Unpack
 
 import attrs
@@ -26,7 +26,7 @@ from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
-from pylogbroker.testing.faults.criteria import Call, Criteria, CriteriaFields
+from pylogbroker.testing.faults.criteria import Call, Criteria, CriteriaFields, check_names
 from pylogbroker.testing.faults.doors import OpenedListener
 from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, TimeDriver, Watch
 from pylogbroker.testing.faults.group_faults import GroupFaults
@@ -103,6 +103,7 @@ class Faults:
 
         Several errors are used one after the other, each once. Raise ValueError for an unknown name.
         """
+        check_names(criteria, signature(self.add).parameters)
         concerned = self._criteria(api, **criteria)
         errors = () if error is None else (error,) if isinstance(error, str | int) else tuple(error)
         action = Action(

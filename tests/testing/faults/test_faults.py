@@ -52,6 +52,12 @@ def topic(raw: RawClient, request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.parametrize(("given", "meant"), [("eror", "error"), ("delai", "delay"), ("topc", "topic")])
+def test_a_misspelt_argument_of_a_fault_is_suggested(broker: Broker, given: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"^there is no criterion '{given}': did you mean '{meant}'"):
+        broker.faults.add("Produce", **{given: "topic"})
+
+
 def test_an_error_comes_so_many_times(broker: Broker, raw: RawClient, topic: str) -> None:
     fault = broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
     codes = [raw.produce(topic).error_code for _ in range(3)]
