@@ -23,5 +23,9 @@ def start(options: tuple[str, ...]) -> None:
     """Run a broker, or several with --brokers, in the foreground. OPTIONS are those of `twistd pylogbroker`."""
     from twisted.scripts import twistd
 
+    streams = sys.stdout, sys.stderr
     sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", *options]
-    twistd.run()  # type: ignore[no-untyped-call]
+    try:
+        twistd.run()  # type: ignore[no-untyped-call]
+    finally:
+        sys.stdout, sys.stderr = streams  # twistd has made them its log; an error must not become a line of it

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from pylogbroker.config.broker_config import BrokerConfig, Reloaded, check_names
+    from pylogbroker.config.broker_config import BrokerConfig, Reloaded, check_names, unknown_names
     from pylogbroker.config.changes import ConfigOperation, SettingChange, apply
     from pylogbroker.config.cluster_settings import RACK_AWARE_SELECTOR
     from pylogbroker.config.descriptions import Description, SynonymValue, describe_broker, describe_topic
@@ -61,6 +61,7 @@ __all__ = [
     "describe_topic",
     "notes_without_effect",
     "parse_overrides",
+    "unknown_names",
 ]
 
 _MODULES: Final = {
@@ -96,6 +97,7 @@ _MODULES: Final = {
     "describe_topic": ".descriptions",
     "notes_without_effect": ".table",
     "parse_overrides": ".topic_config",
+    "unknown_names": ".broker_config",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -48,11 +48,12 @@ class BrokerConfig(Values):
     Raise ConfigError for an invalid value. `warnings` name unknown settings, and those without effect.
     """
 
-    __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
+    __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "unknown", "warnings")
 
     def __init__(self, static: Texts) -> None:
         known = {name: text for name, text in static.items() if table.broker_setting(name) is not None}
-        self.warnings = tuple(_warnings(static))
+        self.unknown = tuple(unknown_names(static))
+        self.warnings = (*self.unknown, *_without_effect(static))
         self._layers: dict[ConfigSource, Texts] = {ConfigSource.STATIC_BROKER_CONFIG: known}
         self._decided: set[str] = set()
         self._observers: list[Callable[[frozenset[str]], object]] = []
@@ -294,17 +295,29 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
     )
 
 
-def _warnings(static: Texts) -> Iterator[str]:
+def unknown_names(static: Texts) -> Iterator[str]:
+    """Return a warning for each name that is no setting, probably misspelt."""
     for name in static:
-        known = table.broker_setting(name)
-        reason = known.no_effect if known else unused_settings.reason_without_effect(name)
-        if known and not reason:
-            continue
-        if reason and (known or not parsing.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)):
-            yield f"{name} has no effect: {reason}"
-        else:
+        if _reason_without_effect(name) is None:
             near = parsing.closest(name, table.BROKER)
             yield f"{name} is not a setting, ignored" + (f"; did you mean {near}?" if near else "")
+
+
+def _without_effect(static: Texts) -> Iterator[str]:
+    for name in static:
+        reason = _reason_without_effect(name)
+        if reason:
+            yield f"{name} has no effect: {reason}"
+
+
+def _reason_without_effect(name: str) -> str | None:
+    """Return "" for a setting that has an effect, None for a name that is no setting."""
+    known = table.broker_setting(name)
+    if known:
+        return known.no_effect or ""
+    reason = unused_settings.reason_without_effect(name)
+    is_typo = reason and parsing.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)
+    return None if is_typo else reason or None
 
 
 def _unknown_listeners(static: Texts, known: tuple[listeners.Listener, ...]) -> Iterator[str]:

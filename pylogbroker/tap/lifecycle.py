@@ -124,7 +124,7 @@ class BrokerStart:
         except Exception as error:
             await self._undo.run()
             if isinstance(error, PylogbrokerError | CannotListenError | OSError):
-                raise StartupError(_reason(error)) from error
+                raise StartupError("; ".join([_reason(error), *self.config.unknown])) from error
             raise
         _log_start(broker, self._reactor.seconds() - began)
         self._reactor.callWhenRunning(self._log_listeners, broker)
@@ -144,8 +144,10 @@ class BrokerStart:
 
     async def _open(self, threads: Threads) -> Broker:
         config, in_thread = self.config, threads.in_thread
+        for warning in config.warnings:  # before anything fails, perhaps because of a misspelt name
+            log.warn("{warning}", warning=warning)
         policies = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
-        for warning in (*config.warnings, *preflight.warnings(config)):
+        for warning in preflight.warnings(config):
             log.warn("{warning}", warning=warning)
         self._start_http()
         tree: ITree

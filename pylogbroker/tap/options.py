@@ -16,7 +16,7 @@ from typing import Any
 from twisted.python import usage
 
 from pylogbroker import __version__
-from pylogbroker.config import BrokerConfig, properties, reference
+from pylogbroker.config import BrokerConfig, properties, reference, unknown_names
 from pylogbroker.errors import ConfigError
 from pylogbroker.tap.brokers.plan import parse_count, plan
 from pylogbroker.tap.process_log import PROCESS_LOG
@@ -148,9 +148,8 @@ class Options(usage.Options):
             self._check(read | given)
         except ConfigError as error:
             name = str(error).partition(":")[0]
-            if name in read and name not in given:
-                raise ConfigError(f"{file}: {error}") from error
-            raise
+            where = f"{file}: " if name in read and name not in given else ""
+            raise ConfigError("; ".join([f"{where}{error}", *unknown_names(read | given)])) from error
         return read | given
 
     def _check(self, settings: dict[str, str]) -> None:

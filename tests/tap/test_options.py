@@ -61,6 +61,11 @@ def test_several_listeners() -> None:
     ("arguments", "error_line"),
     [
         (["-o", "num.partitions=none"], "num.partitions: 'none' is not accepted; expected a whole number from 1"),
+        (
+            ["-o", "num.partitons=2", "-l", "9092"],
+            "listeners: '9092' is not accepted; expected NAME://host:port, separated by commas, each name and port"
+            " once; num.partitons is not a setting, ignored; did you mean num.partitions?",
+        ),
         (["-o", "num.partitions"], "override 'num.partitions' is not accepted; expected name=value"),
         (["-l", "9092"], "listeners: '9092' is not accepted; expected NAME://host:port"),
         (["-c", "/nonexistent/file"], "/nonexistent/file: No such file or directory"),

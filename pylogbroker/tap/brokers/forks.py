@@ -41,7 +41,7 @@ class BrokerForks:
 
     def close(self) -> None:
         if self._server is not None:
-            self._server.transport.loseConnection()
+            self._server.close()
 
 
 class _Server(LineOnlyReceiver):
@@ -52,6 +52,7 @@ class _Server(LineOnlyReceiver):
 
     def __init__(self) -> None:
         self.has_ended = False
+        self._is_closed = False
         self._forking: deque[tuple[BrokerProcess, socket.socket]] = deque()
         self._running: dict[int, BrokerProcess] = {}
 
@@ -72,6 +73,10 @@ class _Server(LineOnlyReceiver):
         self._forking.append((process, theirs))
         self._send({"arguments": list(arguments), "tree_password": tree_password})
 
+    def close(self) -> None:
+        self._is_closed = True
+        self.transport.loseConnection()
+
     def lineReceived(self, line: bytes) -> None:
         message = json.loads(line)
         pid = message["pid"]
@@ -85,6 +90,8 @@ class _Server(LineOnlyReceiver):
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         self.has_ended = True
+        if not self._is_closed:
+            log.error("the process that starts brokers has ended; the next start of a broker starts another one")
         for process, theirs in self._forking:
             theirs.close()
             process.process_ended("the end of the process that starts brokers")

@@ -225,6 +225,7 @@ def test_brokers_outlive_the_fork_server_and_are_started_again(brokers: Brokers)
     assert brokers.process is not None
     [fork_server], victim = children(brokers.process.pid), brokers.pids()[1]
     os.kill(fork_server, signal.SIGKILL)
+    brokers.process.expect(r"the process that starts brokers has ended")
     wait_until(lambda: children(brokers.process.pid) == [])
     create_topic(bootstrap, "t")
     produce(bootstrap, "t", range(60))
