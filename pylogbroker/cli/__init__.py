@@ -46,6 +46,19 @@ _NEW_OBJECTS_MAX: Final = 100_000  # between collections: those during imports f
 class _Commands(click.Group):
     """Import subcommands on use; report errors in one line."""
 
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = arguments[0]
+        if name not in _COMMANDS and not name.startswith("-") and not context.resilient_parsing:
+            from pylogbroker.config.parsing import closest
+
+            near = closest(name, _COMMANDS)
+            raise click.UsageError(
+                f"there is no command {name!r}" + (f"; did you mean {near}?" if near else ""), context
+            )
+        return super().resolve_command(context, arguments)
+
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 

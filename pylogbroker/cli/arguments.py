@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from pylogbroker.errors import ConfigError
+
 if TYPE_CHECKING:
     from pylogbroker.records import Header
 
@@ -49,6 +51,13 @@ def header_assignments(texts: tuple[str, ...], option: str) -> list[Header]:
             raise click.BadParameter(f"{text!r}: the name is not UTF-8", param_hint=option)
         found.append((name, os.fsencode(value)))
     return found
+
+
+def open_output() -> IO[bytes]:
+    """Return the standard output; raise ConfigError if it is closed."""
+    if sys.stdout is None:
+        raise ConfigError("the standard output is closed: records have nowhere to go")
+    return sys.stdout.buffer
 
 
 def partitions(texts: Iterable[str], option: str) -> dict[str, tuple[int, ...] | None]:

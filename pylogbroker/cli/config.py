@@ -10,6 +10,7 @@ from pylogbroker.cli.arguments import assignments
 from pylogbroker.cli.cluster_names import complete_config_names, complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.errors import ConfigError
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ def describe(
         for _, each in sorted(found.items())
         if everything or names or not each.is_default
     ]
-    show(rows, output)
+    missing = [each for each in names if each not in found]
+    if missing:
+        raise ConfigError(f"{resource} has no setting {', '.join(missing)}")
+    if not rows and output == "table":
+        click.echo(f"{resource}: all settings have their default values; --all shows them", err=True)
+    else:
+        show(rows, output)
 
 
 @command.command("alter", short_help="Change settings while brokers run.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli.arguments import open_output
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.record_format import formatter
 from pylogbroker.errors import ConfigError
@@ -78,13 +79,17 @@ def command(
         if group is not None
         else _of_partitions(connection, topics, start, since, until, to_end)
     )
+    out, is_empty = open_output(), True
     try:
         with reading as messages:
             for message in islice(filter(matches, messages), count):
-                sys.stdout.buffer.write(write(message))
-                sys.stdout.buffer.flush()
+                out.write(write(message))
+                out.flush()
+                is_empty = False
     except KeyboardInterrupt:
         context.exit(_INTERRUPTED)
+    if is_empty:
+        click.echo(f"No records{' that match' if key or grep or headers else ''}.", err=True)
 
 
 def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Callable[[Message], bool]:
@@ -97,7 +102,7 @@ def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Call
         if by_value is not None and (message.value is None or not by_value.search(message.value)):
             return False
         return all(
-            any(found == name and (not equals or value == text.encode()) for found, value in message.headers)
+            any(found == name and (not equals or value == os.fsencode(text)) for found, value in message.headers)
             for name, equals, text in wanted
         )
 
@@ -108,7 +113,7 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
     if text is None:
         return None
     try:
-        return re.compile(text.encode())
+        return re.compile(os.fsencode(text))
     except re.error as error:
         raise click.BadParameter(f"{text!r} is not a regular expression: {error}", param_hint=option) from error
 
@@ -117,9 +122,12 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
 def _of_group(
     connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
 ) -> Iterator[Iterator[Message]]:
+    from pylogbroker.cli.topic import wait_for_topics
     from pylogbroker.client.settings import CONSUMER
     from pylogbroker.client.sync import ConsumerConnector, Whitelist
 
+    with connection.admin() as admin:  # the group would wait for them to be created
+        wait_for_topics(admin, topics)
     settings: dict[str, Any] = {
         "isolation.level": "read_committed",
         "auto.offset.reset": "latest" if _STARTS[start] == "end" else "earliest",
@@ -137,13 +145,14 @@ def _of_partitions(
     connection: Connection, topics: tuple[str, ...], start: str, since: str | None, until: str | None, to_end: bool
 ) -> Iterator[Iterator[Message]]:
     from pylogbroker.cli.partition_reader import PartitionReader
-    from pylogbroker.cli.topic import known_offsets, partitions_of
+    from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
     from pylogbroker.client.admin import LATEST
     from pylogbroker.client.settings import CONSUMER
     from pylogbroker.spark.loading.times import milliseconds
 
     from_ms, until_ms = milliseconds("--since", since), milliseconds("--until", until)
     with connection.admin() as admin:
+        wait_for_topics(admin, topics)
         keys = partitions_of(admin, topics)
         committed = connection.settings(CONSUMER).get("isolation.level", "read_committed") == "read_committed"
         found = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)

@@ -57,11 +57,16 @@ def describe(groups: tuple[str, ...], connection: Connection, output: str) -> No
     rows = [
         {"group": group["group"], "state": group["state"], **each}
         for group in found
+        if group["state"] != _UNKNOWN
         for each in group["members"] or [dict.fromkeys(("member", "instance", "client", "host", "partitions"))]
     ]
     for row in rows:
         row["partitions"] = [f"{each['topic']}/{each['partition']}" for each in row["partitions"] or ()]
-    show(found, output, rows)
+    if rows or output != "table":
+        show(found, output, rows)
+    missing = [group["group"] for group in found if group["state"] == _UNKNOWN]
+    if missing:
+        raise ConfigError(f"there is no group {', '.join(missing)}")
 
 
 def _described(group: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
@@ -48,7 +49,7 @@ def formatter(text: str, base64: bool = False) -> Callable[[Message], bytes]:
     for match in _TOKEN.finditer(text):
         letter, escape = match["letter"], match["escape"]
         if match["text"] is not None:
-            parts.append(match["text"].encode())
+            parts.append(os.fsencode(match["text"]))
         elif match["hex"] is not None:
             parts.append(bytes.fromhex(match["hex"]))
         elif letter in _LETTERS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pylogbroker.client.admin import ListedOffset, TopicDescription
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+
+_PROPAGATION_SECONDS: Final = 2.0
+_LOOK_AGAIN_SECONDS: Final = 0.1
 
 
 @click.group("topic", short_help="List, create, describe, alter, delete and trim topics.")
@@ -240,6 +244,18 @@ def trim(
         confirm("Delete the records below the new start offsets?", yes)
         admin.records.delete(target)
     check_complete("not trimmed", wanted, target)
+
+
+def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
+    """Wait at most two seconds for topics that are missing: they may have been created just now.
+
+    Raise the error of those that stay missing.
+    """
+    names = [*partitions(topics, "TOPIC")]
+    until = time.monotonic() + _PROPAGATION_SECONDS
+    while len(existing_topics(admin, names)) < len(names) and time.monotonic() < until:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    admin.topics.describe(names)
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:

@@ -148,6 +148,8 @@ def delete(name: str, yes: bool, users: UserList | Connection) -> None:
 
 
 def _password(name: str) -> str:
+    if sys.stdin is None:
+        raise ConfigError("the standard input is closed: the password is read from it")
     if sys.stdin.isatty():
         found: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     else:

@@ -151,7 +151,8 @@ class ClientProtocol:
         low, high = max(low, kind.versions.first), min(high, kind.versions.last)
         chosen = high if version is None else version
         if not low <= chosen <= high:
-            name = kind.__name__ if version is None else f"{kind.__name__} v{version}"
+            api = kind.__name__.removesuffix("Request")
+            name = api if version is None else f"{api} v{version}"
             raise UnsupportedVersion(f"the broker at {self.peer} does not support {name}")
         codec = self._codecs[kind, chosen] = _ApiCodec(kind, chosen, self._client_id)
         if version is None:

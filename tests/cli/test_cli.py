@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -240,6 +241,24 @@ def test_an_unwritable_target_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
         assert found.output.startswith(reported)
         assert len(found.output.splitlines()) == 1
         assert isinstance(found.exception, SystemExit)
+
+
+def test_a_misspelt_command_is_suggested() -> None:
+    for name, hint in (("topics", "; did you mean topic?"), ("prodce", "; did you mean produce?"), ("xyzzy", "")):
+        found = run(name, "list")
+        assert found.exit_code == 2
+        assert found.stderr.splitlines()[-1] == f"Error: there is no command '{name}'{hint}"
+
+
+def test_a_failed_start_is_one_line_on_standard_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listener = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        found = in_a_process("broker", "start", "-d", tmp_path, "-l", listener, "-o", "num.partiton=3")
+    assert found.returncode == 1
+    assert "Error" not in found.stdout
+    [line] = found.stderr.splitlines()
+    assert line.startswith(f"Error: cannot listen on {listener}: Address already in use")
+    assert line.endswith("; num.partiton is not a setting, ignored; did you mean num.partitions?")
 
 
 def test_without_java(tmp_path: Path) -> None:

@@ -153,8 +153,11 @@ def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, gr
     run("group", "delete-offsets", group, f"{topic}:1", "--yes")
     assert offsets(admin, group) == {(topic, 0): 0}
     run("group", "delete", group, "--yes")
-    [described] = as_json(run("group", "describe", group, "--format", "json"))
+    missing = run("group", "describe", group, "--format", "json", code=1)
+    [described] = as_json(missing)
     assert (described["state"], described["members"]) == ("Dead", [])
+    assert missing.stderr == f"Error: there is no group {group}\n"
+    assert run("group", "describe", group, code=1).stdout == ""
     assert run("group", "lag", group, code=1).stderr == f"Error: there is no group {group}\n"
     assert "name partitions by --topic" in run("group", "reset", group, "--to-latest", code=1).stderr
     run("group", "reset", group, "--to-latest", "--to-earliest", code=2)
@@ -235,6 +238,18 @@ def test_configs(run: Command, admin: AdminClient, topic: str) -> None:
     assert "max.message.bytes" in run(*resource, "--set", "max.message.bytes=x", code=1).stderr
     run(*resource, code=2)
     run("config", "describe", "broker", "x", code=2)
+
+
+def test_configs_that_are_all_defaults_or_missing(run: Command, admin: AdminClient, topic: str) -> None:
+    found = run("config", "describe", "broker")
+    assert (found.stdout, found.stderr) == (
+        "",
+        "broker defaults: all settings have their default values; --all shows them\n",
+    )
+    assert as_json(run("config", "describe", "broker", "--format", "json")) == []
+    create(admin, topic)
+    failed = run("config", "describe", "topic", topic, "--setting", "retention.ms", "--setting", "nosuch", code=1)
+    assert failed.stderr == f"Error: topic {topic} has no setting nosuch\n"
 
 
 def test_the_cluster(run: Command, admin: AdminClient) -> None:

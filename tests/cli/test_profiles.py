@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -51,6 +54,25 @@ def write_profiles(directory: Path) -> None:
 
 def invoke(*arguments: str) -> str:
     return CliRunner().invoke(main, ["topic", "list", *arguments]).stderr
+
+
+def test_a_home_that_cannot_be_read_is_as_one_without_a_file(
+    seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/proc/1/no-such/home")
+    invoke("-b", "a:1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_profiles(tmp_path / ".config")
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    monkeypatch.setattr(Path, "read_text", Mock(side_effect=denied))  # root may read all files
+    file = tmp_path / ".config" / "pylogbroker" / "config.toml"
+    assert f"{file} is not read: Permission denied" in invoke("-b", "b:1")
+    assert seen == ["a:1", "b:1"]
+    assert invoke("-b", "b:1", "--profile", "a") == f"Error: profile a: {file}: Permission denied\n"
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))  # no HOME, and no such user
+    invoke("-b", "c:1")
+    assert seen == ["a:1", "b:1", "c:1"]
+    assert "there is no home directory" in invoke("-b", "c:1", "--profile", "a")
 
 
 def test_the_profile_comes_from_option_variable_or_default(

@@ -82,6 +82,53 @@ def test_consume_options_choose_start_end_and_records(run: Command, made: str) -
     assert len(values("-e", "--header", "number")) == 5
 
 
+def test_consume_says_that_there_are_no_records(run: Command, made: str) -> None:
+    assert run("consume", made, "-e", "--key", "x").stderr == "No records that match.\n"
+    assert run("consume", made, "-e").stderr == ""
+    run("topic", "trim", made, "--all", "--yes")
+    assert run("consume", made, "-e").stderr == "No records.\n"
+
+
+def test_a_topic_may_be_created_after_consume(run: Command, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not know a topic yet is asked again."""
+    waits = []
+
+    def appear(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            run("topic", "create", f"{made}-new")
+
+    monkeypatch.setattr("pylogbroker.cli.topic.time.sleep", appear)
+    assert run("consume", f"{made}-new", "-e").stderr == "No records.\n"
+    assert len(waits) == 2
+
+
+def test_consume_without_standard_output_is_an_error_in_one_line(broker: Broker, made: str) -> None:
+    command = [sys.executable, "-m", "pylogbroker.cli", "consume", made, "-e", "-b", broker.bootstrap]
+    done = subprocess.run(
+        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, preexec_fn=lambda: os.close(1)
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the standard output is closed: records have nowhere to go\n",
+    )
+
+
+def test_a_reader_of_a_pipe_that_has_enough_ends_consume_in_silence(broker: Broker, made: str) -> None:
+    command = [sys.executable, "-m", "pylogbroker.cli", "consume", made, "-b", broker.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        for _ in range(2):
+            producer.produce(made, b"later", partition=0)
+            assert producer.flush(120) == 0
+        assert process.wait(120) == 1
+        assert process.stderr.read() == b""
+
+
 def test_records_as_json(run: Command, made: str) -> None:
     lines = run("consume", made, "-e", "-f", "json").stdout.splitlines()
     found = sorted(map(json.loads, lines), key=lambda it: it["value"])
@@ -100,7 +147,8 @@ def test_wrong_arguments(run: Command, made: str) -> None:
     ):
         assert reported in run("consume", made, *arguments, code=2).stderr
     assert "expected beginning, end, an offset, or -N" in run("consume", made, "-o", "x", code=1).stderr
-    assert "topic no-such-topic: " in run("consume", "no-such-topic", code=1).stderr
+    for group in ((), ("-g", "x")):
+        assert "topic no-such-topic: " in run("consume", "no-such-topic", *group, code=1).stderr
     assert "name topics alone" in run("consume", f"{made}:0", "-g", "x", code=2).stderr
     assert "--key-delimiter is empty" in run("produce", made, "-K", "", code=2).stderr
 
