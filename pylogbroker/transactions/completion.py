@@ -119,6 +119,13 @@ class Completion:
         if error and transaction.shard.active:
             transaction.pending = state
             self._retry(transaction, now_ms)
+        else:
+            self.wake(transaction)
+
+    def wake(self, transaction: Transaction) -> None:
+        """Let requests go on that wait for the end to be complete; without a shard they find another coordinator."""
+        for reply in transaction.take_waiting():
+            self._events.reply(reply, True)
 
     def _retry(self, transaction: Transaction, now_ms: int) -> None:
         due = now_ms + min(RETRY_MS_MIN << min(transaction.failures, 16), RETRY_MS_MAX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -146,6 +147,15 @@ class TransactionCoordinator:
                 self._completion.end(transaction, committed, now_ms, lambda error, later_ms: answer(error))
             else:
                 answer(error_of_ending(transaction.metadata, committed))
+
+    def on_completion(self, transactional_id: str, reply: Reply[bool]) -> Callable[[], object] | None:
+        """Reply True when the end of a decided transaction is complete; return what cancels that, None without one."""
+        shard = self._find_shard(transactional_id)
+        transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+        if transaction is None or transaction.metadata.state not in PREPARED:
+            return None
+        transaction.waiting[reply] = None
+        return partial(transaction.waiting.pop, reply, None)
 
     def describe(self, transactional_id: str) -> TransactionDescription:
         shard = self._find_shard(transactional_id)

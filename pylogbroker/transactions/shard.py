@@ -77,6 +77,8 @@ class TransactionShardHandler:
 
     def on_unload(self, shard: TransactionShard, now_ms: int) -> None:
         shard.close()
+        for transaction in shard.transactions.values():
+            self._completion.wake(transaction)
 
     def sweep(self, shard: TransactionShard, now_ms: int) -> Iterator[None]:
         transactions = list(shard.transactions.values())

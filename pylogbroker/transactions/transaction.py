@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
-from pylogbroker.coordinators import Timer, cancel
+from pylogbroker.coordinators import Reply, Timer, cancel
 from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 
@@ -42,11 +44,18 @@ class Transaction:
     deadline: Timer | None = None  # of the open transaction
     retry: Timer | None = None  # of the markers, or of the completion's record
     failures: int = 0  # in a row
+    waiting: dict[Reply[bool], None] = attrs.field(factory=dict)
+    """Called with True when the end of the transaction is complete, or the shard is closed."""
 
     @property
     def is_retrying(self) -> bool:
         """True while the markers, or the record of the completion, wait for another attempt."""
         return self.retry is not None and self.retry.live
+
+    def take_waiting(self) -> Iterable[Reply[bool]]:
+        """Return what waits for the completion, once."""
+        waiting, self.waiting = self.waiting, {}
+        return waiting
 
     def stop_timers(self) -> None:
         cancel(self.deadline)

@@ -11,6 +11,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
+from pylogbroker.broker.completed_transactions import COMPLETION_WAIT_MS
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.partitions.partition import Partition
@@ -105,7 +106,9 @@ class RestartTests(TransactionTests):
                     self.assertEqual(producer.end(committed), NONE)
                     self.assertEqual(self.state().transaction_state, prepared)
                     self.assertEqual(len(self.state().topics[0].partitions), 2)
-                    self.assertEqual(producer.add(("t", 0)), [ErrorCode.CONCURRENT_TRANSACTIONS])
+                    added = producer.add_later(("t", 0))
+                    self.node.clock.advance(COMPLETION_WAIT_MS / 1000)
+                    self.assertEqual(self.successResultOf(added), [ErrorCode.CONCURRENT_TRANSACTIONS])
                 self.again(producer)
                 self.assertEqual(self.state().transaction_state, complete)
                 self.assertEqual(self.committed(), wanted)
@@ -196,7 +199,9 @@ class RetryTests(TransactionTests):
             self.assertEqual(producer.end(True), NONE)
             self.node.clock.advance(1)
             self.assertEqual(self.committed(), [])
-        self.assertEqual(producer.add(("t", 0)), [ErrorCode.CONCURRENT_TRANSACTIONS])
+        added = producer.add_later(("t", 0))
+        self.node.clock.advance(COMPLETION_WAIT_MS / 1000)
+        self.assertEqual(self.successResultOf(added), [ErrorCode.CONCURRENT_TRANSACTIONS])
         self.until(lambda: self.state().transaction_state == "CompleteCommit")
         self.assertEqual(self.committed(), [b"x"])
         self.assertEqual(producer.add(("t", 0)), [NONE])

@@ -67,13 +67,24 @@ class Producer:
 
     def add(self, *partitions: tuple[str, int], version: int = CLIENT_VERSION) -> list[ErrorCode]:
         """Add partitions to the transaction; an error for each."""
-        request = AddPartitionsToTxnRequest(
+        return self.added(self.node.ask(add_partitions_to_txn.handle, self.addition(partitions), version))
+
+    def add_later(self, *partitions: tuple[str, int]) -> Deferred[list[ErrorCode]]:
+        """Like `add`, for an answer that may have to wait."""
+        answer = self.node.send(add_partitions_to_txn.handle, self.addition(partitions), CLIENT_VERSION)
+        return answer.addCallback(self.added)
+
+    def addition(self, partitions: Sequence[tuple[str, int]]) -> AddPartitionsToTxnRequest:
+        """Return an AddPartitionsToTxn."""
+        return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [index]) for topic, index in partitions],
         )
-        answer = self.node.ask(add_partitions_to_txn.handle, request, version)
+
+    def added(self, answer: Any) -> list[ErrorCode]:
+        """Return the errors in the answer to an AddPartitionsToTxn."""
         topics = answer.results_by_topic_v3_and_below
         return [ErrorCode(each.partition_error_code) for topic in topics for each in topic.results_by_partition]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
-
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.completed_transactions import add_when_complete
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.security.rules import on_group, on_transactional_id
@@ -27,13 +26,7 @@ async def handle(
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if OFFSETS_TOPIC not in services.metadata.topics:  # announced later: its markers would count as a deleted topic's
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    replied: Deferred[ErrorCode] = Deferred()
-    services.transactions.add_partitions(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        [(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))],
-        replied.callback,
-        services.runtime.now_ms(),
-    )
-    return AddOffsetsToTxnResponse(error_code=error_for(await replied, context, _FIRST_WITH_FENCED))
+    producer = request.transactional_id, request.producer_id, request.producer_epoch
+    key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)
+    error = await add_when_complete(services, context.caller, *producer, [key])
+    return AddOffsetsToTxnResponse(error_code=error_for(error, context, _FIRST_WITH_FENCED))

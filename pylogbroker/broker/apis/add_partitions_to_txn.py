@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from functools import partial
 from itertools import compress
 
-from twisted.internet.defer import Deferred
-
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.completed_transactions import add_when_complete
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.requested_partitions import count_elements
@@ -104,7 +103,9 @@ async def _add_to_each(
     async for asked, partitions, errors in services.runtime.slices.over(found):
         if not errors:
             errors = (
-                _verify(services, asked, partitions) if asked.verify_only else await _add(services, asked, partitions)
+                _verify(services, asked, partitions)
+                if asked.verify_only
+                else await _add(services, context, asked, partitions)
             )
         results.append(await services.runtime.slices.finish(_results(errors, asked.topics, context), len(partitions)))
     if context.api_version < _FIRST_WITH_SEVERAL:
@@ -145,18 +146,13 @@ def _check(services: Services, writable: Collection[str], key: TopicPartition) -
 
 
 async def _add(
-    services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]
+    services: Services,
+    context: RequestContext,
+    asked: AddPartitionsToTxnTransaction,
+    partitions: Sequence[TopicPartition],
 ) -> Errors:
-    replied: Deferred[ErrorCode] = Deferred()
-    services.transactions.add_partitions(
-        asked.transactional_id,
-        asked.producer_id,
-        asked.producer_epoch,
-        partitions,
-        replied.callback,
-        services.runtime.now_ms(),
-    )
-    return dict.fromkeys(partitions, await replied)
+    producer = asked.transactional_id, asked.producer_id, asked.producer_epoch
+    return dict.fromkeys(partitions, await add_when_complete(services, context.caller, *producer, partitions))
 
 
 def _verify(services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:

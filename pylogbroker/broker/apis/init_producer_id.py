@@ -6,13 +6,15 @@ earlier producer's open transaction.
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from operator import attrgetter
 
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.completed_transactions import ask_when_complete
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services
+from pylogbroker.coordinators import Reply
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import InitProducerId, InitResult
@@ -39,7 +41,7 @@ async def handle(services: Services, context: RequestContext, request: InitProdu
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return await _any_id(services)
-    result = await _ask(services, request.transactional_id, request)
+    result = await _ask(services, context, request.transactional_id, request)
     if result.error:
         return _error_response(error_for(result.error, context, _FIRST_WITH_FENCED))
     return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
@@ -52,13 +54,17 @@ async def _any_id(services: Services) -> InitProducerIdResponse:
         return _error_response(error.code)
 
 
-def _ask(services: Services, transactional_id: str, request: InitProducerIdRequest) -> Deferred[InitResult]:
-    replied: Deferred[InitResult] = Deferred()
+async def _ask(
+    services: Services, context: RequestContext, transactional_id: str, request: InitProducerIdRequest
+) -> InitResult:
     asked = InitProducerId(
         transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
     )
-    services.transactions.init_producer_id(asked, replied.callback, services.runtime.now_ms())
-    return replied
+
+    def ask(reply: Reply[InitResult]) -> None:
+        services.transactions.init_producer_id(asked, reply, services.runtime.now_ms())
+
+    return await ask_when_complete(services, context.caller, transactional_id, ask, attrgetter("error"))
 
 
 def _error_response(error: ErrorCode) -> InitProducerIdResponse:
