@@ -20,6 +20,7 @@ import attrs
 from benchmarks.errors import BenchmarkError
 from benchmarks.session import NO_SETTINGS, Session
 from tests.peers.kafka import KafkaBroker
+from tests.peers.port_owners import check_owner
 from tests.peers.processes import free_ports, stop
 
 PROJECT = Path(__file__).parents[1]
@@ -82,7 +83,9 @@ class OwnBroker:
             if self.process.poll() is not None or time.perf_counter() - begin > START_SECONDS:
                 raise BenchmarkError(f"the broker does not start:\n{log.read_text()[-4000:]}")
             time.sleep(0.001)
-        return time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        check_owner(self.port, self.process.pid)
+        return seconds
 
     def stop(self) -> None:
         if self.process is not None:

@@ -31,6 +31,7 @@ from benchmarks.machine import touch_memory
 from benchmarks.requests import produce_request
 from benchmarks.session import Session, expect, try_produce
 from benchmarks.workloads import MEGABYTE, MEGABYTE_OF_KILOBYTES, SIXTEEN_KILOBYTES, Batches
+from tests.peers.port_owners import check_owner
 from tests.peers.processes import free_ports
 
 HOST = "127.0.0.1"
@@ -153,6 +154,7 @@ def main(rounds: int, warm_up: int, scale: float, directory: Path | None, markdo
         try:
             broker.start()
             assert broker.process is not None
+            check_owner(http_port, broker.process.pid)
             gc.disable()
             for name, work in WORKLOADS.items():
                 scaled = attrs.evolve(work, count=max(1, int(work.count * scale)))

@@ -34,6 +34,7 @@ from benchmarks.session import Session, expect, try_produce
 from benchmarks.workloads import MEGABYTE, MEGABYTE_OF_KILOBYTES, PRELOADED_BYTES, preload
 from pylogbroker.security.tls.authority import Authority
 from tests.peers.kafka import SINGLE_NODE, KafkaBroker
+from tests.peers.port_owners import check_owner
 from tests.peers.processes import free_ports
 
 ANSWER_BYTES = 1 << 20
@@ -150,6 +151,7 @@ def own(directory: Path, certificates: Certificates) -> Iterator[Broker]:
     try:
         broker.start()
         assert broker.process is not None
+        check_owner(tls, broker.process.pid)
         yield Broker("pylogbroker", broker.process.pid, certificates.sessions(plain, tls))
     finally:
         broker.stop()
@@ -168,8 +170,9 @@ def kafka(directory: Path, certificates: Certificates) -> Iterator[Broker]:
         "listener.security.protocol.map": f"{SINGLE_NODE['listener.security.protocol.map']},SSL:SSL",
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
-    with KafkaBroker(directory / "kafka", settings) as broker:
+    with KafkaBroker(directory / "kafka", settings, plain) as broker:
         assert broker.process is not None
+        check_owner(tls, broker.process.pid)
         yield Broker("Apache Kafka", broker.process.pid, certificates.sessions(plain, tls))
 
 

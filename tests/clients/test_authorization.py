@@ -95,7 +95,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     }
     process = BrokerProcess(directory, settings)
     process.start()
-    port = int(process.process.expect(r"SSL://127\.0\.0\.1:([1-9]\d*)")[1])
+    port = int(process.process.expect(r"listening on SSL://127\.0\.0\.1:([1-9]\d*)")[1])
     yield Clients(f"localhost:{port}", certificates)
     assert process.stop() == 0
     assert process.unexpected_errors() == []

@@ -360,7 +360,7 @@ def test_slow_handshakes_hold_nobody_up(tmp_path: Path) -> None:
     process = BrokerProcess(tmp_path, {**certificates.broker, **listeners, "connection.setup.timeout.ms": "1000"})
     process.start()
     try:
-        port = int(process.process.expect(r"SSL://127\.0\.0\.1:([1-9]\d*)")[1])
+        port = int(process.process.expect(r"listening on SSL://127\.0\.0\.1:([1-9]\d*)")[1])
         broker = SecureBroker(process, certificates, {"SSL": port})
         with closing(Sockets()) as slow:
             for number in range(100):

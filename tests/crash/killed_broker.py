@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.peers.port_owners import check_owner
 from tests.peers.processes import free_ports
-from tests.support.broker_process import ROOT, START_SECONDS_MAX, STOP_SECONDS_MAX, BrokerProcess
+from tests.support.broker_process import LISTENING, ROOT, START_SECONDS_MAX, STOP_SECONDS_MAX, BrokerProcess
 from tests.support.line_process import LineProcess
 
 #: So that logs are checkpointed, and groups' and producers' states loaded, while the run lasts.
@@ -21,7 +22,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "offsets.topic.segment.bytes": "20000",
     "auto.create.topics.enable": "false",
 }
-_LISTENING: Final = r"listening on PLAINTEXT://127\.0\.0\.1:[1-9]"
 _CUT: Final = re.compile(r": recovered \d+ segments?, (?!all batches are valid)")
 _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
 
@@ -46,7 +46,8 @@ class KilledBroker(BrokerProcess):
         """Start the process; returns when clients can connect."""
         begun = time.monotonic()
         self.launch()
-        self.process.expect(_LISTENING, timeout=START_SECONDS_MAX)
+        self.process.expect(LISTENING, timeout=START_SECONDS_MAX)
+        check_owner(self._port, self.process.pid)
         self.slowest_start = max(self.slowest_start, time.monotonic() - begun)
 
     def strike(self) -> None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from tests.peers.maven import PeerError
+from tests.peers.port_owners import check_owner
 
 #: A short program is not worth the time of the second compiler, nor a garbage collector with threads.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -134,11 +135,12 @@ class Server:
         self.stop()
 
     def _run(self, command: Sequence[str], output: Path, log: Path, started: str, timeout: float) -> None:
-        """Run `command` until the pattern `started` is in `log`; kill it if that fails."""
+        """Run `command` until the pattern `started` is in `log`; kill it if that fails, or its port is another's."""
         with output.open("wb") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
         try:
             wait_for_line(log, started, self.process, timeout)
+            check_owner(self.port, self.pid)
         except PeerError:
             self.kill()
             raise

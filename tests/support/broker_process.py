@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.peers.port_owners import check_owner
 from tests.peers.processes import free_ports
 from tests.support.line_process import LineProcess
 
@@ -29,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS_MAX = 120.0
 #: A controlled shutdown asks the controller up to four times, for five seconds each.
 STOP_SECONDS_MAX = 120.0
+#: The line that names the first port of a broker without TLS.
+LISTENING = r"listening on (?:SASL_)?PLAINTEXT://127\.0\.0\.1:([1-9]\d*)"
 #: What the tests of clients ask of a broker, so that they need not wait for Kafka's patient defaults.
 QUICK_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -96,8 +99,9 @@ class BrokerProcess:
         if not self._port:
             [self._port] = free_ports(1)
         self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment, forked=True)
-        found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)", START_SECONDS_MAX)
+        found = self._process.expect(LISTENING, START_SECONDS_MAX)
         self._port = int(found[1])
+        check_owner(self._port, self._process.pid)
         socket.create_connection(("127.0.0.1", self._port), timeout=START_SECONDS_MAX).close()
 
     def stop(self, timeout: float = STOP_SECONDS_MAX) -> int:

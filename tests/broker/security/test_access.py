@@ -51,7 +51,7 @@ def of_kafkas_users(directory: Path) -> dict[str, Any]:
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {accounts};"
         ),
     }
-    with KafkaBroker(directory, settings), asking_as_users(plain, sasl) as ask:
+    with KafkaBroker(directory, settings, plain), asking_as_users(plain, sasl) as ask:
         return answers(ask, by_user=True)
 
 
