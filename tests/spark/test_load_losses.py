@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
+from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import KafkaError
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.wire import NO_ID
 from tests.spark.local_load import here, load_here, make, records, rows, upper, values
 from tests.spark.topics import Topics
 from tests.support.waiting import wait_until
@@ -65,6 +69,29 @@ def test_a_topic_recreated(topics: Topics, tmp_path: Path) -> None:
     load_here(topics.bootstrap, topic, tmp_path, replay=True, mapping=upper)
     assert values(tmp_path) == [*range(10), *range(100, 115)]
     assert len([value for (value,) in rows(tmp_path, "value") if value.startswith(b"again")]) == 15
+
+
+def test_brokers_that_have_no_topic_ids_for_a_time(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id of the first load is kept, for the time when they have ids again."""
+    topic = make(topics)
+    topics.fill(topic, records(0, 10))
+    load_here(topics.bootstrap, topic, tmp_path)
+    found = BlockingCluster.topics
+
+    def without_ids(*given: Any) -> dict[str, TopicInfo]:
+        return {name: attrs.evolve(info, topic_id=NO_ID) for name, info in found(*given).items()}
+
+    monkeypatch.setattr(BlockingCluster, "topics", without_ids)
+    topics.fill(topic, records(10, 20))
+    load_here(topics.bootstrap, topic, tmp_path)
+    monkeypatch.undo()
+    assert values(tmp_path) == [*range(20)]
+    topics.remake(topic)
+    topics.fill(topic, records(100, 130))
+    with pytest.raises(DataLost, match=f"topic {topic} has been deleted and recreated"):
+        load_here(topics.bootstrap, topic, tmp_path)
 
 
 def test_a_topic_recreated_while_loading(topics: Topics, tmp_path: Path) -> None:

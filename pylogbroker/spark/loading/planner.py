@@ -138,7 +138,8 @@ class Planner:
             )
             keys = {key for key in self.manifest.begins if key[0] in recreated}
             self.manifest = self.manifest.with_old(keys)
-        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **ids})
+        found = {name: now for name, now in ids.items() if now != NO_ID or name not in self.manifest.topics}
+        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **found})
 
     def _reject_new_topics(self, topics: Collection[str]) -> None:
         ids = self._ids(topics)

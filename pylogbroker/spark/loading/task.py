@@ -96,7 +96,8 @@ def _check_topic(cluster: BlockingCluster, parameters: TaskParameters, topic: st
     found = cluster.topics([topic]).get(topic)
     if found is None:
         raise DataLost(f"topic {topic} has been deleted")
-    if parameters.topics[topic] not in (NO_ID, str(found.topic_id)):
+    before, now = parameters.topics[topic], str(found.topic_id)
+    if before != now and NO_ID not in (before, now):
         raise DataLost(f"topic {topic} has been deleted and recreated")
 
 
