@@ -5,7 +5,9 @@ Without it, errors would occur far from their cause, or never.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, signature
 from ipaddress import IPv6Address
 from numbers import Real
 from operator import index
@@ -30,7 +32,7 @@ def name(argument: str, value: Any) -> str:
 
 def number(argument: str, value: Any, minimum: int = 0, maximum: int = _INT32_MAX) -> int:
     try:
-        found = index(value)
+        found = None if isinstance(value, bool) else index(value)
     except TypeError:
         found = None
     if found is None or not minimum <= found <= maximum:
@@ -48,7 +50,7 @@ def whole(argument: str, value: Any) -> int:
 
 
 def seconds(argument: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not isinstance(value, Real) or isinstance(value, bool) or not float(value) >= 0:  # a NaN, too
         raise invalid(argument, value, "a number of seconds; math.inf means no limit")
     return float(value)
 
@@ -81,9 +83,57 @@ def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
     return {partition(argument, key): offset(f"{argument}[{key!r}]", at) for key, at in value.items()}
 
 
+def tree(argument: str, value: Any) -> Any:
+    """Validate a coordination tree, or None."""
+    if value is not None and not hasattr(value, "session_id"):
+        raise invalid(argument, value, "a coordination tree, which provides ITree")
+    return value
+
+
+def names_of(constructor: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the arguments of a constructor, for suggestions."""
+    parameters = signature(constructor).parameters.values()
+    return tuple(each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD)
+
+
+def flag(argument: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise invalid(argument, value, "True or False")
+    return value
+
+
+def texts(argument: str, value: Any) -> list[str]:
+    """Validate several texts; a single one would be taken for its characters."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise invalid(argument, value, "a list of texts")
+    found = list(value)
+    for each in found:
+        if not isinstance(each, str):
+            raise invalid(argument, each, "a text in each place")
+    return found
+
+
+def texts_by_name(argument: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise invalid(argument, value, "texts by name, such as {'name': 'text'}")
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise invalid(argument, key if isinstance(text, str) else text, "a text")
+    return dict(value)
+
+
+def path(argument: str, value: Any) -> str:
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str) or not found:
+        raise invalid(argument, value, "the path of a directory")
+    return found
+
+
 def reactor_or_default(reactor: Any) -> Any:
     if reactor is None:
         from twisted.internet import reactor as default
 
         return default
+    if not callable(getattr(reactor, "callLater", None)):
+        raise invalid("reactor", reactor, "a reactor of Twisted")
     return reactor

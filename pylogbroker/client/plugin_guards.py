@@ -16,7 +16,14 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.client.plugin_lookup import DECODER, PARTITIONER, ResolvedPlugin, Settings, resolve_plugin
+from pylogbroker.client.plugin_lookup import (
+    DECODER,
+    PARTITIONER,
+    ResolvedPlugin,
+    Settings,
+    given_as_arguments,
+    resolve_plugin,
+)
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import (
@@ -72,7 +79,11 @@ def guarded_decoder(plugged: ResolvedPlugin[IDecoder]) -> Decode:
 
 def decoder_of(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
     """Return the chosen or configured decoder; None for `bytes`, to save calls."""
-    resolved = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
+    if choice is None:
+        resolved = resolve_plugin(DECODER, name, settings.text(name), settings.by_name())
+    else:
+        with given_as_arguments([name]):
+            resolved = resolve_plugin(DECODER, name, choice, settings.by_name())
     return None if resolved.name == "bytes" else guarded_decoder(resolved)
 
 

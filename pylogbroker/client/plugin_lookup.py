@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,6 +21,7 @@ from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
 from pylogbroker.client.errors import PluginFailed
+from pylogbroker.client.settings import PLUGIN_ARGUMENTS
 from pylogbroker.discovery import built_in, installed
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import (
@@ -73,6 +75,19 @@ class ResolvedPlugin(Generic[T]):
         failure = PluginFailed(self.name, f"the {self.kind.title} failed with {error!r}")
         failure.__cause__ = error
         return failure
+
+
+@contextmanager
+def given_as_arguments(settings: Collection[str]) -> Iterator[None]:
+    """Let errors about plugins name the arguments that were given in place of these settings."""
+    try:
+        yield
+    except ConfigError as error:
+        setting = str(error).partition(":")[0]
+        argument = PLUGIN_ARGUMENTS.get(setting, "") if setting in settings else ""
+        if argument in setting:
+            raise
+        raise ConfigError(f"{error} (argument {argument})") from error.__cause__
 
 
 def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: Settings) -> ResolvedPlugin[T]:

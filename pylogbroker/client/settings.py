@@ -31,15 +31,17 @@ from pylogbroker.config.value_kinds import (
 from pylogbroker.errors import ConfigError
 
 _LIST = ValueKind(ConfigType.LIST)
-#: Settings that name a plugin, and the argument for an object.
-_OBJECTS: Mapping[str, str] = {
-    "key.serializer": "key_encoder=",
-    "value.serializer": "encoder=",
-    "key.deserializer": "key_decoder=",
-    "value.deserializer": "decoder=",
-    "partitioner.class": "partitioner=",
-    "event.handler": "event_handler=",
+PLUGIN_ARGUMENTS: Mapping[str, str] = {
+    "key.serializer": "key_encoder",
+    "value.serializer": "encoder",
+    "key.deserializer": "key_decoder",
+    "value.deserializer": "decoder",
+    "partitioner.class": "partitioner",
+    "event.handler": "event_handler",
+    "callback.handlers": "callback_handlers",
+    "partition.assignment.strategy": "assignor",
 }
+"""Settings that name plugins, and the arguments for objects."""
 
 
 def _row(name: str, kind: ValueKind, default: Value, doc: str) -> Setting:
@@ -242,7 +244,13 @@ PRODUCER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _PRODUCER)
 CONSUMER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _CONSUMER)
 
 
-def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None, **named: Any) -> Values:
+def read(
+    table: Mapping[str, Setting],
+    settings: Mapping[str, Any] | None = None,
+    arguments: Iterable[str] = (),
+    **named: Any,
+) -> Values:
+    """Return values of all settings; raise ConfigError. `arguments` are names that may be meant, too."""
     given = as_mapping(settings)
     for keyword, value in named.items():
         name = keyword.replace("_", ".")
@@ -252,7 +260,7 @@ def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None
     values: dict[str, Value] = {name: setting.default for name, setting in table.items()}
     for name, value in given.items():
         if name not in table:
-            raise ConfigError(_unknown(name, table))
+            raise ConfigError(_unknown(name, table, arguments))
         if value is not None:
             values[name] = _value(table[name], value)
     return Values(values)
@@ -278,13 +286,14 @@ def _value(setting: Setting, given: object) -> Value:
 
 
 def _expected(setting: Setting) -> str:
-    argument = _OBJECTS.get(setting.name)
-    return f"the name of a plugin; pass an object as {argument}" if argument else setting.kind.expected
+    argument = PLUGIN_ARGUMENTS.get(setting.name)
+    return f"the name of a plugin; pass an object as {argument}=" if argument else setting.kind.expected
 
 
-def _unknown(name: object, table: Mapping[str, Setting]) -> str:
+def _unknown(name: object, table: Mapping[str, Setting], arguments: Iterable[str]) -> str:
     if name == "group.id":
         return "group.id is not a setting of this client: pass the group as group="
-    near = closest(str(name), table)
-    cure = f"did you mean {near}?" if near else f"the settings are {', '.join(sorted(table))}"
+    by_name = {argument.replace("_", "."): f"the argument {argument}" for argument in arguments}
+    near = closest(str(name), [*by_name, *table])
+    cure = f"did you mean {by_name.get(near, near)}?" if near else f"the settings are {', '.join(sorted(table))}"
     return f"{name} is not a setting of this client: {cure}"

@@ -60,7 +60,7 @@ class SimpleConsumer:
         if protocol not in ("kafka", "simple"):
             raise ConfigError(f"protocol: {protocol!r} is not accepted; expected kafka or simple")
         self.address = Address(arguments.host("host", host), arguments.number("port", port, 1, 65535))
-        self.settings = read(CONSUMER, settings, **named_settings)
+        self.settings = read(CONSUMER, settings, arguments.names_of(SimpleConsumer), **named_settings)
         self._protocol = protocol
         self._connections = connection_settings(self.settings)
         if protocol == "simple" and self._connections.security is not OPEN:

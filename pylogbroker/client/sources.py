@@ -8,7 +8,7 @@ Brokers themselves send all further addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from twisted.internet.defer import ensureDeferred
@@ -40,7 +40,7 @@ class StaticBrokers:
     def __init__(self, bootstrap: str | Iterable[str]) -> None:
         texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
         texts = list(texts) if isinstance(texts, Iterable) else [texts]
-        if not all(isinstance(text, str) for text in texts):
+        if isinstance(bootstrap, Mapping) or not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"bootstrap.servers: {bootstrap!r} is not accepted; expected host:port, or a list")
         self._addresses = [parse_address(text) for text in texts if text.strip()]
         if not self._addresses:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.client.admin.routing import Router
-from pylogbroker.client.arguments import reactor_or_default
+from pylogbroker.client.arguments import names_of, reactor_or_default
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.settings import CLIENT, read
+from pylogbroker.client.settings import CLIENT, as_mapping, read
 from pylogbroker.client.sources import StaticBrokers
 
 if TYPE_CHECKING:
@@ -46,7 +46,12 @@ class AdminClient:
         settings: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> None:
-        values = read(CLIENT, {"allow.auto.create.topics": False, **(settings or {})}, **named)
+        values = read(
+            CLIENT,
+            {"allow.auto.create.topics": False, **as_mapping(settings)},
+            names_of(AdminClient),
+            **named,
+        )
         reactor = reactor_or_default(reactor)
         source = StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
         self._cluster = Cluster(reactor, values, source)

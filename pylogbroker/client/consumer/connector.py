@@ -12,7 +12,7 @@ The streams of a connector share its partitions evenly; surplus streams stay emp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -36,7 +36,7 @@ from pylogbroker.client.consumer.wiring import (
     make_unpacker,
 )
 from pylogbroker.client.errors import ClientError, Closed
-from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
+from pylogbroker.client.plugin_lookup import ASSIGNOR, given_as_arguments, resolve_plugins
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.zookeeper import zookeeper_of
@@ -44,6 +44,9 @@ from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
 
 log = Logger()
+
+
+_STRATEGY: Final = "partition.assignment.strategy"
 
 
 class NotAssigned(ClientError):
@@ -75,12 +78,16 @@ class ConsumerConnector:
         if group == "":
             raise ConfigError("group: the name of a group is missing")
         self.group = arguments.name("group", group)
-        self.settings = values = read(CONSUMER, settings, **named_settings)
+        self.settings = values = read(CONSUMER, settings, arguments.names_of(ConsumerConnector), **named_settings)
         self._reactor = arguments.reactor_or_default(reactor)
+        arguments.tree("coordination", coordination)
         self._zookeeper = zookeeper_of(values, coordination, self._reactor)
         tree = coordination if self._zookeeper is None else self._zookeeper
-        strategy = assignor or values.texts("partition.assignment.strategy")
-        self._assignors = resolve_plugins(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
+        strategy = values.texts(_STRATEGY) if assignor is None else assignor
+        with given_as_arguments([] if assignor is None else [_STRATEGY]):
+            self._assignors = resolve_plugins(ASSIGNOR, _STRATEGY, strategy, values.by_name())
+        if not self._assignors:
+            raise arguments.invalid("assignor", strategy, "the name of an assignor, or several")
         unpack = make_unpacker(values, key_decoder, decoder)
         self._cluster = Cluster(self._reactor, values, make_source(bootstrap, tree, values))
         self._subscribed = StreamSubscription()
@@ -99,7 +106,7 @@ class ConsumerConnector:
             self._store,
             self._group,
             self._streams_of,
-            listener or NoListener(),
+            NoListener() if listener is None else _checked(listener),
         )
 
     def __repr__(self) -> str:
@@ -301,3 +308,10 @@ class ConsumerConnector:
         brokers = BrokerOffsets(self._cluster, self.group, self._group)
         storage, dual = self.settings.text("offsets.storage"), self.settings.boolean("dual.commit.enabled")
         return choose_store(storage, dual, brokers, in_tree)
+
+
+def _checked(listener: RebalanceListener) -> RebalanceListener:
+    for name in ("assigned", "revoked", "lost"):
+        if not callable(getattr(listener, name, None)):
+            raise arguments.invalid("listener", listener, f"an object with the method {name}")
+    return listener

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.client import arguments
 from pylogbroker.errors import ConfigError
 
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state"})
@@ -20,7 +21,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_alternatives(pattern))
     except re.error as error:
-        raise ConfigError(f"{pattern!r} is not a valid regex for topics: {error}") from None
+        raise ConfigError(f"pattern: {pattern!r} is not a valid regex for topics: {error}") from None
 
 
 def _alternatives(pattern: str) -> str:
@@ -34,6 +35,9 @@ class TopicFilter:
     _regex: re.Pattern[str] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        arguments.flag("internal", self.internal)
+        if not isinstance(self.pattern, str):
+            raise arguments.invalid("pattern", self.pattern, "a regex for topics, as a text")
         object.__setattr__(self, "_regex", _compiled(self.pattern))
 
     def matches(self, topic: str) -> bool:

@@ -17,9 +17,11 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail
 
 from pylogbroker.background import with_cleanup
+from pylogbroker.client import arguments
 from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
+from pylogbroker.client.plugin_lookup import given_as_arguments
 from pylogbroker.client.producer.accumulator import OVERHEAD
 from pylogbroker.client.producer.batch import Collector
 from pylogbroker.client.producer.bulk_send import columns_of, put
@@ -81,12 +83,16 @@ class Producer:
         }
         given = merged_settings(settings, named)
         chosen = {name: plugin for name, plugin in choices.items() if plugin is not None}
-        values = read(PRODUCER, {name: value for name, value in given.items() if name not in chosen})
-        self._plugins = plugins = plugins_of({name: chosen.get(name, values[name]) for name in choices}, values)
+        own = {name: value for name, value in given.items() if name not in chosen}
+        values = read(PRODUCER, own, arguments.names_of(Producer))
+        with given_as_arguments(chosen):
+            plugins = plugins_of({name: chosen.get(name, values[name]) for name in choices}, values)
+        self._plugins = plugins
         self._encode, self._plain_values = plugins.encode, plugins.plain_values
         self._encode_key, self._plain_keys = plugins.encode_key, plugins.plain_keys
         self._reactor = reactor_or_default(reactor)
         self._options = options_of(values)
+        arguments.tree("coordination", coordination)
         self._zookeeper = zookeeper_of(values, coordination, self._reactor)
         tree = coordination if self._zookeeper is None else self._zookeeper
         cluster = Cluster(self._reactor, values, source_of(bootstrap, tree, values))

@@ -42,7 +42,7 @@ class BlockingPart:
 
         @wraps(method)
         def call(*arguments: Any, timeout: float | None = None, **options: Any) -> Any:
-            return self._wait(f"{self._noun}.{verb}", partial(method, *arguments, **options), timeout)
+            return self._wait(f"{self._noun}.{verb}", partial(method, *arguments, **options), timeout, options)
 
         return call
 
@@ -78,7 +78,7 @@ class AdminClient(BlockingClient[AsyncAdminClient]):
     def __init__(
         self, bootstrap: str | Sequence[str] | None = None, *, timeout: float = SECONDS_MAX, **options: Any
     ) -> None:
-        super().__init__(partial(AsyncAdminClient, bootstrap, **options), timeout)
+        super().__init__(partial(AsyncAdminClient, bootstrap, **options), timeout, options)
 
     def _trouble(self) -> str:
         return self._client.trouble

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -12,12 +12,14 @@ from twisted.logger import Logger
 
 from pylogbroker.client import arguments
 from pylogbroker.client.sync.background import EXIT_TIMEOUT_SECONDS, TimedOut, running
-from pylogbroker.errors import PylogbrokerError
+from pylogbroker.config.parsing import closest
+from pylogbroker.errors import ConfigError, PylogbrokerError
 
 log = Logger()
 C = TypeVar("C")
 T = TypeVar("T")
 
+_TYPO_SIMILARITY_MIN = 0.8
 #: default timeout of a call
 SECONDS_MAX = 60.0
 #: for a `close`, beyond its own timeout
@@ -27,19 +29,29 @@ CLOSE_AFTER_ERROR_SECONDS = 3.0
 
 
 class BlockingClient(Generic[C]):
-    def __init__(self, make: Callable[..., C], timeout: float) -> None:
+    """`options` are arguments that the class without blocking checks, all but a misspelt `timeout`."""
+
+    _client: C
+
+    def __init__(self, make: Callable[..., C], timeout: float, options: Iterable[str] = ()) -> None:
         self.timeout = arguments.seconds("timeout", timeout)
+        if not self.timeout:
+            raise arguments.invalid("timeout", timeout, "more than 0 seconds")
+        for name in options:
+            if name == "reactor":
+                raise ConfigError("reactor: leave it out; clients without Deferreds share one in a thread")
+            if closest(name, ("timeout",), _TYPO_SIMILARITY_MIN):
+                raise ConfigError(f"{name} is not a setting of this client: did you mean the argument timeout?")
         self._background = running()
         self._name = type(self).__name__
         self._is_closed = False
         reactor = self._background.reactor
 
-        async def begin() -> C:
-            client = make(reactor=reactor)
+        async def begin() -> None:
+            self._client = make(reactor=reactor)
             self._background.at_exit(self, partial(self._finish, EXIT_TIMEOUT_SECONDS))
-            return client
 
-        self._client = self._background.call(begin, self._seconds(None), self._name)
+        self._background.call(begin, self._seconds(None), self._name)
 
     def __repr__(self) -> str:
         return repr(self._client)

@@ -22,7 +22,7 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def __init__(
         self, bootstrap: str | Iterable[str] | None = None, *, group: str, timeout: float = SECONDS_MAX, **options: Any
     ) -> None:
-        super().__init__(partial(AsyncConnector, bootstrap, group=group, **options), timeout)
+        super().__init__(partial(AsyncConnector, bootstrap, group=group, **options), timeout, options)
         self._streams: list[Stream] = []
 
     def create_message_streams(

@@ -36,7 +36,7 @@ class Producer(BlockingClient[AsyncProducer]):
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
-        super().__init__(partial(AsyncProducer, bootstrap, **options), timeout)
+        super().__init__(partial(AsyncProducer, bootstrap, **options), timeout, options)
         self._submissions = Submissions(self._background.reactor.callFromThread)
 
     @property

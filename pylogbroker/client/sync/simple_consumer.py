@@ -19,7 +19,7 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
     def __init__(
         self, host: str = "localhost", port: int = 9092, *, timeout: float = SECONDS_MAX, **options: Any
     ) -> None:
-        super().__init__(partial(AsyncSimpleConsumer, host, port, **options), timeout)
+        super().__init__(partial(AsyncSimpleConsumer, host, port, **options), timeout, options)
 
     def fetch(
         self,
