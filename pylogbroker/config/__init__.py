@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from pylogbroker.config.broker_config import BrokerConfig, Reloaded, check_names, unknown_names
+    from pylogbroker.config.broker_config import BrokerConfig, Reloaded, unknown_names
     from pylogbroker.config.changes import ConfigOperation, SettingChange, apply
     from pylogbroker.config.cluster_settings import RACK_AWARE_SELECTOR
     from pylogbroker.config.descriptions import Description, SynonymValue, describe_broker, describe_topic
+    from pylogbroker.config.given import broker_texts, texts_of
     from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
     from pylogbroker.config.setting import ConfigSource, Importance, Mode, Scope, Setting, Synonym
     from pylogbroker.config.table import BROKER, SETTINGS, TOPIC, broker_setting, notes_without_effect
@@ -56,11 +57,12 @@ __all__ = [
     "Values",
     "apply",
     "broker_setting",
-    "check_names",
+    "broker_texts",
     "describe_broker",
     "describe_topic",
     "notes_without_effect",
     "parse_overrides",
+    "texts_of",
     "unknown_names",
 ]
 
@@ -92,11 +94,12 @@ _MODULES: Final = {
     "Values": ".values",
     "apply": ".changes",
     "broker_setting": ".table",
-    "check_names": ".broker_config",
+    "broker_texts": ".given",
     "describe_broker": ".descriptions",
     "describe_topic": ".descriptions",
     "notes_without_effect": ".table",
     "parse_overrides": ".topic_config",
+    "texts_of": ".given",
     "unknown_names": ".broker_config",
 }
 

@@ -10,13 +10,14 @@ A value comes from the first layer that has it; without one, from the first syno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 
 import attrs
 
 from pylogbroker.config import listeners, parsing, table, unused_settings
+from pylogbroker.config.given import no_such_setting
 from pylogbroker.config.http_settings import parse_http_endpoints
 from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
@@ -327,18 +328,6 @@ def _unknown_listeners(static: Texts, known: tuple[listeners.Listener, ...]) -> 
             yield f"{name} has no effect: there is no such listener; the listeners, in lower case: {names}"
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for a name that no release of Kafka and no part of this broker knows."""
-    for name in names:
-        if table.broker_setting(name) is None and unused_settings.reason_without_effect(name) is None:
-            raise _no_such_setting(name)
-
-
-def _no_such_setting(name: str) -> ConfigError:
-    near = parsing.closest(name, table.BROKER)
-    return ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
-
-
 def _is_dynamic(name: str) -> bool:
     setting = table.broker_setting(name)
     return setting is not None and setting.dynamic
@@ -392,7 +381,7 @@ def _sentence(detail: str, config: BrokerConfig) -> str:
 def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
     setting = table.broker_setting(name)
     if setting is None:
-        raise _no_such_setting(name)
+        raise no_such_setting(name)
     if not setting.dynamic:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
     if source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 
+from pylogbroker.errors import ConfigError
 from pylogbroker.tap.garbage_collection import collector_disabled, without_garbage_collection
 
 with collector_disabled():
@@ -28,11 +29,14 @@ def makeService(options: Options) -> IService:
     return make_service(options)
 
 
-def makeBroker(reactor: Any, settings: Mapping[str, str]) -> BrokerService:
+def makeBroker(reactor: Any, settings: Mapping[str, Any]) -> BrokerService:
     """Return a broker to compose with a program's other services; raise ConfigError for a wrong setting.
 
-    Its `listening` is a Deferred of the listeners, or of the start's failure.
+    Settings have Kafka's names, with dots or underscores, and texts, numbers, booleans or lists as values. Its
+    `listening` is a Deferred of the listeners, or of the start's failure.
     """
+    if not callable(getattr(reactor, "callLater", None)):
+        raise ConfigError(f"reactor: {reactor!r} is not accepted; expected a reactor of Twisted")
     with collector_disabled():
         from pylogbroker.tap.service import BrokerService
 

@@ -23,7 +23,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.config import BrokerConfig, Endpoint, Listener, Reloaded
+from pylogbroker.config import BrokerConfig, Endpoint, Listener, Reloaded, broker_texts
 from pylogbroker.errors import StartupError
 from pylogbroker.tap.faults import BrokerFaults, faults_of
 from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
@@ -35,14 +35,19 @@ log = Logger()
 class BrokerService(Service):
     """One broker with `settings` by Kafka's names; raises ConfigError if they are invalid.
 
+    Values are texts, numbers, booleans, paths, and lists of these. A name that no broker knows is an error; in files,
+    which twistd reads, programs of Kafka may have names of their own.
+
     Call methods on the reactor's thread, or before the reactor runs on one single thread. `clock` is the time of
     records, groups, transactions and jobs, by default the reactor's.
     """
 
-    def __init__(self, reactor: Any, settings: Mapping[str, str], clock: IReactorTime | None = None) -> None:
+    accepts_unknown_names = False
+
+    def __init__(self, reactor: Any, settings: Mapping[str, Any], clock: IReactorTime | None = None) -> None:
         self._reactor = reactor
         self._clock = reactor if clock is None else clock
-        self._settings = dict(settings)
+        self._settings = self._texts(settings)
         self._starting: BrokerStart | None = None
         self._serving: ServingBroker | None = None
         self._outcome: Listeners | Failure | None = None
@@ -92,7 +97,7 @@ class BrokerService(Service):
         else:
             log.failure("the broker cannot start", failure=reason)
 
-    async def reload(self, settings: Mapping[str, str]) -> Reloaded | None:
+    async def reload(self, settings: Mapping[str, Any]) -> Reloaded | None:
         """Replace the settings: dynamic ones take effect at once, the others with the next start.
 
         Returns the changes, None if the broker does not run. Raises ConfigError, and changes nothing, if the settings
@@ -100,12 +105,16 @@ class BrokerService(Service):
         """
         await self._one_at_a_time.acquire()
         try:
-            BrokerConfig(settings)
-            reloaded = None if self._serving is None else self._serving.reload(settings)
-            self._settings = dict(settings)
+            texts = self._texts(settings)
+            BrokerConfig(texts)
+            reloaded = None if self._serving is None else self._serving.reload(texts)
+            self._settings = texts
             return reloaded
         finally:
             self._one_at_a_time.release()
+
+    def _texts(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        return dict(settings) if self.accepts_unknown_names else broker_texts(settings)
 
     def use(self, config: BrokerConfig) -> None:
         """Hook for subclasses before each start, with its settings, which change while the broker runs."""

@@ -52,6 +52,8 @@ def make_service(options: Options) -> IService:
 class TwistdService(BrokerService):
     """Opens files and ports as the user of `--uid`."""
 
+    accepts_unknown_names = True
+
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
         self._options = options

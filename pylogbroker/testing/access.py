@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
+from pylogbroker.client import arguments
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.acls.bindings import (
     CLUSTER_NAME,
@@ -45,6 +46,17 @@ class AccessRules:
     users: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     tls: bool = False
     acls: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, users: Any, tls: Any, acls: Any) -> Self:
+        """Validate the arguments; raise ConfigError."""
+        named = {} if users is None else arguments.texts_by_name("users", users)
+        for name, password in named.items():
+            if not name or not password or any(mark in name for mark in ":\n") or "\n" in password:
+                raise ConfigError(
+                    f"users: {name!r} is not accepted; expected a name without colon, and a password, each in one line"
+                )
+        return cls(named, arguments.flag("tls", tls), None if acls is None else arguments.texts("acls", acls))
 
     @property
     def is_open(self) -> bool:

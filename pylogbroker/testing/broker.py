@@ -11,15 +11,18 @@ Any thread may call a broker, except the broker's own.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pylogbroker.config import check_names
+from pylogbroker.client import arguments
+from pylogbroker.config import broker_texts
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
+from pylogbroker.tap.brokers.plan import BROKERS_MAX
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.control.remote import RemoteRequests
 from pylogbroker.testing.data_directory import temporary_directory
@@ -28,7 +31,7 @@ from pylogbroker.testing.faults import RequestLog
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
-from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick, texts
+from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick
 
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
@@ -57,7 +60,7 @@ class Broker(BrokerRequests):
         settings: Mapping[str, Any] | None = None,
         *,
         brokers: int = 1,
-        data_dir: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         acls: Sequence[str] | None = None,
@@ -66,11 +69,12 @@ class Broker(BrokerRequests):
         **named: Any,
     ) -> None:
         super().__init__()
-        self._settings = {**quick(brokers), **texts(settings or {}), **texts(named)}
-        check_names(self._settings)
-        self._count = brokers
-        self._data_dir = data_dir
-        self._rules = AccessRules(users or {}, tls, acls)
+        given = broker_texts(settings) | broker_texts(named, "arguments", arguments.names_of(Broker))
+        self._count = arguments.number("brokers", brokers, 1, BROKERS_MAX)
+        self._settings = {**quick(self._count), **given}
+        self._data_dir = None if data_dir is None else arguments.path("data_dir", data_dir)
+        arguments.flag("schema_registry", schema_registry)
+        self._rules = AccessRules.of(users, tls, acls)
         self._acls = self._rules.acl_creations()
         self._access: AccessFiles | None = None
         if not self._rules.is_open and "listeners" in self._settings:
@@ -81,7 +85,7 @@ class Broker(BrokerRequests):
         """Addresses of each broker by the names of its listeners."""
         self._stack = ExitStack()
         self._down: set[int] = set()
-        self._runner = ProcessRunner() if process else ThreadRunner()
+        self._runner = ProcessRunner() if arguments.flag("process", process) else ThreadRunner()
         self.faults: Final = self._runner.faults
         """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
         self.clock: Final = self._runner.clock

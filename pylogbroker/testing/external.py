@@ -8,6 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from unittest import SkipTest
 
+from pylogbroker.client import arguments
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 
@@ -27,8 +30,9 @@ class ExternalBroker(BrokerRequests):
 
     def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self._bootstrap = bootstrap
-        self._settings = dict(settings or {})
+        self._bootstrap = str(StaticBrokers(arguments.name("bootstrap", bootstrap)))
+        self._settings = {} if settings is None else arguments.texts_by_name("settings", settings)
+        read(CONSUMER, self._settings)
         self._stack = ExitStack()
 
     @property

@@ -9,17 +9,19 @@ For `pylogbroker.client` alone: clients of other makes need sockets.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from math import inf
+from math import inf, isfinite
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.config import check_names
+from pylogbroker.client import arguments
+from pylogbroker.config import broker_texts
 from pylogbroker.errors import ConfigError
 from pylogbroker.testing.data_directory import temporary_directory
 from pylogbroker.testing.faults import Faults, RequestLog
@@ -27,7 +29,7 @@ from pylogbroker.testing.in_thread import BrokersInThread
 from pylogbroker.testing.memory_network import MemoryReactor
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.testing.requests import BrokerRequests
-from pylogbroker.testing.settings import ALLOW_FAULTS, SMALL, texts
+from pylogbroker.testing.settings import ALLOW_FAULTS, SMALL
 
 T = TypeVar("T")
 
@@ -75,17 +77,17 @@ class MemoryBroker(BrokerRequests):
         self,
         settings: Mapping[str, Any] | None = None,
         *,
-        data_dir: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         latency: float = 0.0,
         now: float | None = None,
         **named: Any,
     ) -> None:
         super().__init__()
-        given = {**texts(settings or {}), **texts(named)}
-        for name in given:
+        for given_name in (*(settings if isinstance(settings, Mapping) else ()), *named):
+            name = str(given_name).replace("_", ".")
             if name in _NOT_OFFERED:
                 raise ConfigError(f"{name}: {_NOT_OFFERED[name]}")
-        check_names(given)
+        given = broker_texts(settings) | broker_texts(named, "arguments", arguments.names_of(MemoryBroker))
         self._settings = {
             **SMALL,
             **_WITHOUT_PROCESSES,
@@ -93,9 +95,11 @@ class MemoryBroker(BrokerRequests):
             "listeners": f"PLAINTEXT://{_HOST}:{_PORT}",
             **given,
         }
-        self._data_dir = data_dir
+        self._data_dir = None if data_dir is None else arguments.path("data_dir", data_dir)
         self._stack = ExitStack()
-        self.clock: Final = MemoryReactor(latency, time.time() if now is None else now)
+        self.clock: Final = MemoryReactor(
+            _finite("latency", latency), time.time() if now is None else _finite("now", now)
+        )
         """Reactor of the broker and its clients; `clock.seconds()` are those since 1970."""
         self.faults: Final = Faults(can_compact=False, driver=self.clock)
 
@@ -152,3 +156,10 @@ def _deferred(work: Deferred[T] | Awaitable[T]) -> Deferred[T]:
         return await work
 
     return work if isinstance(work, Deferred) else ensureDeferred(awaited())
+
+
+def _finite(argument: str, value: Any) -> float:
+    found = arguments.seconds(argument, value)
+    if not isfinite(found) or found < 0:
+        raise arguments.invalid(argument, value, "a number of seconds from 0 on")
+    return found

@@ -63,10 +63,10 @@ class PluginOptions:
 
     def of_broker(self, settings: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
         """Return the arguments of `Broker`: these ones, over those of flags and ini file, setting by setting."""
-        from pylogbroker.testing.settings import texts
+        from pylogbroker.config import texts_of
 
         found = self._given()
-        return {**found, **arguments, "settings": {**found["settings"], **texts(settings or {})}}
+        return {**found, **arguments, "settings": {**found["settings"], **texts_of(settings or {})}}
 
     def _given(self) -> dict[str, Any]:
         settings = self._pairs(_SETTINGS)

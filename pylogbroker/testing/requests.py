@@ -6,10 +6,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from pylogbroker.config import texts_of
 from pylogbroker.records import Header
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
-from pylogbroker.testing.settings import texts
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
@@ -52,7 +52,7 @@ class BrokerRequests:
 
     def create_topic(self, name: str, partitions: int = -1, *, replication_factor: int = -1, **settings: Any) -> str:
         """Create a topic with settings such as `cleanup_policy="compact"`, and return its name."""
-        wanted = texts(settings)
+        wanted = texts_of(settings)
         self._before_creation()
         self._ask(lambda admin: admin.create_topic(name, partitions, replication_factor, wanted), f"topic {name}")
         return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 SMALL: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "1",
@@ -52,16 +52,3 @@ def quick(brokers: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": str(replicas),
         "zookeeper.session.timeout.ms": "18000",  # Kafka's: here sessions end with `down`, and the thread may be late
     }
-
-
-def texts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings by Kafka's names, as texts: `num_partitions=3` is `num.partitions=3`."""
-    return {name.replace("_", "."): _text(value) for name, value in settings.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(_text, value))
-    return str(value)
