@@ -111,7 +111,7 @@ class RejectedBatches:
             batch = before.batch
         elif before is None and len(self._rejections) >= _REJECTIONS_MAX:
             del self._rejections[next(iter(self._rejections))]
-        detail = f"{topic}-{index} has rejected an earlier batch of this connection: {error.detail}"
+        detail = f"{error.detail} (an earlier batch of this connection was rejected)"
         self._rejections[key] = _Rejection(batch, SameRejection(detail, code), self._last_unanswered())
 
     def await_answer(self, keys: Sequence[tuple[str, int]]) -> None:
