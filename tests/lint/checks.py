@@ -50,6 +50,16 @@ def bad_test_names(names: Iterable[Name]) -> Iterator[Finding]:
             yield Finding(name.path, name.line, message)
 
 
+_VAGUE_NAMES = frozenset({"asked", "each", "found", "known", "wanted"})
+
+
+def vague_names(names: Iterable[Name]) -> Iterator[Finding]:
+    """Find names of variables that would fit any value."""
+    for name in names:
+        if name.name in _VAGUE_NAMES:
+            yield Finding(name.path, name.line, f"the name {name.name} fits any value: name this one")
+
+
 _DIGIT_TESTS = frozenset({"isdigit", "isdecimal", "isnumeric"})
 _READERS_OF_DIGITS = Path("pylogbroker/java/text.py")
 

@@ -301,7 +301,7 @@ class TestGlossary:
 
 class TestCommand:
     @pytest.mark.parametrize(
-        ("findings", "long", "status"),
+        ("findings", "counted", "status"),
         [(0, 2, 0), (0, 1, 0), (0, 3, 1), (1, 0, 1)],
     )
     def test_status(
@@ -310,20 +310,26 @@ class TestCommand:
         capsys: pytest.CaptureFixture[str],
         tmp_path: Path,
         findings: int,
-        long: int,
+        counted: int,
         status: int,
     ) -> None:
-        (tmp_path / "pyproject.toml").write_text("[tool.text-lint]\nlong_sentences = 2\n")
+        (tmp_path / "pyproject.toml").write_text("[tool.text-lint]\nlong_sentences = 2\nvague_names = 0\n")
         monkeypatch.setattr(command, "ROOT", tmp_path)
         finding = checks.Finding(PATH, 1, "the finding")
-        monkeypatch.setattr(command, "run", lambda: ([finding] * findings, [finding] * long))
+        counts = {"long_sentences": [finding] * counted, "vague_names": []}
+        monkeypatch.setattr(command, "run", lambda: ([finding] * findings, counts))
         assert command.main([]) == status
         shown = capsys.readouterr().out
         assert shown.count("the finding") == findings
-        assert ("allowed: 2" in shown) == (long > 2)
-        assert ("Set long_sentences in pyproject.toml to" in shown) == (long < 2)
-        command.main(["--long"])
-        assert capsys.readouterr().out.count("the finding") == findings + long
+        assert ("allowed: 2" in shown) == (counted > 2)
+        assert ("Set long_sentences in pyproject.toml to" in shown) == (counted < 2)
+        command.main(["--list", "long_sentences"])
+        assert capsys.readouterr().out.count("the finding") == findings + counted
+
+
+def test_vague_names_are_found() -> None:
+    names = [Name(PATH, line, name) for line, name in enumerate(("found", "partition", "each", "founder"), 1)]
+    assert [finding.line for finding in checks.vague_names(names)] == [1, 3]
 
 
 def test_dropped_coroutines() -> None:
