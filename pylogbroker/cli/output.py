@@ -1,4 +1,4 @@
-"""Output of commands as a table, JSON or YAML. `docs/command.md` has the members of each command's JSON."""
+"""Output of commands as a table, JSON or YAML. `docs/command-line.md` has the members of each command's JSON."""
 
 from __future__ import annotations
 

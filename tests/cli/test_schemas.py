@@ -1,4 +1,4 @@
-"""The members of each verb's JSON are those that docs/command.md lists, in the same order."""
+"""The members of each verb's JSON are those that docs/command-line.md lists, in the same order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
 
-PAGE = Path(__file__).parents[2] / "docs" / "command.md"
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 #: Names in their order, each with those of the objects in it, if the page lists them.
 Schema = dict[str, Any]
 NOTHING: Schema = {}

@@ -27,4 +27,4 @@ def test_a_page_with_an_old_timestamp_names_retention(path: Path) -> None:
 
 def test_a_page_with_an_old_timestamp_is_found() -> None:
     found = [path.name for path in PAGES if any(shows_an_old_timestamp(each.text) for each in programs(path))]
-    assert "writer.md" in found
+    assert "producer.md" in found

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.waiting import wait_until
 from tests.web.browser import Browser, PageBroker, opened_browser
 
-README_PICTURE = Path(__file__).parents[2] / "docs" / "page.png"
+README_PICTURE = Path(__file__).parents[2] / "docs" / "web-ui.png"
 _WIDTH, _HEIGHT = 1150, 940
 _DARK: Final = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
 _VARIANTS: Final[dict[str, tuple[str, ...]]] = {

@@ -5,7 +5,7 @@ kafka              false                  the brokers      the brokers
 zookeeper          false                  the tree         the tree
 any                true                   both             both: the larger offset counts
 
-`docs/reader.md` describes migrating a running group. While some members commit to one store, the larger offset is the
+`docs/consumer.md` describes migrating a running group. While some members commit to one store, the larger offset is the
 later one. Stores do not retry: the caller knows how long.
 
 The tree has decimal offsets: `/consumers/<group>/offsets/<topic>/<n>`.

@@ -1,4 +1,4 @@
-"""docs/page.md: its tables name what the description has, and its commands work."""
+"""docs/web-ui.md: its tables name what the description has, and its commands work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.web.described import answer_names, description, fields, parameters, r
 from tests.web.test_changes import ChangeTests
 from tests.web.test_views import NOW
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "page.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "web-ui.md"
 _PAGING = {"start", "count"}
 _SHOWN_BY_THE_PAGE = {"search", "filter", "choices", "keys", "mechanisms", "formats", "format", "apis", "moments"}
 _RECORDS = "/api/records"
