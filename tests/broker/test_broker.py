@@ -62,7 +62,8 @@ class MissingTests(NodeTests):
 
     def test_logs_that_are_gone_are_reported(self) -> None:
         lines = self.restart_without("lines_0", "lines_2")
-        self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: recreated empty at offset 0"])
+        message = "records may be lost: lines-0, lines-2 are in no log directory; recreated empty at offset 0"
+        self.assertEqual(lines, [message])
         self.assertEqual([self.node.broker.partitions.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
 
     def test_many_missing_logs_are_reported_in_one_line(self) -> None:

@@ -120,7 +120,7 @@ def test_a_directory_left_out_of_one_start_is_abandoned(disks: TwoDisks, tmp_pat
     try:
         one.start()
         assert any(
-            f"{TOPIC}-{disks.there} is in no log directory: recreated empty at offset 0" in line
+            f"{TOPIC}-{disks.there} is in no log directory; recreated empty at offset 0" in line
             for line in one.process.lines
         )
         assert one.unexpected_errors() == []

@@ -305,7 +305,10 @@ class Partitions:
         for call in self.on_opened:
             call()
         if recreated:
-            log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
+            log.warn(
+                "records may be lost: {partitions} in no log directory; recreated empty at offset 0",
+                partitions=_subject(recreated),
+            )
         return opened
 
     def _set_id(self, topic: TopicImage) -> None:
