@@ -231,7 +231,10 @@ class ClientQuotas(Protocol):
         """Meters of the quotas; None while no client has a quota."""
 
     def mutations(self, context: RequestContext, strict_since: int, /) -> Mutations | None:
-        """Return what counts a request's changes, strictly from a version of the API on; None without a quota."""
+        """Return the mutation quota of a request, or None.
+
+        From version `strict_since` on, exceeding it is an error.
+        """
 
 
 class QuotaMeters(Protocol):

@@ -1,6 +1,5 @@
 """The Python client: Kafka's protocol on Twisted, against any broker that speaks it.
 
-    ==================  ==========================================================================================
     `producer`          `Producer`: sends records
     `consumer`          `ConsumerConnector`: a group member and its streams
     `admin`             `AdminClient`: topics, groups, settings, users, everything else
@@ -17,7 +16,6 @@
     `plugin_lookup`     plugins by name; `plugin_guards`, `callbacks`: safe calls
     `single_flight`     work done once for several waiters
     `errors`            client errors
-    ==================  ==========================================================================================
 
 Classes are imported on first use: code without Twisted can import this package.
 """

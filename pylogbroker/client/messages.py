@@ -1,9 +1,9 @@
 """Messages for consumers, and the message sets that fetches return.
 
-    found = MessageSet("orders", 0, fetched, first_offset=17)
-    for message in found:
+    messages = MessageSet("orders", 0, fetched, first_offset=17)
+    for message in messages:
         message.offset, message.key, message.value
-    found.next_offset
+    messages.next_offset
 
 A set keeps the fetched bytes and decodes them in each iteration. Earlier messages and one cut off at the end are
 omitted. Damaged bytes raise CorruptRecords after the messages before them.

@@ -11,14 +11,12 @@ sequence number. Once nothing is in flight, requeued batches leave in order, bef
 When a batch fails for good, the leader rejects later sequence numbers. Once nothing is in flight, `settle` repairs
 that:
 
-    ==============================================  ==============================================================
     never written (`gap`)                           renumber later batches: they cannot be written either
     outcome unknown (`lost`), others follow         send those with their old numbers: if the leader takes one,
                                                     the lost batch was written
     outcome unknown, none follow; or the leader     begin a new epoch, with sequence numbers from 0
     rejected the first that follows; or it had
     nothing of this identity yet
-    ==============================================  ==============================================================
 
 A leader without records of an identity accepts any number. Until it accepts a batch, only one is in flight: it could
 accept a later one after missing an earlier one.

@@ -10,7 +10,7 @@
 |          | read finds no session, `resign` |          |                                                      |
 | RESIGNED | anything                        | RESIGNED | NOT_CONTROLLER                                       |
 
-    term = await elect(tree, broker_id, now_ms)             None: another broker is the controller
+    term = await elect(tree, broker_id, now_ms)             # None: another broker is the controller
     controller = ClusterController.of(term, tree, channels, settings, slices)
     await controller.take_over()
 

@@ -17,9 +17,9 @@ Checks, in this order:
 | new member in another life than its fetches    | INELIGIBLE_REPLICA                        |
 | the partition's node is gone: topic deleted    | UNKNOWN_TOPIC_OR_PARTITION                |
 
-Kafka trusts the sender; the checks of the sender and the replicas are this project's. So is that of the new members'
-epochs (KIP-903), which Kafka compares in KRaft mode only: a broker that lost records may have come back meanwhile.
-Members that stay are not compared: the controller removes those that have restarted.
+Kafka trusts the sender. This project checks the sender, the replicas, and the broker epochs of new members: a broker
+that restarted since its last fetch may have lost records. Kafka compares these epochs in KRaft mode only (KIP-903). The
+epochs of members that stay are not compared, because the controller removes members that have restarted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, Parti
 
 @attrs.frozen
 class WantedIsr:
-    """ISR that the leader wants, and the epochs of the state that it knows.
+    """ISR that the leader requests, and the epochs of the state that it knows.
 
     `broker_epochs` has epochs of members in their fetches; -1 is unknown.
     """

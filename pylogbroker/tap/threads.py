@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Before the reactor runs, the calling thread runs calls."""
+    """Runs blocking calls in worker threads; before the reactor runs, in the caller's."""
 
     def __init__(self, reactor: Any, config: BrokerConfig) -> None:
         self._reactor = reactor

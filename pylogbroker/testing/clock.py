@@ -175,7 +175,7 @@ class BrokerClock:
         return time.time() + (self._offset if self._clock is None else self._clock.offset)
 
     def advance(self, duration: Duration) -> None:
-        """Move the time by `"1h"`, `"90s"`, a timedelta or seconds; return when what was due is done.
+        """Advance the time by `"1h"`, `"90s"`, a timedelta or seconds; return when the work that became due is done.
 
         Raise NotSettled if that takes longer than 10 seconds: the time has moved then.
         """

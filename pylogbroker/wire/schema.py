@@ -1,7 +1,5 @@
 """Declaration of messages: typed classes whose annotations are the schema.
 
-::
-
     @struct
     class ProduceRequest(Request):
         api_key = 0
@@ -11,6 +9,8 @@
         acks: Int16 = 0
         timeout_ms: Int32 = 0
         topic_data: list[TopicProduceData] = fresh(list)
+
+Annotations:
 
     `Int16`, `String`   type on the wire; for type checkers, the Python type
     `ErrorText`         string that explains an error; encoders shorten it

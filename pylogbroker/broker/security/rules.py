@@ -36,9 +36,9 @@ Complete = Callable[[Any], Any]
 
 @attrs.frozen
 class Narrowed:
-    """Rest of a request, None if nothing is left. `complete` makes the answer of the handler's, also in steps.
+    """Part of a request that the client may see, or None. `complete` adds the rejected part to the handler's answer.
 
-    If nothing is left the handler is not asked, and `complete` gets an empty answer.
+    Without such a part the handler is not called, and `complete` gets an empty answer.
     """
 
     request: Any

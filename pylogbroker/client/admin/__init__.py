@@ -2,10 +2,11 @@
 
     admin = AdminClient("localhost:9092")
     await admin.topics.create([NewTopic("orders", partitions=3)])
-    for group, each in (await admin.groups.describe(["readers"])).items(): ...
+    groups = await admin.groups.describe(["readers"])
     await admin.close()
 
-    ==================  ========================================================================================
+Modules:
+
     `client`            `AdminClient`: its parts are the nouns below
     `topics`            list, describe, create, delete, add partitions
     `configs`           settings of topics and brokers
@@ -19,7 +20,6 @@
     `quotas`            quotas of users, client ids and addresses
     `tokens`            delegation tokens
     `routing`           which broker is asked, and retries
-    ==================  ========================================================================================
 
 Calls about several items return results by item. If some fail, ItemsFailed has the errors and the other results; the
 error of a call's only item is raised itself.

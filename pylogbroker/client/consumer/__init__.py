@@ -1,6 +1,5 @@
 """Group consumers: the connector, its streams and their parts.
 
-=======================  ======================================================================================
 `connector`              the public class; `wiring`: its parts
 `streams`                interface for reading messages
 `assigned_partitions`    from assignment to revocation
@@ -14,5 +13,4 @@
 `subscription`           subscriptions and assignments as bytes
 `registry`               membership by the coordination tree; `registry_plan`: its algorithm
 `filters`                topics by regex; `stream_subscription`: a program's topics and streams
-=======================  ======================================================================================
 """

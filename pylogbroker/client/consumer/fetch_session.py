@@ -1,15 +1,13 @@
 """Fetch sessions, client side: a request holds only changes (KIP-227).
 
-=======================  =========================================  ==============================================
 state                    request                                    response
-=======================  =========================================  ==============================================
+-----------------------  -----------------------------------------  ----------------------------------------------
 no session               id 0, epoch 0, every partition             an id: the session begins, its epoch is 1;
                                                                     id 0: the broker's session cache is full
 a session                its id and epoch, partitions that are      the session continues with the next epoch
                          new or moved on, those to forget
 a failed session         its id, epoch 0, every partition: the      as without a session
                          broker closes it and may begin another
-=======================  =========================================  ==============================================
 """
 
 from __future__ import annotations

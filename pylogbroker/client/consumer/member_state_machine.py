@@ -1,8 +1,7 @@
 """Group membership as a state machine, without I/O: responses and the time in ms go in, actions come out.
 
-    ==========  ================================  =====================================================  ===============
     state       event                             action                                                 next
-    ==========  ================================  =====================================================  ===============
+    ----------  --------------------------------  -----------------------------------------------------  ---------------
     FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
                 it is not found                   look again, after a growing pause                      FINDING
     PREPARING   partitions are revoked            join; look for the coordinator first if it was lost    JOINING
@@ -23,7 +22,6 @@
     any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
                 ILLEGAL_GENERATION                old one is unknown
     any         fenced, or a permanent error      the partitions are lost; report the error              GONE
-    ==========  ================================  =====================================================  ===============
 
 Cooperative members: KIP-429. A static member (KIP-345) keeps its assignment over a restart.
 

@@ -1,13 +1,11 @@
 """Handle produce responses.
 
-=============================================  =====================================================================
 written, or a duplicate                        acknowledged
 several records, too large                     split in two and sent again
 sequence out of order, unknown producer id     requeued as rejected; see `partition_queue`
 epoch too old                                  likewise; in a transaction the batch fails
 retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
 any other error                                the batch fails
-=============================================  =====================================================================
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Transactions: several partitions' records and a group's offsets become visible together or not at all.
 
-    ===========  ====================================================  =================================================
     state        meaning                                               transitions
-    ===========  ====================================================  =================================================
+    -----------  ----------------------------------------------------  -------------------------------------------------
     READY        no transaction                                        `begin`: OPEN; the first time BEGINNING
     BEGINNING    a producer id was requested                           response: OPEN
     OPEN         records are accepted                                  `commit`, `abort`; failure: BROKEN
@@ -10,7 +9,6 @@
     BROKEN       part of the transaction has failed                    `abort`
     ABORTING     wait for what is in flight, then EndTxn               response: READY, otherwise BROKEN
     FENCED       another producer has taken over                       none
-    ===========  ====================================================  =================================================
 
 Any failure breaks the transaction and fails unsent records: no committed one may lack a record. As the sender's gate,
 the manager admits only partitions added by the coordinator. After a failure the producer takes a new epoch.

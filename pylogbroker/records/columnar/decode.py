@@ -1,9 +1,9 @@
 """Decoder of fetched bytes to columns: offsets, timestamps, and spans of keys and values.
 
     for columns in decode(fetched):
-        columns.offsets, columns.timestamps           int64
-        columns.keys(), columns.values()              lists of bytes or None
-        columns.data, columns.value_starts, ...       spans in one array, for bulk copies
+        columns.offsets, columns.timestamps           # int64
+        columns.keys(), columns.values()              # lists of bytes or None
+        columns.data, columns.value_starts            # spans in one array, for bulk copies
 
 A group's records are decoded together, field by field. If lengths and counts disagree, they are decoded one by one,
 with the errors of `LogEntry.records`.

@@ -1,7 +1,10 @@
 """Blocking view of a cluster: leaders, coordinators and offsets.
 
-cluster = BlockingCluster(settings) ends = cluster.offsets({("events", 0): LATEST}) answer = cluster.retrying(lambda:
-cluster.leader("events", 0).ask(request))
+    cluster = BlockingCluster(settings)
+    ends = cluster.offsets({("events", 0): LATEST})
+    answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
+
+Calls return when brokers have answered.
 """
 
 from __future__ import annotations

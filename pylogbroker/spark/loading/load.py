@@ -3,6 +3,8 @@
     loaded = load(spark, "one:9092", "clicks", "/data/clicks")
     loaded.frame.groupBy("topic").count().show()
 
+The work of the driver and of two tasks:
+
     driver     lock, recover files of a crash, plan ..... collect published files, write the manifest ..... done
     task               |---- fill: file, file, file ----|
     task               |---- fill: file, file ----|

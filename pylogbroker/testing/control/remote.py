@@ -1,6 +1,6 @@
-"""Faults, requests and clock of brokers in another process: as in this one, through the control.
+"""Faults, recorded requests and the clock of test brokers in another process, used through its control port.
 
-Functions cannot be passed: neither `when`, nor `answer` as a function, nor `control`.
+The interface is that of brokers in this process, but arguments that are functions cannot be passed.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Script = Callable[[Any, Any], Any]
 
 
 class TimeDriver(Protocol):
-    """Lets time pass for brokers on the caller's thread, where nothing happens while that waits."""
+    """Advances the time of brokers that run on the caller's thread: they do nothing while the caller waits."""
 
     @property
     def is_running(self) -> bool:
