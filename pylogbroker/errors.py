@@ -8,6 +8,20 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
+__all__ = [
+    "ConfigError",
+    "CorruptRecords",
+    "ErrorCode",
+    "InvalidRecords",
+    "KafkaError",
+    "OffsetOutOfRange",
+    "ProtocolViolation",
+    "PylogbrokerError",
+    "RejectionReason",
+    "StartupError",
+    "StorageFailure",
+]
+
 
 class ErrorCode(IntEnum):
     retriable: bool

@@ -10,6 +10,8 @@ import struct
 from functools import lru_cache
 from typing import Final
 
+__all__ = ["java_hash", "murmur2", "partition_for", "partition_of_key"]
+
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.activity_stream.lines import FIELDS
-from pylogbroker.spark import JsonValue, load
-from pylogbroker.spark.loading.mappings import RowMapping
+from pylogbroker.spark import JsonValue, RowMapping, load
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 

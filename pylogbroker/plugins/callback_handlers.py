@@ -19,6 +19,8 @@ from zope.interface import implementer
 
 from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler, ICallbackHandlerFactory
 
+__all__ = ["LoggingHandler", "MetricsHandler"]
+
 
 @attrs.frozen
 class LoggingHandler(CallbackHandler):

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pylogbroker.spark.loading.load import Loaded, load, loaded
-    from pylogbroker.spark.loading.mappings import JsonValue, LogLine
+    from pylogbroker.spark.loading.mappings import JsonValue, LogLine, RowMapping
     from pylogbroker.spark.loading.progress import Progress
 
-__all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "load", "loaded", "register"]
+__all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "RowMapping", "load", "loaded", "register"]
 
 _MODULES: Final = {
     "JsonValue": ".loading.mappings",
     "Loaded": ".loading.load",
     "LogLine": ".loading.mappings",
     "Progress": ".loading.progress",
+    "RowMapping": ".loading.mappings",
     "load": ".loading.load",
     "loaded": ".loading.load",
 }

@@ -16,10 +16,11 @@ from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.testing.broker import Broker
+    from pylogbroker.testing.handle import Kafka
     from pylogbroker.testing.memory_broker import MemoryBroker
 
-__all__ = ["Broker", "MemoryBroker"]
+__all__ = ["Broker", "Kafka", "MemoryBroker"]
 
-_MODULES: Final = {"Broker": ".broker", "MemoryBroker": ".memory_broker"}
+_MODULES: Final = {"Broker": ".broker", "Kafka": ".handle", "MemoryBroker": ".memory_broker"}
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -28,7 +28,7 @@ def on_files(files: Files, config: Any) -> Files:
     for page, name in BESIDE_DOCS.items():
         text = (ROOT / name).read_text().replace("](docs/", "](")
         files.append(File.generated(config, page, content=text))
-    for page in re.findall(r"reference/([a-z.]+)\.md", (ROOT / "mkdocs.yml").read_text()):
+    for page in re.findall(r"reference/([a-z_.]+)\.md", (ROOT / "mkdocs.yml").read_text()):
         files.append(File.generated(config, f"reference/{page}.md", content=reference(f"pylogbroker.{page}")))
     for file in files:
         if file.src_uri.startswith("decisions/") and file.src_uri != "decisions/README.md":

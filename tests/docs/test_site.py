@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.site import ROOT, public_names
 
-REFERENCES = re.findall(r"reference/([a-z.]+)\.md", (ROOT / "mkdocs.yml").read_text())
+REFERENCES = re.findall(r"reference/([a-z_.]+)\.md", (ROOT / "mkdocs.yml").read_text())
 
 
 @pytest.fixture(scope="module")

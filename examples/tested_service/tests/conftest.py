@@ -9,7 +9,7 @@ import attrs
 import pytest
 from billing import INVOICES, ORDERS, REJECTED, Billing
 
-from pylogbroker.testing.handle import Kafka
+from pylogbroker.testing import Kafka
 
 DEADLINE_SECONDS = 60.0
 QUICK_RETRIES = {  # the defaults suit production: tests with faults would wait for seconds
