@@ -21,7 +21,14 @@ from pylogbroker.records.conversion_listener import ConversionPort
 from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, complete_entries, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Header, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
-from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, convert, is_costly, prepare
+from pylogbroker.records.validate.batches import (
+    AppendedEntry,
+    PreparedRecords,
+    convert,
+    is_costly,
+    prepare,
+    prepare_run,
+)
 from pylogbroker.records.validate.record_errors import TooCostly
 from pylogbroker.records.varint import decode_varint, encode_varint
 
@@ -57,5 +64,6 @@ __all__ = [
     "is_costly",
     "never",
     "prepare",
+    "prepare_run",
     "up_convert",
 ]

@@ -17,7 +17,7 @@ from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.records import Buffer, TooCostly
+from pylogbroker.records import Buffer, PreparedRecords, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 
 if TYPE_CHECKING:
@@ -140,17 +140,35 @@ class Partition:
         """Append records; with `must_sync` in the result, a sync has been requested."""
         appended = self.log.append(records, now_ms, self.leader_epoch, origin)
         if not appended.duplicate:
-            size = len(records)
-            traffic = self.traffic
-            traffic.appends += 1
-            traffic.messages_in += appended.count
-            traffic.bytes_in += size
-            if self.purgatory.delayed:
-                self.purgatory.reached(Mark.LOG_END, self.log.log_end_offset, size)
-            self.high_watermark.appended(size, appended.must_sync)
+            self._count(1, appended.count, len(records), must_sync=appended.must_sync)
         if appended.must_sync:
             self._request_sync()
         return appended
+
+    def append_run(self, batches: list[memoryview], now_ms: int) -> PreparedRecords | None:
+        """Append clients' batches, one write and one rise of the high watermark for all, up to the first unusual one.
+
+        Return what was appended; None if that is nothing. The next batch takes `append_now`.
+        """
+        if self._append_lock.locked:
+            return None
+        for number, batch in enumerate(batches):
+            if len(batch) > CONVERT_INLINE_BYTES_MAX and self.log.preparation.is_costly(batch):
+                batches = batches[:number]
+                break
+        appended = self.log.append_run(batches, now_ms, self.leader_epoch)
+        if appended is not None:
+            self._count(len(appended.entries), appended.count, appended.size, must_sync=False)
+        return appended
+
+    def _count(self, appends: int, records: int, size: int, *, must_sync: bool) -> None:
+        traffic = self.traffic
+        traffic.appends += appends
+        traffic.messages_in += records
+        traffic.bytes_in += size
+        if self.purgatory.delayed:
+            self.purgatory.reached(Mark.LOG_END, self.log.log_end_offset, size)
+        self.high_watermark.appended(size, must_sync)
 
     def append_now(
         self, records: Buffer, now_ms: int, check: Check | None = None, origin: Origin = Origin.CLIENT

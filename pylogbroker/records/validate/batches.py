@@ -15,7 +15,7 @@ again, by `convert`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from time import perf_counter_ns
 
@@ -41,6 +41,7 @@ from pylogbroker.records.portable_forms import is_portable
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.record_errors import (
     NeedsRecompression,
+    TooCostly,
     compression_errors,
     inline_limit,
     valid_records,
@@ -56,6 +57,7 @@ _COUNT_AT = 57
 _OFFSET_OR_SEQUENCE = RejectionReason.OFFSET_OR_SEQUENCE
 _RECORDS_INLINE_MAX = 20_000  # a few milliseconds of validation
 _INT64_MAX = (1 << 63) - 1
+_UNUSUAL = None, NO_TIMESTAMP
 
 
 @attrs.define
@@ -128,43 +130,97 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
     """
     if type(buffer) is not memoryview:
         buffer = memoryview(buffer)
-    size = len(buffer)
-    if size >= _HEADER_SIZE:
-        (
-            first_offset, length, _, magic, crc, attributes, last_delta, first_timestamp,
-            max_timestamp, producer_id, producer_epoch, base_sequence, count,
-        ) = _unpack_header(buffer)  # fmt: skip
+    entry, claimed = _usual_entry(buffer, rules, base_offset, now_ms)
+    if entry is None:
+        return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch)
+    size, newest = entry.size, entry.max_timestamp
+    chunks: list[Buffer] = [_pack_prefix(base_offset, size - 12, leader_epoch), buffer[16:]]
+    if newest != claimed:
+        chunks = _rewritten(parse(buffer), entry, leader_epoch)
+    return PreparedRecords(chunks, size, [entry], base_offset, entry.last_offset, entry.count, newest)
+
+
+def prepare_run(
+    buffers: Iterable[memoryview],
+    rules: AppendRules,
+    base_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+    follows: Callable[[AppendedEntry], bool],
+) -> PreparedRecords | None:
+    """Validate several batches like `prepare`, up to the first that needs more than an offset; None without one.
+
+    That is a batch which is rejected, changed, too costly, or of a transaction. So is a batch of an idempotent producer
+    of which `follows` is false.
+    """
+    chunks: list[Buffer] = []
+    entries: list[AppendedEntry] = []
+    offset, size, newest = base_offset, 0, NO_TIMESTAMP
+    for buffer in buffers:
+        try:
+            entry, claimed = _usual_entry(buffer, rules, offset, now_ms)
+        except (KafkaError, TooCostly):
+            break
         if (
-            magic == 2
-            and length == size - 12
-            and first_offset == 0
-            and attributes in rules.fast_attributes
-            and last_delta == count - 1
-            and count > 0
-            and size <= rules.max_bytes
-            and (base_sequence >= 0 or producer_id < 0)
-            and crc32c(buffer[21:]) == crc
+            entry is None
+            or entry.max_timestamp != claimed
+            or entry.attributes & TRANSACTIONAL
+            or (entry.producer_id >= 0 and not follows(entry))
         ):
-            if rules.is_validated:
-                newest = max_timestamp
-            else:
-                claimed = max_timestamp - first_timestamp
-                newest = first_timestamp + (
-                    _largest_delta_inflated(buffer, attributes, count, claimed, rules)
-                    if attributes & CODEC
-                    else largest_timestamp_delta(buffer, count, claimed, _HEADER_SIZE)
-                )
-            if NO_TIMESTAMP <= newest <= _INT64_MAX and newest - now_ms <= rules.timestamp_after_max_ms:
-                last_offset = base_offset + last_delta
-                meta = AppendedEntry(
-                    base_offset, last_offset, count, size, newest,
-                    attributes, producer_id, producer_epoch, base_sequence,
-                )  # fmt: skip
-                chunks: list[Buffer] = [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]]
-                if newest != max_timestamp:
-                    chunks = _rewritten(parse(buffer), meta, leader_epoch)
-                return PreparedRecords(chunks, size, [meta], base_offset, last_offset, count, newest)
-    return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch)
+            break
+        chunks += (_pack_prefix(offset, entry.size - 12, leader_epoch), buffer[16:])
+        entries.append(entry)
+        size += entry.size
+        offset = entry.last_offset + 1
+        if claimed > newest:
+            newest = claimed
+    if not entries:
+        return None
+    return PreparedRecords(chunks, size, entries, base_offset, offset - 1, offset - base_offset, newest)
+
+
+def _usual_entry(
+    buffer: memoryview, rules: AppendRules, base_offset: int, now_ms: int
+) -> tuple[AppendedEntry | None, int]:
+    """Return the entry of a batch whose records are appended as received, and the largest timestamp that it claims.
+
+    Return None for other batches. Raise an error of the records, or TooCostly.
+    """
+    size = len(buffer)
+    if size < _HEADER_SIZE:
+        return _UNUSUAL
+    (
+        first_offset, length, _, magic, crc, attributes, last_delta, first_timestamp,
+        max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    ) = _unpack_header(buffer)  # fmt: skip
+    if not (
+        magic == 2
+        and length == size - 12
+        and first_offset == 0
+        and attributes in rules.fast_attributes
+        and last_delta == count - 1
+        and count > 0
+        and size <= rules.max_bytes
+        and (base_sequence >= 0 or producer_id < 0)
+        and crc32c(buffer[21:]) == crc
+    ):
+        return _UNUSUAL
+    if rules.is_validated:
+        newest = max_timestamp
+    else:
+        claimed = max_timestamp - first_timestamp
+        newest = first_timestamp + (
+            _largest_delta_inflated(buffer, attributes, count, claimed, rules)
+            if attributes & CODEC
+            else largest_timestamp_delta(buffer, count, claimed, _HEADER_SIZE)
+        )
+    if not (NO_TIMESTAMP <= newest <= _INT64_MAX and newest - now_ms <= rules.timestamp_after_max_ms):
+        return _UNUSUAL
+    entry = AppendedEntry(
+        base_offset, base_offset + last_delta, count, size, newest,
+        attributes, producer_id, producer_epoch, base_sequence,
+    )  # fmt: skip
+    return entry, max_timestamp
 
 
 def is_costly(buffer: Buffer, rules: AppendRules) -> bool:

@@ -6,6 +6,7 @@ unchanged, if complete and not before its log's end. Gaps are valid: compaction 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -25,6 +26,7 @@ from pylogbroker.records import (
     entries,
     is_costly,
     prepare,
+    prepare_run,
 )
 from pylogbroker.storage.log.addressing import byte_addressing
 from pylogbroker.storage.log.config import LogConfig
@@ -94,6 +96,19 @@ class Preparation:
                 rules = attrs.evolve(rules, magic=2)
             return prepare(buffer, rules, log_end_offset, now_ms, leader_epoch)
         return prepare_replicated(buffer, log_end_offset)
+
+    def prepare_run(
+        self,
+        buffers: Iterable[memoryview],
+        log_end_offset: int,
+        now_ms: int,
+        leader_epoch: int,
+        producers: ProducerStates,
+    ) -> PreparedRecords | None:
+        """Prepare batches of clients up to the first that needs a step of its own; None without one."""
+        if self._byte_addressed:
+            return None
+        return prepare_run(buffers, self.client, log_end_offset, now_ms, leader_epoch, producers.order_of_run())
 
 
 def rules_of(config: LogConfig, origin: Origin) -> AppendRules:

@@ -210,6 +210,34 @@ class Log:
             end - self.recovery_point >= self._config.flush_messages,
         )
 
+    def append_run(self, buffers: Iterable[memoryview], now_ms: int, leader_epoch: int) -> PreparedRecords | None:
+        """Append batches of clients with one write, up to the first that needs a step of its own.
+
+        Return what was appended; None if that is nothing. The next batch takes `append`, for its result or its error.
+        Such steps are changes, errors, a new segment or leader epoch, and a sync.
+        """
+        if self._offline_reason or self._has_newer_format or leader_epoch != self.epochs.latest:
+            return None
+        prepared = self.preparation.prepare_run(buffers, self.log_end_offset, now_ms, leader_epoch, self.producers)
+        if prepared is None:
+            return None
+        size, end, segment, config = prepared.size, prepared.last_offset + 1, self._active, self._config
+        if (
+            size > config.segment_bytes
+            or end - self.recovery_point >= config.flush_messages
+            or segment.must_roll(size, end - 1, prepared.max_timestamp, now_ms, config)
+        ):
+            return None
+        try:
+            segment.append(prepared.chunks, size, prepared.entries)
+        except OSError:
+            return None
+        for entry in prepared.entries:
+            if entry.producer_id >= 0:
+                self.producers.record(entry)
+        self.log_end_offset = end
+        return prepared
+
     def _duplicate(self, batch: WrittenBatch) -> Appended:
         append_time = batch.timestamp if self.preparation.client.timestamp_type else -1
         count = batch.last_offset - batch.first_offset + 1

@@ -28,7 +28,7 @@ Sequence numbers and duplicates are checked only for clients; the leader checked
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -234,6 +234,30 @@ class ProducerStates:
                 state.check_sequence(entry)
             state.check_transaction(entry)
         return None
+
+    def order_of_run(self) -> Callable[[Produced], bool]:
+        """Return a function that returns whether a batch follows in the order of its producer.
+
+        It is called with the batches of a run, which are not recorded yet; after False, the run is over. The run has
+        one producer, which is known and has no open transaction.
+        """
+        last: Produced | None = None
+
+        def follows(entry: Produced) -> bool:
+            nonlocal last
+            if last is None:
+                state = self._states.get(entry.producer_id)
+                is_next = state is not None and state.continues(entry)
+            else:
+                is_next = (
+                    entry.producer_id == last.producer_id
+                    and entry.producer_epoch == last.producer_epoch
+                    and entry.base_sequence == (last.last_sequence + 1) & _MAX_SEQUENCE
+                )
+            last = entry
+            return is_next
+
+        return follows
 
     def record(self, entry: Produced) -> EndedTransaction | None:
         producer_id = entry.producer_id

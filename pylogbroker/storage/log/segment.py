@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -30,6 +31,9 @@ from pylogbroker.storage.log.transaction_index import TransactionIndex
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF  # in an index entry
 _UNINDEXED_INTERVALS_MAX: Final = 64  # scanned by a lookup before the index counts as incomplete
 T = TypeVar("T")
+
+
+_max_timestamp = attrgetter("max_timestamp")
 
 
 class WrittenEntry(Protocol):
@@ -114,8 +118,20 @@ class Segment:
         self.file.write(chunks, size, self.size)
         if not self.size:
             self._first_timestamp = entries[0].max_timestamp
+        if len(entries) > 1 and self.unindexed + size - entries[-1].size <= self.index_interval:
+            self._note_unindexed(size, entries)
+            return
         for entry in entries:
             self.note(entry.last_offset, entry.max_timestamp, entry.size)
+
+    def _note_unindexed(self, size: int, entries: Sequence[WrittenEntry]) -> None:
+        """Count batches of which none is due for the index."""
+        newest = max(entries, key=_max_timestamp)
+        largest = self._largest or self.largest()
+        if newest.max_timestamp > largest[0]:
+            self._largest = newest.max_timestamp, newest.last_offset
+        self.unindexed += size
+        self.size += size
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> None:
         """Count the next batch in the file; index it if due."""
