@@ -8,6 +8,7 @@
     broker        a broker: its files, and one process after the other
     cluster       the brokers, and what tests see of them
     clients       producers and consumers
+    pipeliners    producers with several requests in flight
     groups        members of a consumer group, and what they have committed
     copiers       records copied in transactions, with their offsets
     reassigner    moves of replicas

@@ -7,7 +7,7 @@
 | repeater | an idempotent producer: repeats each batch until it is acknowledged                           |
 | consumer | reads from any replica                                                                        |
 
-`groups` and `copiers` have more.
+`pipeliners`, `groups` and `copiers` have more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RECORDS_MAX: Final = 3
 _FETCH_VERSION: Final = 12  # the newest with names
 _REQUEST_SECONDS: Final = 1.5
 _PAUSE_SECONDS: Final = 0.3
-_ACKS_ALL: Final = -1
+ACKS_ALL: Final = -1
 GROUP_COORDINATOR: Final = 0
 TRANSACTION_COORDINATOR: Final = 1
 
@@ -204,12 +204,20 @@ class Producer(Client):
         except Exception:
             self.forget_leader(key)
 
-    def _next_values(self, key: PartitionKey) -> list[bytes]:
-        count = self.rng.randint(1, _RECORDS_MAX)
+    def _next_values(self, key: PartitionKey, count: int = 0) -> list[bytes]:
+        """Return new values for a partition, by default some."""
+        count = count or self.rng.randint(1, _RECORDS_MAX)
         values = [b"%s:%d" % (self.name.encode(), self._values + index) for index in range(count)]
         self._values += count
         self.sent.setdefault(key, []).append(values)
         return values
+
+    async def _get_identity(self) -> bool:
+        response = await self.try_to_ask(self.any_broker(), InitProducerIdRequest(None, 60_000))
+        if response is None or response.error_code:
+            return False
+        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        return True
 
     async def _produce(self, key: PartitionKey, values: list[bytes], sequence: int) -> None:
         """Send a batch to the leader; raise an error unless it is acknowledged."""
@@ -220,7 +228,7 @@ class Producer(Client):
         records = [Record(index, now_ms, None, value) for index, value in enumerate(values)]
         batch = build(records, producer_id=self.identity.id, producer_epoch=self.identity.epoch, base_sequence=sequence)
         data = TopicProduceData(key[0], [PartitionProduceData(key[1], batch)])
-        response = await self.ask(leader, ProduceRequest(acks=_ACKS_ALL, timeout_ms=2000, topic_data=[data]))
+        response = await self.ask(leader, ProduceRequest(acks=ACKS_ALL, timeout_ms=2000, topic_data=[data]))
         [answer] = response.responses[0].partition_responses
         if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return
@@ -250,13 +258,6 @@ class Repeater(Producer):
             self.forget_leader(key)
             await self.pause(self.rng.random() * _PAUSE_SECONDS)
         self._sequences[key] = sequence + len(values)
-
-    async def _get_identity(self) -> bool:
-        response = await self.try_to_ask(self.any_broker(), InitProducerIdRequest(None, 60_000))
-        if response is None or response.error_code:
-            return False
-        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
-        return True
 
 
 class Consumer(Client):

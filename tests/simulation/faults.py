@@ -158,6 +158,15 @@ class Faults:
         self._start_later(broker)
         return True
 
+    def restart_all(self) -> bool:
+        """Kill all brokers at once; with `flushes`, what is committed survives a loss of power, too."""
+        power_loss = self._cluster.setup.flushes and self._rng.random() < 0.5
+        running = [broker for broker in self._cluster.brokers.values() if broker.process is not None]
+        for broker in running:
+            broker.kill(power_loss=power_loss)
+            self._start_later(broker)
+        return bool(running)
+
     def _start_later(self, broker: SimulatedBroker) -> None:
         self._world.call_later(self._seconds(_DOWN_SECONDS_MAX), broker.start)
 
@@ -189,6 +198,7 @@ FAULTS: Final[Mapping[str, Callable[[Faults], bool]]] = {
         Faults.kill,
         Faults.lose_power,
         Faults.stop,
+        Faults.restart_all,
         Faults.expire_session,
         Faults.lose_zookeeper,
     )

@@ -8,6 +8,7 @@
     6  fetchers                one at most for a partition that follows, none for one that leads
     7  reads                   what a consumer may read, or has read, stays
     8  acknowledgements        records acknowledged with acks=all are committed, so kept by 1 and 2
+    9  idempotent producers    each record is stored once, in the order in which it was sent (`rest`, `pipeliners`)
     10 one leader per epoch    appends; images agree with the tree once faults stop (`rest`)
     11 committed offsets       an acknowledged commit of a group is not lost, and later ones replace it (`groups`)
     12 transactions            committed copies are their source up to the committed offset, each once (`copiers`)

@@ -11,7 +11,7 @@ from pylogbroker.replication import FollowerReplica, LeaderReplica
 from tests.cluster.replica_logs import records_in
 from tests.replication.invariants import Violation
 from tests.simulation.administrator import BROKER_SETTING, stored_acls, stored_settings
-from tests.simulation.clients import Producer, Repeater
+from tests.simulation.clients import Producer
 from tests.simulation.cluster import Replica, SimulatedCluster
 from tests.simulation.invariants import Invariants
 
@@ -128,11 +128,11 @@ def check_kept(
         if values[each.key][each.offset : end] != each.values:
             raise Violation(f"8: {each} was acknowledged and is not read")
     for producer in producers:
-        if isinstance(producer, Repeater):
+        if producer.identity.id >= 0:
             _check_once(producer, values)
 
 
-def _check_once(producer: Repeater, values: dict[PartitionKey, list[bytes]]) -> None:
+def _check_once(producer: Producer, values: dict[PartitionKey, list[bytes]]) -> None:
     prefix = producer.name.encode() + b":"
     for key, batches in producer.sent.items():
         wanted = [value for batch in batches for value in batch]

@@ -25,6 +25,7 @@ from tests.simulation.copiers import Copier, CopyReader
 from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import NO_OFFSET, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
+from tests.simulation.pipeliners import Pipeliner
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.recreator import RecreatedReader, Recreator
 from tests.simulation.registers import Registers
@@ -104,6 +105,8 @@ class Run:
             self.clients.append(Recreator(cluster, len(self.clients) + 1))
         for _ in range(cluster.setup.administrators):
             self.clients.append(Administrator(cluster, len(self.clients) + 1))
+        for _ in range(cluster.setup.pipeliners):
+            self.clients.append(Pipeliner(cluster, len(self.clients) + 1, self.invariants.acknowledge))
         for client in self.clients:
             client.start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Final
 
 import attrs
@@ -40,6 +41,7 @@ class Setup:
     reassigners: int = 0
     recreators: int = 0
     administrators: int = 0
+    pipeliners: int = 0
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -61,13 +63,14 @@ class Setup:
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
+            copy(rng).choice((0, 0, 1)),  # a copy: planted bugs are found by the same seeds as without
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
         others = self.group_members + self.copiers + self.reassigners + self.recreators + self.administrators
-        return _CLIENTS + others
+        return _CLIENTS + others + self.pipeliners
 
     @property
     def topics(self) -> tuple[str, ...]:

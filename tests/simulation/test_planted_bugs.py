@@ -18,6 +18,7 @@ from pylogbroker.broker.new_sessions import NewSessions
 from pylogbroker.broker.notifications import Notifications
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.rejected_batches import RejectedBatches
 from pylogbroker.controller import reassignment_phases, reassignments
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.interfaces import CoordinationError
@@ -38,6 +39,7 @@ SETUP: Mapping[str, Any] = {
     "reassigners": 0,
     "recreators": 0,
     "administrators": 0,
+    "pipeliners": 0,
 }
 
 
@@ -133,3 +135,11 @@ def test_a_change_that_is_acknowledged_before_it_is_stored(monkeypatch: pytest.M
 
     monkeypatch.setattr(ClusterAdmin, "alter_config", alter)
     check_found_again(("lose_zookeeper", "kill"), "14", likely=18, administrators=1)
+
+
+def test_batches_that_are_judged_while_the_error_of_an_earlier_one_is_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RejectedBatches, "check", lambda rejected, partition, batch: None)
+    fixed = {"fault_seconds": 0.5, "partitions": 2, "min_insync_replicas": 2, "pipeliners": 2}
+    check_found_again(("kill", "isolate", "pause"), "9", likely=16, **fixed)
