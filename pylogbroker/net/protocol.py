@@ -33,7 +33,6 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN, LargeRequests
@@ -51,6 +50,7 @@ from pylogbroker.net.routes import (
     unpack_header_start,
 )
 from pylogbroker.net.transport import ChunkServer
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.wire import Chunk, EncodingError

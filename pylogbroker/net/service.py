@@ -17,7 +17,6 @@ from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Listener
@@ -30,6 +29,7 @@ from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.setup_steps import SetupSteps
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.security.tls.engine import TlsEngine
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.config import Value, broker_setting
 from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.config.value_kinds import render
@@ -25,6 +24,7 @@ from pylogbroker.metadata.image import (
     TopicImage,
     topic_resource,
 )
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # of a client's value

@@ -10,12 +10,12 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.deferred_actions import DeferredActions
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.wire import request_codec
 
 

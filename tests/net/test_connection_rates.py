@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address
 
-from pylogbroker.broker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.config import Listener
 from pylogbroker.net import service
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
 from pylogbroker.security.quotas.keys import QuotaKey
 from tests.broker.log_lines import logged_lines

@@ -8,11 +8,11 @@ from typing import Any, cast
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.config import ConfigSource
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.peer_log_limit import PeerLogLimit
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.net.fakes import FakeTransport

@@ -15,12 +15,12 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
-from pylogbroker.broker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net import latencies, protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
+from pylogbroker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.metadata.topic_names import NAME_LENGTH_MAX
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.acls.authorizer import Authorizer, kafka_host
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType, kafka_name
 

@@ -7,13 +7,13 @@ from weakref import WeakValueDictionary
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.acl_store import AclStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.access_settings import parse_super_users
 from pylogbroker.interfaces import ITree
+from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.acls.authorizer import Authorizer
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.acls.index import AclIndex
