@@ -18,10 +18,13 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import TreeDatabase
-from pylogbroker.coordination.server.connection import WAITING_MAX
+from pylogbroker.coordination.server import connection, sessions
+from pylogbroker.coordination.server.connection import IDENTITIES_MAX, WAITING_MAX
 from pylogbroker.coordination.server.factory import CONNECTIONS_MAX, ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.server.login_limit import LOGIN_SECONDS, LOGINS_MAX
+from pylogbroker.coordination.transactions import Session
 from pylogbroker.coordination.tree_file import TreeFile
+from pylogbroker.peer_log_limit import LINES_PER_MINUTE_MAX
 from tests.broker.log_lines import logged_lines
 from tests.coordination.conftest import now
 
@@ -139,6 +142,14 @@ class SlowDisk:
 class Server:
     clock: Clock
     factory: ZooKeeperFactory
+
+    @property
+    def database(self) -> TreeDatabase:
+        return self.factory._context.database
+
+    @property
+    def sessions(self) -> list[Session]:
+        return [live.session for live in self.factory._sessions._live.values()]
 
     def accept(self) -> Client:
         return Client(self.factory.buildProtocol(None))
@@ -530,3 +541,190 @@ def test_a_session_that_begins_without_a_login_ends_with_its_connection(server: 
     again.protocol.connectionLost()
     assert server.accept().connect(session=gone, password=gone_password)[1] == 0
     assert server.accept().connect(session=session, password=password)[1] == session, "a broker goes on with its own"
+
+
+def client_from(factory: ZooKeeperFactory, host: str) -> Client:
+    return Client(factory.buildProtocol(None), StringTransport(peerAddress=IPv4Address("TCP", host, 1)))
+
+
+def test_no_session_begins_without_the_login(server: Server) -> None:
+    """Nothing is written for those who only connect."""
+    restricted = RestrictedServer.of(server)
+    database, before = server.database, server.database.last
+    for _ in range(2 * LOGINS_MAX):
+        outsider = restricted.accept()
+        assert outsider is not None
+        assert outsider.connect()[1]
+    assert (database.last, server.sessions) == (before, [])
+    broker = restricted.accept()
+    assert broker is not None
+    granted, session, password = broker.connect(3000)
+    restricted.log_in(broker)
+    assert [(each.id, each.password, each.timeout_ms) for each in server.sessions] == [(session, password, granted)]
+    broker.create("/e", EPHEMERAL)
+    assert broker.ask(CLOSE) == [(7, 0, b"")]
+
+
+def test_requests_behind_a_login_wait_for_its_session(tmp_path: Path) -> None:
+    clock, disk = Clock(), SlowDisk()
+    database = TreeDatabase(open_file(tmp_path), disk)
+    factory = ZooKeeperFactory(database, clock).restricted(acls.digest("broker:secret"))
+    broker = Client(factory.buildProtocol(None))
+    broker.connect()
+    broker.send(request(AUTH, credentials("broker:secret"), AUTH_XID))
+    broker.send(request(CREATE, creation("/e", EPHEMERAL)))
+    assert broker.answers() == []
+    disk.work()
+    assert broker.answers() == [(AUTH_XID, 0, b""), (7, 0, text("/e"))]
+    factory.stop()
+    closing = Deferred.fromCoroutine(database.close())
+    disk.work()
+    assert closing.called
+
+
+def test_sessions_that_anybody_may_begin_are_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_OF_HOST_MAX", 3)
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 5)
+    clients = [client_from(server.factory, "10.0.0.1") for _ in range(3)]
+    with logged_lines() as lines:
+        first, *_ = [client.connect() for client in clients]
+        for _ in range(1000):  # sessions outlive their connections
+            rejected = client_from(server.factory, "10.0.0.1")
+            rejected.send(connect_frame())
+            assert (rejected.frames(), rejected.transport.disconnecting) == ([], True)
+            rejected.protocol.connectionLost()
+        others = [client_from(server.factory, f"10.0.1.{number}") for number in range(3)]
+        for other in others:
+            other.send(connect_frame())
+        assert [other.transport.disconnecting for other in others] == [False, False, True]
+    assert 1 <= len(lines) <= 11 + 1
+    assert len(server.sessions) == 5
+    broker = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    broker.connect()
+    assert broker.ask(AUTH, credentials("broker:secret"), AUTH_XID) == [(AUTH_XID, 0, b"")]
+    clients[0].protocol.connectionLost()
+    again = client_from(server.factory, "10.0.0.1")
+    assert again.connect(session=first[1], password=first[2])[1] == first[1], "it goes on"
+    assert again.ask(CLOSE) == [(7, 0, b"")]
+    assert client_from(server.factory, "10.0.0.1").connect()[1]
+    server.clock.advance(60)
+    assert server.sessions == []
+    assert all(client_from(server.factory, "10.0.0.1").connect()[1] for _ in range(3))
+
+
+def test_lines_about_bad_requests_are_bounded(server: Server) -> None:
+    connect = connect_frame()
+    bad = [b"", struct.pack(">iii", 1, GET_DATA, 1000), connect_frame(seen=1 << 40)]
+    frames = [struct.pack(">i", len(frame)) + frame for frame in bad]
+    guess = request(AUTH, credentials("broker:guess"), AUTH_XID)
+    restricted = server.factory.restricted(acls.digest("broker:secret"))
+    with logged_lines() as lines:
+        for _ in range(100):
+            for data in (*frames, b"\x7f\xff\xff\xff"):
+                send_and_lose(server.factory, "10.0.0.1", data)
+            login = b"".join(struct.pack(">i", len(frame)) + frame for frame in (connect, guess))
+            send_and_lose(restricted, "10.0.0.1", login)
+        assert len(lines) == LINES_PER_MINUTE_MAX
+        send_and_lose(server.factory, "10.0.0.2", frames[0])
+        assert len(lines) == LINES_PER_MINUTE_MAX + 1
+        server.clock.advance(60)
+    assert "closed 490 more connections to the tree from 10.0.0.1" in lines[-1]
+
+
+def send_and_lose(factory: ZooKeeperFactory, host: str, data: bytes) -> None:
+    client = client_from(factory, host)
+    client.protocol.dataReceived(data)
+    assert client.transport.disconnecting
+    client.protocol.connectionLost()
+
+
+def test_lines_about_expired_sessions_are_bounded(server: Server) -> None:
+    for _ in range(100):
+        client_from(server.factory, "10.0.0.1").connect()
+    broker = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    broker.connect()
+    assert broker.ask(AUTH, credentials("broker:secret"), AUTH_XID) == [(AUTH_XID, 0, b"")]
+    with logged_lines() as lines:
+        server.clock.advance(20)
+        assert server.sessions == []
+        assert len(lines) == LINES_PER_MINUTE_MAX + 1
+        server.clock.advance(60)
+    assert "90 more sessions from 10.0.0.1 have expired" in lines[-1]
+
+
+def test_connections_that_send_nothing_end_soon(server: Server) -> None:
+    """They keep nobody out where no login is required, either."""
+    known = server.client()
+    silent = [server.accept() for _ in range(LOGINS_MAX)]
+    with logged_lines() as lines:
+        more = [server.accept() for _ in range(10)]
+    assert len(lines) == 1
+    assert [each.transport.disconnected for each in silent] == [True] * 10 + [False] * (LOGINS_MAX - 10)
+    assert more[0].connect(10_000)[1]
+    known.ask(PING, xid=-2)
+    server.clock.advance(LOGIN_SECONDS - 5)
+    for each in (known, more[0]):
+        each.ask(PING, xid=-2)
+    server.clock.advance(5.1)
+    assert all(each.transport.disconnected for each in (*silent, *more[1:]))
+    assert not any(each.transport.disconnected or each.transport.disconnecting for each in (known, more[0]))
+
+
+def test_a_login_that_waits_to_be_read_after_a_pause_is_in_time(server: Server) -> None:
+    restricted = RestrictedServer.of(server)
+    broker = restricted.accept()
+    assert broker is not None
+    broker.connect(10_000)
+    server.clock.callLater(LOGIN_SECONDS, restricted.log_in, broker)  # after the timer, as the reactor reads then
+    server.clock.advance(30)
+    assert not broker.transport.disconnected
+
+
+def test_all_in_one_write(server: Server) -> None:
+    """Clients need not wait for the session before they log in, nor for the login before they ask."""
+    for factory in (server.factory, server.factory.restricted(acls.digest("broker:secret"))):
+        client = Client(factory.buildProtocol(None))
+        login = request(AUTH, credentials("broker:secret"), AUTH_XID)
+        asked = [request(CREATE, creation("/e", EPHEMERAL)), request(EXISTS, text("/e") + b"\0"), request(CLOSE)]
+        frames = [connect_frame(), login, *asked]
+        client.protocol.dataReceived(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
+        connected, *answers = client.frames()
+        assert struct.unpack_from(">iiq", connected)[2]
+        assert [struct.unpack_from(">iqi", each)[::2] for each in answers] == [(AUTH_XID, 0), *[(7, 0)] * 3]
+        assert client.transport.disconnecting
+        assert list(server.database.nodes) == ["/"]
+
+
+@pytest.mark.parametrize(("flag", "said"), [(b"", b""), (b"\0", b"\0"), (b"\1", b"\0")])
+def test_the_flag_of_read_only_clients(server: Server, flag: bytes, said: bytes) -> None:
+    """Old clients do not send it, and cannot read it; this server always takes changes."""
+    for factory in (server.factory, server.factory.restricted(acls.digest("broker:secret"))):
+        client = Client(factory.buildProtocol(None))
+        client.send(connect_frame()[:-1] + flag)
+        [answer] = client.frames()
+        assert answer[36:] == said
+
+
+def test_the_watches_of_a_connection_are_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "WATCHES_MAX", 3)
+    restricted = RestrictedServer.of(server)
+    client, other, broker = server.client(), server.client(), restricted.accept()
+    assert broker is not None
+    broker.connect()
+    restricted.log_in(broker)
+    for number in range(4):
+        assert [client.read(EXISTS, path, watch=True) for path in ("/a", "/b", "/c")] == [NO_NODE] * 3
+        assert broker.read(EXISTS, f"/{number}", watch=True) == NO_NODE
+    assert other.read(EXISTS, "/a", watch=True) == NO_NODE
+    assert client.ask(EXISTS, text("/d") + b"\1") == []
+    assert (client.transport.disconnecting, other.transport.disconnecting) == (True, False)
+    broker.create("/a")
+    assert (client.frames(), other.answers()) == ([], [event(CREATED, "/a")])
+
+
+def test_the_logins_of_a_connection_are_bounded(server: Server) -> None:
+    client = server.client()
+    for number in range(IDENTITIES_MAX):
+        assert client.ask(AUTH, credentials(f"user:{number}"), AUTH_XID) == [(AUTH_XID, 0, b"")]
+    client.send(request(AUTH, credentials("user:more"), AUTH_XID))
+    assert client.transport.disconnecting

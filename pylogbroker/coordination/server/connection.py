@@ -3,6 +3,8 @@
 | state      | frame                 | next state                                                           |
 |------------|-----------------------|----------------------------------------------------------------------|
 | NEW        | connect               | CONNECTING for a new session; CONNECTED for one that goes on; CLOSED |
+|            |                       | LOGGING_IN for a new one, where a login is required                  |
+| LOGGING_IN | the login             | CONNECTING if it is right; CLOSED otherwise, and for other requests  |
 | CONNECTING | requests wait         | CONNECTED once the session is on the disk                            |
 | CONNECTED  | requests are answered | CLOSING by close; CLOSED by a protocol error or the session's end    |
 | CLOSING    | is ignored            | CLOSED once the session's end is answered, after all before it       |
@@ -47,11 +49,14 @@ from pylogbroker.coordination.server.reads import Reads
 from pylogbroker.coordination.server.replies import change_body, multi_body
 from pylogbroker.coordination.server.sessions import LiveSession, Sessions
 from pylogbroker.coordination.server.watch_manager import WatchManager
-from pylogbroker.coordination.transactions import TreeEvent, Write, WriteResult
+from pylogbroker.coordination.transactions import Session, TreeEvent, Write, WriteResult
 from pylogbroker.interfaces import CoordinationError
+from pylogbroker.peer_log_limit import PeerLogLimit
 
 log = Logger()
 FRAME_BYTES_MAX: Final = 0xFFFFF  # ZooKeeper's jute.maxbuffer
+IDENTITIES_MAX: Final = 100  # of a connection
+WATCHES_MAX: Final = 100_000  # of a connection that need not log in
 WAITING_MAX: Final = 1000  # requests of a connection, changes under way included; more are not received
 
 
@@ -59,23 +64,23 @@ WAITING_MAX: Final = 1000  # requests of a connection, changes under way include
 class ServerContext:
     """Parts that connections share; `super_digest` identifies who may do everything.
 
-    With `login_limit`, nobody else is served: the first request must be that login.
+    With `requires_super`, nobody else is served: the first request must be that login. Only then the session begins.
+    `bad_requests` limits log lines about peers.
     """
 
     database: TreeDatabase
     sessions: Sessions
     watches: WatchManager
+    bad_requests: PeerLogLimit
+    login_limit: LoginLimit
     super_digest: str = ""
-    login_limit: LoginLimit | None = None
+    requires_super: bool = False
     connections: set[ServerConnection] = attrs.field(factory=set)  # open ones
-
-    @property
-    def requires_super(self) -> bool:
-        return self.login_limit is not None
 
 
 class _State(Enum):
     NEW = auto()
+    LOGGING_IN = auto()
     CONNECTING = auto()
     CONNECTED = auto()
     CLOSING = auto()
@@ -91,7 +96,7 @@ class ServerConnection(Int32StringReceiver):
         self._context = context
         self._state = _State.NEW
         self._live: LiveSession | None = None
-        self._has_begun_session = False
+        self._offered: Session | None = None  # begins with the login
         self._waiting: deque[tuple[int, Request]] = deque()
         self._changes = 0  # under way
         self._is_paused = False  # the client does not take its answers
@@ -102,9 +107,8 @@ class ServerConnection(Int32StringReceiver):
 
     def connectionMade(self) -> None:
         self._context.connections.add(self)
-        if self._context.login_limit is not None:
-            self._context.login_limit.start(self)
-        self._identities = frozenset({("ip", getattr(self.transport.getPeer(), "host", "127.0.0.1"))})
+        self._context.login_limit.start(self)
+        self._identities = frozenset({("ip", self._host)})
         self.transport.registerProducer(self, True)
 
     def connectionLost(self, reason: Failure | None = None) -> None:
@@ -112,22 +116,14 @@ class ServerConnection(Int32StringReceiver):
         self._context.connections.discard(self)
         self._context.watches.remove_all(self)
         self._waiting.clear()
-        if self._context.login_limit is not None:
-            self._context.login_limit.stop(self)
+        self._context.login_limit.stop(self)
         if self._live is not None:
             self._context.sessions.detach(self._live, self)
-            self._end_useless(self._live)
 
     def expel(self) -> None:
-        """Close the connection at once: it has not logged in."""
+        """Close the connection at once: it has not logged in, or not even begun."""
         self.drop()
         self.transport.abortConnection()
-
-    def _end_useless(self, live: LiveSession) -> None:
-        """End a session that began here, and without a login has no use."""
-        sessions, session = self._context.sessions, live.session
-        if self._has_begun_session and self._lacks_login and sessions.find(session.id, session.password) is live:
-            sessions.end(live)
 
     @property
     def _lacks_login(self) -> bool:
@@ -166,19 +162,30 @@ class ServerConnection(Int32StringReceiver):
             answer = answer_word(word, context.database, len(context.connections), len(context.sessions))
             self.transport.write(answer)
         else:
-            log.warn("{peer}: a frame of {length} bytes; the connection is closed", peer=self._peer, length=length)
+            self._warn("a frame of {length} bytes; the connection is closed", length=length)
         self.drop()
 
     def stringReceived(self, frame: bytes) -> None:
         try:
             if self._state is _State.NEW:
                 self._on_connect(messages.decode_connect(frame))
+            elif self._state is _State.LOGGING_IN and self._offered is not None:
+                self._on_login(*messages.decode(frame), self._offered)
             elif self._state in (_State.CONNECTING, _State.CONNECTED):
                 self._waiting.append(messages.decode(frame))
                 self._go_on()
         except Malformed as error:
-            log.warn("{peer}: malformed frame ({error}); the connection is closed", peer=self._peer, error=error)
+            self._warn("malformed frame ({error}); the connection is closed", error=error)
             self.drop()
+
+    def _warn(self, what: str, **values: Any) -> None:
+        """Log what the peer did; peers can do the same again and again."""
+        if self._context.bad_requests.is_due(self._host):
+            log.warn(f"{{peer}}: {what}", peer=self._peer, **values)
+
+    @property
+    def _host(self) -> str:
+        return str(getattr(self.transport.getPeer(), "host", "127.0.0.1"))
 
     @property
     def _peer(self) -> str:
@@ -189,41 +196,77 @@ class ServerConnection(Int32StringReceiver):
 
     def _on_connect(self, connect: Connect) -> None:
         self._state = _State.CONNECTING
+        if not self._context.requires_super:
+            self._context.login_limit.stop(self)
         sessions, seen, last = self._context.sessions, connect.last_zxid_seen, self._context.database.last
         if seen > last:
-            log.warn(
-                "{peer} has seen transaction {seen}, the last one here is {last}: was the tree replaced?",
-                peer=self._peer, seen=seen, last=last,
-            )  # fmt: skip
+            self._warn(
+                "it has seen transaction {seen}, the last one here is {last}: was the tree replaced?",
+                seen=seen,
+                last=last,
+            )
             self.drop()
+        elif connect.session_id == 0 and self._context.requires_super:
+            self._state, self._offered = _State.LOGGING_IN, sessions.offer(connect.timeout_ms)
+            self._answer_connect(self._offered, connect)
         elif connect.session_id == 0:
-            run_in_background(log, self._begin_session(connect), "no session for {peer}", peer=self._peer)
+            run_in_background(log, self._begin_unnamed(connect), "no session for {peer}", peer=self._peer)
         elif (live := sessions.find(connect.session_id, connect.password)) is not None:
-            self._on_session(live, connect)
+            self._answer_connect(live.session, connect)
+            self._on_session(live)
         else:
             self._send(messages.connect_answer(0, 0, bytes(16), connect.has_read_only))
             self.drop()
 
-    def _on_session(self, live: LiveSession, connect: Connect) -> None:
-        if self._state is _State.CLOSED:
-            self._end_useless(live)
-            return  # others end with their time limit
-        self._state, self._live = _State.CONNECTED, live
-        self._context.sessions.attach(live, self)
-        session = live.session
+    def _answer_connect(self, session: Session, connect: Connect) -> None:
         answer = messages.connect_answer(session.timeout_ms, session.id, session.password, connect.has_read_only)
         self._send(answer)
+
+    def _on_session(self, live: LiveSession) -> None:
+        self._state, self._live = _State.CONNECTED, live
+        self._context.sessions.attach(live, self)
         self._go_on()
 
-    async def _begin_session(self, connect: Connect) -> None:
-        try:
-            live = await self._context.sessions.create(connect.timeout_ms)
-        except CoordinationError as error:
-            log.error("no session for {peer}: {error}", peer=self._peer, error=error)
+    async def _begin_unnamed(self, connect: Connect) -> None:
+        """Begin the session of a client that may be anybody, so there are not too many."""
+        sessions, host = self._context.sessions, self._host
+        if not sessions.may_begin(host):
+            self._warn("there are too many sessions; the connection is closed")
             self.drop()
+            return
+        live = await self._begin(sessions.offer(connect.timeout_ms), host)
+        if live is not None:
+            self._answer_connect(live.session, connect)
+            self._on_session(live)
+
+    async def _begin(self, session: Session, host: str = "") -> LiveSession | None:
+        """Return the session once it is on the disk; None if that fails, or the connection has ended meanwhile."""
+        try:
+            live = await self._context.sessions.begin(session, host)
+        except CoordinationError as error:
+            self._warn("no session: {error}", error=error)
+            self.drop()
+            return None
+        return None if self._state is _State.CLOSED else live  # it ends with its time limit
+
+    def _on_login(self, xid: int, request: Request, offered: Session) -> None:
+        if (
+            not isinstance(request, Auth)
+            or request.scheme != "digest"
+            or _digest(request) != self._context.super_digest
+        ):
+            self._reject(xid)
         else:
-            self._has_begun_session = True
-            self._on_session(live, connect)
+            self._state, self._offered = _State.CONNECTING, None
+            self._identities |= {("digest", self._context.super_digest), acls.SUPER}
+            self._context.login_limit.stop(self)
+            run_in_background(log, self._begin_named(xid, offered), "no session for {peer}", peer=self._peer)
+
+    async def _begin_named(self, xid: int, session: Session) -> None:
+        live = await self._begin(session)
+        if live is not None:
+            self._answer(xid)
+            self._on_session(live)
 
     def _send(self, frame: bytes) -> None:
         self.transport.write(jute.buffer(frame))
@@ -244,7 +287,7 @@ class ServerConnection(Int32StringReceiver):
 
     def _handle(self, xid: int, request: Request, live: LiveSession) -> None:
         if self._lacks_login and not isinstance(request, Auth):
-            self._reject(xid, live)
+            self._reject(xid)
             return
         match request:
             case Change():
@@ -256,10 +299,17 @@ class ServerConnection(Int32StringReceiver):
                 self._waiting.clear()
                 self._context.sessions.end(live).addCallback(self._on_closed, xid)
             case Auth():
-                self._authenticate(xid, request, live)
+                self._authenticate(xid, request)
             case _:
-                error, body = self._reads.answer(request, live.session.id, self._identities)
-                self._answer(xid, error, body)
+                self._read(xid, request, live)
+
+    def _read(self, xid: int, request: Request, live: LiveSession) -> None:
+        error, body = self._reads.answer(request, live.session.id, self._identities)
+        if not self._context.requires_super and self._context.watches.count(self) > WATCHES_MAX:
+            self._warn("more than {most} watches; the connection is closed", most=WATCHES_MAX)
+            self.drop()
+        else:
+            self._answer(xid, error, body)
 
     def _change(self, changes: Any, xid: int, request: Change | Multi, live: LiveSession) -> None:
         self._changes += 1
@@ -285,26 +335,30 @@ class ServerConnection(Int32StringReceiver):
             self._answer(xid)
             self.drop()
 
-    def _reject(self, xid: int, live: LiveSession) -> None:
-        """Answer who has not logged in as the only user here, and end the session."""
-        log.warn("{peer}: the login of this server's brokers is missing; the connection is closed", peer=self._peer)
+    def _reject(self, xid: int) -> None:
+        """Answer who has not logged in as the only user here, and end the session, if there is one."""
+        self._warn("the login of this server's brokers is missing; the connection is closed")
         self._answer(xid, Error.AUTH_FAILED)
-        self._context.sessions.end(live)
+        if self._live is not None:
+            self._context.sessions.end(self._live)
         self.drop()
 
-    def _authenticate(self, xid: int, auth: Auth, live: LiveSession) -> None:
+    def _authenticate(self, xid: int, auth: Auth) -> None:
+        if len(self._identities) > IDENTITIES_MAX:
+            self._warn("more than {most} logins; the connection is closed", most=IDENTITIES_MAX)
+            self.drop()
+            return
         if auth.scheme != "digest":
             self._answer(xid, Error.AUTH_FAILED)
             self.drop()
             return
-        name = acls.digest(auth.credentials.decode(errors="replace"))
+        name = _digest(auth)
         added: set[Identity] = {("digest", name)}
         if name == self._context.super_digest:
             added.add(acls.SUPER)
-            if self._context.login_limit is not None:
-                self._context.login_limit.stop(self)
+            self._context.login_limit.stop(self)
         elif self._context.requires_super:
-            self._reject(xid, live)
+            self._reject(xid)
             return
         self._identities |= added
         self._answer(xid)
@@ -314,3 +368,7 @@ class ServerConnection(Int32StringReceiver):
 
     def send_event(self, event: TreeEvent) -> None:
         self._send(messages.event(event))
+
+
+def _digest(auth: Auth) -> str:
+    return acls.digest(auth.credentials.decode(errors="replace"))

@@ -1,7 +1,10 @@
-"""Number and time of connections that have not logged in, on a server that serves its login's users alone.
+"""Number and time of connections that have not logged in or, where no login is required, sent their first request.
 
 Every process of the machine can connect. Beyond `LOGINS_MAX`, the oldest one ends: so they cannot keep those out who
 log in at once, as brokers do.
+
+After a pause of this process, timers run before connections are read. A connection that is due ends only after two more
+iterations of the reactor: its request may wait to be read.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ log = Logger()
 LOGINS_MAX: Final = 100
 LOGIN_SECONDS: Final = 10.0
 _LOG_SECONDS: Final = 60.0
+_LAST_ITERATIONS: Final = 2
 
 
 class LoggingIn(Protocol):
@@ -44,13 +48,19 @@ class LoginLimit:
             self._timer.cancel()
             self._timer = None
 
-    def _expire(self) -> None:
+    def _expire(self, iteration: int = 0) -> None:
         self._timer = None
-        now = self._clock.seconds()
-        while self._waiting and next(iter(self._waiting.values())) <= now:
-            self._expel_oldest(f"it took more than {LOGIN_SECONDS:g} s")
-        if self._waiting:
-            self._timer = self._clock.callLater(next(iter(self._waiting.values())) - now, self._expire)
+        if not self._waiting:
+            return
+        now, deadline = self._clock.seconds(), next(iter(self._waiting.values()))
+        if deadline > now:
+            self._timer = self._clock.callLater(deadline - now, self._expire)
+        elif iteration < _LAST_ITERATIONS:
+            self._timer = self._clock.callLater(0, self._expire, iteration + 1)
+        else:
+            while self._waiting and next(iter(self._waiting.values())) <= now:
+                self._expel_oldest(f"it took more than {LOGIN_SECONDS:g} s")
+            self._expire()
 
     def _expel_oldest(self, why: str) -> None:
         oldest = next(iter(self._waiting))
@@ -59,6 +69,7 @@ class LoginLimit:
         if self._logged is None or now >= self._logged + _LOG_SECONDS:
             self._logged = now
             log.warn(
-                "a connection that has not logged in is closed: {why}; others of this minute are not reported", why=why
+                "a connection without a login or a request is closed: {why}; others of this minute are not reported",
+                why=why,
             )
         oldest.expel()

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hmac
 import os
+from collections import Counter
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import attrs
@@ -23,6 +25,9 @@ from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.transactions import BeginSession, EndSession, Session, Write, WriteResult
 
 log = Logger()
+SESSIONS_MAX: Final = 2000
+"""Sessions of clients that anybody may be."""
+SESSIONS_OF_HOST_MAX: Final = 1000
 _PASSWORD_BYTES: Final = 16
 _LAST_ITERATIONS: Final = 2
 _COUNTER_BITS: Final = 20  # of a session id; the others are its time in milliseconds
@@ -39,6 +44,8 @@ class Attached(Protocol):
 class LiveSession:
     session: Session
     timer: IDelayedCall
+    host: str = ""
+    """Address of the client that began the session; empty for one that has logged in, or began before a restart."""
     connection: Attached | None = None
     last_iterations: int = 0
     """Iterations of the reactor since the time limit."""
@@ -46,14 +53,19 @@ class LiveSession:
 
 @attrs.define(eq=False)
 class Sessions:
-    """Time limits are between `least_ms` and `most_ms`, whatever a client asks for."""
+    """Time limits are between `least_ms` and `most_ms`, whatever a client asks for.
+
+    `_logs_expiry` says whether to log one of a client from a host.
+    """
 
     _database: TreeDatabase
     _clock: IReactorTime
     least_ms: int
     most_ms: int
+    _logs_expiry: Callable[[str], bool]
     _live: dict[int, LiveSession] = attrs.field(init=False, factory=dict)
     _last_id: int = attrs.field(init=False, default=0)
+    _by_host: Counter[str] = attrs.field(init=False, factory=Counter)
 
     def __attrs_post_init__(self) -> None:
         for session in self._database.sessions:
@@ -63,15 +75,28 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._live)
 
-    async def create(self, wanted_ms: int) -> LiveSession:
-        """Return a new session once it is on the disk; raise CoordinationError if that fails."""
+    def offer(self, wanted_ms: int) -> Session:
+        """Return a new session, which does not begin yet."""
         self._last_id = max(self._last_id + 1, self._database.now_ms() << _COUNTER_BITS)
         timeout_ms = min(max(wanted_ms, self.least_ms), self.most_ms)
-        session = Session(self._last_id, os.urandom(_PASSWORD_BYTES), timeout_ms)
+        return Session(self._last_id, os.urandom(_PASSWORD_BYTES), timeout_ms)
+
+    def may_begin(self, host: str) -> bool:
+        """Return whether a client from a host may begin one more session."""
+        return self._by_host.total() < SESSIONS_MAX and self._by_host[host] < SESSIONS_OF_HOST_MAX
+
+    async def begin(self, session: Session, host: str = "") -> LiveSession:
+        """Return the session once it is on the disk; raise CoordinationError if that fails.
+
+        With `host`, it counts among the sessions that `may_begin` limits.
+        """
+        if host:
+            self._by_host[host] += 1
         result = await self._database.write(Write(BeginSession(session)))
         if result.error is not None:
+            self._uncount(host)
             raise result.error
-        return self._begin(session)
+        return self._begin(session, host)
 
     def find(self, session_id: int, password: bytes) -> LiveSession | None:
         """Return the session that a client goes on with; None if it has ended, or the password is wrong."""
@@ -99,7 +124,8 @@ class Sessions:
 
     def end(self, live: LiveSession) -> Deferred[WriteResult]:
         """End the session; the result comes once its ephemeral nodes are deleted."""
-        self._live.pop(live.session.id, None)
+        if self._live.pop(live.session.id, None) is not None:
+            self._uncount(live.host)
         if live.timer.active():
             live.timer.cancel()
         return self._database.write(Write(EndSession(live.session.id))).addCallback(_report_failure)
@@ -120,10 +146,16 @@ class Sessions:
             live.timer.cancel()
         self._live.clear()
 
-    def _begin(self, session: Session) -> LiveSession:
+    def _begin(self, session: Session, host: str = "") -> LiveSession:
         timer = self._clock.callLater(session.timeout_ms / 1000, self._expire, session.id)
-        live = self._live[session.id] = LiveSession(session, timer)
+        live = self._live[session.id] = LiveSession(session, timer, host)
         return live
+
+    def _uncount(self, host: str) -> None:
+        if host:
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]
 
     def _expire(self, session_id: int) -> None:
         live = self._live[session_id]
@@ -131,8 +163,9 @@ class Sessions:
             live.last_iterations += 1
             live.timer = self._clock.callLater(0, self._expire, session_id)
             return
-        milliseconds = live.session.timeout_ms
-        log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=milliseconds)
+        if not live.host or self._logs_expiry(live.host):
+            milliseconds = live.session.timeout_ms
+            log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=milliseconds)
         self.end_of_gone(session_id)
 
 

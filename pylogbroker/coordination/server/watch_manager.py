@@ -65,6 +65,9 @@ class WatchManager:
         keys = self._keys.get(watcher, {})
         return any((each, path) in keys for each in _KINDS_OF_TYPE[kind])
 
+    def count(self, watcher: Watcher) -> int:
+        return len(self._keys.get(watcher, ()))
+
     def remove(self, watcher: Watcher, path: str, kind: WatcherType) -> None:
         for each in _KINDS_OF_TYPE[kind]:
             self._forget(watcher, (each, path))
