@@ -13,6 +13,8 @@ from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.errors import KafkaError, PylogbrokerError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from pylogbroker.client.messages import Message, MessageSet
     from pylogbroker.client.sync import SimpleConsumer
     from pylogbroker.client.sync.admin import AdminClient
@@ -25,8 +27,9 @@ _BACKOFF_SECONDS: Final = 0.2
 class PartitionReader:
     """Reads on for ever, or up to `ends`. Follows leaders that move.
 
-    Passing errors are written to standard error. Reading up to `ends` fails with the error once no record has come for
-    the connection's timeout; reading for ever goes on.
+    A topic that was deleted and created again is read from its beginning. Passing errors are written to standard error.
+    Reading up to `ends` fails with the error once no record has come for the connection's timeout; reading for ever
+    goes on.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class PartitionReader:
         self._settings.pop("bootstrap.servers")
         self._timeout = connection.seconds
         self._positions = dict(starts)
+        self._ids: dict[str, UUID] = {}
         self._ends = ends
         self._clock = clock
         self._sleep = sleep
@@ -103,12 +107,28 @@ class PartitionReader:
             yield message
         self._positions[key] = max(self._positions[key], messages.next_offset)
 
+    def _note_ids(self, ids: Mapping[str, UUID]) -> None:
+        """Begin recreated topics at their beginning; raise TopicRecreated if the ends are those of the old one."""
+        from pylogbroker.client.errors import TopicRecreated
+        from pylogbroker.wire import NO_ID
+
+        for topic, now in ids.items():
+            before = self._ids.setdefault(topic, now)
+            if now != before and NO_ID not in (now, before):
+                self._ids[topic] = now
+                error = TopicRecreated(topic, before, now)
+                if self._ends is not None:
+                    raise error
+                click.echo(f"{error}; reading it from its beginning", err=True)
+                self._positions |= {key: 0 for key in self._positions if key[0] == topic}
+
     def _leaders(self, stack: ExitStack) -> list[tuple[SimpleConsumer, list[TopicPartition]]]:
         from pylogbroker.client.sync import SimpleConsumer
         from pylogbroker.errors import ErrorCode
 
         brokers = {each.broker_id: each for each in self._admin.cluster.describe().brokers}
         topics = self._admin.topics.describe({topic for topic, _ in self._positions})
+        self._note_ids({name: found.topic_id for name, found in topics.items()})
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in self._positions:
             leader = topics[topic].partitions[partition].leader

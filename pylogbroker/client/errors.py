@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from typing import Final
+from uuid import UUID
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Unavailable
@@ -43,6 +44,7 @@ __all__ = [
     "QueueFull",
     "RecordTooLarge",
     "RequestTimedOut",
+    "TopicRecreated",
     "Truncated",
     "ZooKeeperUnreachable",
     "is_retriable",
@@ -99,6 +101,16 @@ class OutOfRange(KafkaError):
         self.offset = offset
         self.first = first
         self.end = end
+
+
+class TopicRecreated(ClientError):
+    """The topic was deleted and created again: offsets that were read or kept are those of the deleted one."""
+
+    def __init__(self, topic: str, before: UUID, now: UUID) -> None:
+        super().__init__(f"topic {topic} was deleted and created again: its id was {before}, and is now {now}")
+        self.topic = topic
+        self.before = before
+        self.now = now
 
 
 class Truncated(ClientError):

@@ -15,7 +15,15 @@ from pylogbroker.client import Blacklist, ConsumerConnector, Stream, Whitelist
 from pylogbroker.client.consumer.connector import NotAssigned
 from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.consumer.streams import ConsumerTimeout
-from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed, RequestTimedOut
+from pylogbroker.client.errors import (
+    ClientError,
+    Closed,
+    NoBrokers,
+    OutOfRange,
+    PluginFailed,
+    RequestTimedOut,
+    TopicRecreated,
+)
 from pylogbroker.errors import ConfigError, KafkaError
 from tests.client.consumer_harness import Collector, committed, connector, create, delete, grow, write
 from tests.support.brokers import Broker
@@ -62,6 +70,47 @@ async def test_a_later_consumer_continues_at_the_committed_offset(broker: Broker
     await wait_for(lambda: collector.values.count("last") == 2)
     assert sorted(seen + collector.values) == sorted([*numbered(100), "last", "last"])
     await second.shutdown()
+
+
+async def test_a_topic_that_is_created_again_is_read_from_its_beginning(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(3))
+    consumer = connector(broker.bootstrap, group)
+    collector = Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: collector.values == numbered(3))
+    await consumer.commit_offsets()
+    recreate(broker.bootstrap, topic, numbered(7, 100))
+    await wait_for(lambda: len(collector.values) >= 3 + 7)
+    assert collector.values == [*numbered(3), *numbered(7, 100)]
+    assert consumer.position(topic, 0) == 7
+    await consumer.shutdown()
+    assert committed(broker.bootstrap, group, topic, 1) == [7]
+
+
+async def test_no_policy_for_a_topic_that_is_created_again(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(3))
+    consumer = connector(broker.bootstrap, group, auto_offset_reset="none")
+    streams = await consumer.create_message_streams({topic: 1})
+    consumer.seek(topic, 0, 0)
+    stream = streams[topic][0]
+    seen: list[str] = []
+    while len(seen) < 3:
+        with suppress(NoOffset):
+            seen += [each.value.decode() for each in await stream.get_many()]
+    recreate(broker.bootstrap, topic, numbered(7, 100))
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and created again"):
+        await stream.get_many()
+    consumer.seek(topic, 0, 2)
+    assert [each.value.decode() for each in await stream.get_many()] == numbered(5, 102)
+    await consumer.shutdown()
+
+
+def recreate(bootstrap: str, topic: str, values: list[str]) -> None:
+    """Block the reactor meanwhile: a consumer that sees the topic missing would create it."""
+    delete(bootstrap, topic)
+    create(bootstrap, topic)
+    write(bootstrap, topic, values)
 
 
 async def test_interval_commits_cover_only_processed_messages(broker: Broker, topic: str, group: str) -> None:

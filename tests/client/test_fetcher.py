@@ -16,12 +16,13 @@ from pylogbroker.client.consumer.fetch_session import ClientFetchSession, Sessio
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets
 from pylogbroker.client.consumer.wiring import make_assigned_partitions
-from pylogbroker.client.errors import ConnectionLost, NotConnected
+from pylogbroker.client.errors import ConnectionLost, NotConnected, TopicRecreated
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
 from pylogbroker.client.retries import Pauses
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 ONE, TWO = UUID(int=1), UUID(int=2)
@@ -101,10 +102,11 @@ class Brokers:
         self.stale: list[TopicPartition] = []
         self.requests: list[tuple[int, FetchRequest, Deferred[FetchResponse]]] = []
         self.down = False
+        self.ids = {name: UUID(bytes=name.encode() * 16) for name in leaders}
 
     def topics(self) -> dict[str, TopicInfo]:
         info = (PartitionInfo(1, 4, (), ()),)
-        return {name: TopicInfo(name, UUID(bytes=name.encode() * 16), info) for name in self.leaders}
+        return {name: TopicInfo(name, self.ids[name], info) for name in self.leaders}
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         return self.leaders[topic]
@@ -141,11 +143,16 @@ class Harness:
             lambda buffer: self.reported.append(("out of range", buffer.topic)),
             lambda buffer, error: self.reported.append((buffer.topic, error)),
             lambda buffer, end: self.reported.append(("truncated", buffer.topic, end)),
+            self.recreated,
         )
 
     def filled(self, buffer: FetchBuffer) -> None:
         self.reported.append(("fed", buffer.topic))
         self.when_fed()
+
+    def recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        buffer.forget_topic()
+        self.reported.append(("recreated", error.topic, error.before, error.now))
 
     def buffer(self, topic: str, position: int = 0) -> FetchBuffer:
         buffer = FetchBuffer(topic, 0, 100)
@@ -165,7 +172,7 @@ class Harness:
         """Answer the last request."""
         topics = [
             FetchableTopicResponse(
-                topic_id=UUID(bytes=topic.encode() * 16),
+                topic_id=self.brokers.ids[topic],
                 partitions=[
                     PartitionData(0, error_code=said) if isinstance(said, ErrorCode) else PartitionData(0, records=said)
                 ],
@@ -185,6 +192,40 @@ def test_each_leader_is_asked_once_at_a_time() -> None:
     harness.answer(c=b"x" * 10)
     assert harness.iterate() == [(2, {("c", 0): 10})]
     assert harness.reported == [("fed", "c")]
+
+
+def test_a_position_is_dropped_when_its_topic_is_created_again() -> None:
+    harness = Harness(a=1, b=1)
+    buffer = harness.buffer("a", 5)
+    harness.iterate()
+    harness.answer(a=b"")
+    assert harness.iterate() == [(1, {A: 5})]
+    before, harness.brokers.ids["a"] = harness.brokers.ids["a"], ONE
+    harness.brokers.requests[-1][2].callback(FetchResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID))
+    assert harness.iterate(0.2) == []
+    assert harness.reported == [("recreated", "a", before, ONE)]
+    buffer.begin(0)
+    harness.fetcher.wake()
+    assert harness.iterate() == [(1, {A: 0})]
+    harness.answer(a=b"xyz")
+    assert harness.iterate() == [(1, {A: 10})]
+
+
+def test_a_position_is_of_the_topic_that_answers_it() -> None:
+    """A program may seek in the new topic before metadata shows it; brokers without ids have none that differ."""
+    harness = Harness(a=1)
+    buffer = harness.buffer("a", 5)
+    harness.iterate()
+    harness.answer(a=ErrorCode.UNKNOWN_TOPIC_ID)
+    harness.brokers.ids["a"] = ONE
+    assert harness.iterate(0.2) == [(1, {A: 5})]
+    harness.answer(a=b"")
+    harness.brokers.ids["a"] = NO_ID
+    assert harness.iterate() == [(1, {A: 5})]
+    harness.answer(a=b"")
+    harness.brokers.ids["a"] = TWO
+    assert harness.iterate() == [(1, {A: 5})]
+    assert (harness.reported, buffer.position) == ([], 5)
 
 
 def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:

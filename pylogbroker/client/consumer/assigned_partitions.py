@@ -22,6 +22,7 @@ from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.fetcher import Fetcher
 from pylogbroker.client.consumer.positions import Positions
 from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.client.errors import TopicRecreated
 from pylogbroker.interfaces import TopicPartition
 
 log = Logger()
@@ -107,7 +108,8 @@ class AssignedPartitions:
         try:
             await self._until_processed(buffers.values())
             if self._auto_commit:
-                await self.committer.commit_quietly(processed_offsets(buffers.values()), buffers, COMMIT_SECONDS_MAX)
+                same = [buffer for buffer in buffers.values() if self.fetcher.recreated(buffer) is None]
+                await self.committer.commit_quietly(processed_offsets(same), buffers, COMMIT_SECONDS_MAX)
             await self._call_listener(self.listener.revoked, partitions)
         finally:
             for buffer in buffers.values():
@@ -140,7 +142,9 @@ class AssignedPartitions:
     # called by the program
 
     def seek(self, key: TopicPartition, offset: int) -> None:
-        self._move(self.buffers[key], offset)
+        buffer = self.buffers[key]
+        buffer.begin(offset)
+        self._moved(buffer)
 
     def pause(self, key: TopicPartition) -> None:
         """Drop messages not yet given; `resume` fetches them again."""
@@ -148,7 +152,8 @@ class AssignedPartitions:
         self.paused.add(key)
         self.fetcher.buffers.pop(key, None)
         if buffer.delivered >= 0:
-            self._move(buffer, self.given()[key])
+            buffer.restart(self.given()[key])
+            self._moved(buffer)
             buffer.done = done  # the reader may still process messages
 
     def resume(self, key: TopicPartition) -> None:
@@ -184,7 +189,15 @@ class AssignedPartitions:
     def truncated(self, buffer: FetchBuffer, end: int) -> None:
         given = self.given()[buffer.key]
         if given <= end or self.positions.goes_back(buffer, given, end):
-            self._move(buffer, min(given, end))
+            buffer.restart(min(given, end))
+            self._moved(buffer)
+
+    def recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        """Forget messages and offsets of the deleted topic; they must not be committed for the new one."""
+        buffer.forget_topic()
+        self._stream_of[buffer].forget(buffer)
+        self.relay.forget(buffer.key)
+        self._spawn(self._start_again(buffer, error))
 
     def fail_one(self, buffer: FetchBuffer, error: Exception) -> None:
         if not buffer.closed:
@@ -202,8 +215,8 @@ class AssignedPartitions:
         self.fetcher.add(buffer)
         return buffer
 
-    def _move(self, buffer: FetchBuffer, offset: int) -> None:
-        buffer.begin(offset)
+    def _moved(self, buffer: FetchBuffer) -> None:
+        """Drop messages of the former position, and fetch from the present one."""
         self._stream_of[buffer].forget(buffer)
         self.relay.forget(buffer.key)
         if buffer.key not in self.paused:
@@ -212,6 +225,10 @@ class AssignedPartitions:
     async def _begin(self, buffers: list[FetchBuffer]) -> None:
         await self._call_listener(self.listener.assigned, [buffer.key for buffer in buffers])
         await self.positions.begin(buffers)
+        self.fetcher.wake()
+
+    async def _start_again(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        await self.positions.recreated(buffer, error)
         self.fetcher.wake()
 
     async def _reposition(self, buffer: FetchBuffer) -> None:

@@ -17,11 +17,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import attrs
 
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import NO_ID
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
@@ -92,6 +94,8 @@ class FetchBuffer:
     round: int = 0  # incremented by `begin`
     epoch: int = -1  # leader epoch of the batch before `position`
     checked_epoch: int = -1  # last leader epoch whose log is known to reach `position`
+    topic_id: UUID = NO_ID
+    """Id of the topic that has the position, as answers to fetches show it; NO_ID before the first one."""
     on_space: Callable[[], object] = _nobody
     on_done: Callable[[], object] = _nobody
 
@@ -108,15 +112,25 @@ class FetchBuffer:
         return self.done != self.delivered
 
     def begin(self, offset: int) -> None:
-        """Read from `offset`; drop fetched messages."""
+        """Read from `offset` of whichever topic now has the name; drop fetched messages."""
+        self.topic_id = NO_ID
+        self.restart(offset)
+
+    def restart(self, offset: int) -> None:
+        """Read from `offset` of the same topic; drop fetched messages."""
         self.position = self.delivered = self.done = offset
         self.epoch = -1
         self.round += 1
         self._forget()
 
+    def forget_topic(self) -> None:
+        """Drop the position, and all messages and offsets of a topic that is deleted."""
+        self.begin(NO_POSITION)
+        self.committed = NO_POSITION
+
     def jump(self, offset: int) -> None:
         """Fetch from `offset`; keep fetched messages."""
-        self.position, self.epoch = offset, -1
+        self.position, self.epoch, self.topic_id = offset, -1, NO_ID
         if not self.chunks:
             self.delivered = self.done = offset
 

@@ -5,6 +5,9 @@
 Full partitions are left out, but may need the leader's only request at any moment. So the request waits for others no
 longer than a partition has been full: a fast reader never waits for idle partitions, and an unread one costs little. An
 error stops only its own partition.
+
+A position is an offset of the topic whose id was in the fetch. Once metadata shows another id, the topic was deleted
+and created again (KIP-516): the position is dropped before the next fetch.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
 from pylogbroker.client.consumer.truncation import TruncationChecks
+from pylogbroker.client.errors import TopicRecreated
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
@@ -68,14 +72,14 @@ class LeaderState:
 class FetchContents:
     """Partitions of a request, including those that the session implies."""
 
-    buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(
+    buffers: dict[TopicPartition, tuple[FetchBuffer, int, int, UUID]] = attrs.field(
         factory=dict
-    )  # buffer, round, leader epoch
+    )  # buffer, round, leader epoch, topic id
     names: dict[UUID, str] = attrs.field(factory=dict)
     have_ids: bool = True
 
     def add(self, buffer: FetchBuffer, topic_id: UUID, epoch: int) -> None:
-        self.buffers[buffer.key] = buffer, buffer.round, epoch
+        self.buffers[buffer.key] = buffer, buffer.round, epoch, topic_id
         self.names[topic_id] = buffer.topic
         self.have_ids = self.have_ids and topic_id != NO_ID
 
@@ -93,6 +97,7 @@ class Fetcher:
     _on_out_of_range: Callable[[FetchBuffer], None]
     _on_error: Callable[[FetchBuffer, Exception], None]
     _on_truncated: Callable[[FetchBuffer, int], None]
+    _on_recreated: Callable[[FetchBuffer, TopicRecreated], None]
     truncation_checks: TruncationChecks = attrs.field(init=False)
     buffers: dict[TopicPartition, FetchBuffer] = attrs.field(factory=dict)
     _leaders: dict[int, LeaderState] = attrs.field(factory=dict)
@@ -162,14 +167,25 @@ class Fetcher:
                     self._begin(leader, buffers, now)
         self._look_again(min(later, default=None), now)
 
+    def recreated(self, buffer: FetchBuffer) -> TopicRecreated | None:
+        """Return the error if metadata shows that another topic than the buffer's has its name now."""
+        now = self._identity(buffer)[0]
+        if NO_ID in (now, buffer.topic_id) or now == buffer.topic_id:
+            return None
+        return TopicRecreated(buffer.topic, buffer.topic_id, now)
+
     def _by_leader(self, now: float) -> tuple[dict[int, list[FetchBuffer]], list[float]]:
         by_leader: dict[int, list[FetchBuffer]] = {}
         later: list[float] = []
+        recreated: list[tuple[FetchBuffer, TopicRecreated]] = []
         for buffer in self.buffers.values():
             if buffer.position < 0:
                 continue
             if buffer.not_before > now:
                 later.append(buffer.not_before)
+                continue
+            if (error := self.recreated(buffer)) is not None:
+                recreated.append((buffer, error))
                 continue
             node = self._cluster.leader_of(buffer.topic, buffer.partition)
             if node is None:
@@ -177,6 +193,8 @@ class Fetcher:
                 later.append(buffer.not_before)
             elif not self.truncation_checks.must_wait(buffer, node, self._identity(buffer)[1]):
                 by_leader.setdefault(node, []).append(buffer)
+        for buffer, error in recreated:
+            self._on_recreated(buffer, error)
         return by_leader, later
 
     def _look_again(self, due: float | None, now: float) -> None:
@@ -272,13 +290,14 @@ class Fetcher:
         for topic in answer.responses:
             name = topic.topic or asked.names.get(topic.topic_id, "")
             for each in topic.partitions:
-                buffer, begun, epoch = asked.buffers.get((name, each.partition_index), (None, 0, -1))
+                buffer, begun, epoch, topic_id = asked.buffers.get((name, each.partition_index), (None, 0, -1, NO_ID))
                 if buffer is not None and not buffer.closed and buffer.round == begun:
-                    self._take_partition(buffer, each, epoch)
+                    self._take_partition(buffer, each, epoch, topic_id)
 
-    def _take_partition(self, buffer: FetchBuffer, data: PartitionData, epoch: int) -> None:
+    def _take_partition(self, buffer: FetchBuffer, data: PartitionData, epoch: int, topic_id: UUID) -> None:
         code = code_of(data.error_code)
         if not code:
+            buffer.topic_id = topic_id
             self._fill(buffer, data, epoch)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range(buffer)

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.list_offsets import list_offsets
-from pylogbroker.client.errors import ClientError, OutOfRange, Truncated, is_retriable
+from pylogbroker.client.errors import ClientError, OutOfRange, TopicRecreated, Truncated, is_retriable
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
@@ -115,6 +115,14 @@ class Positions:
                 await self._jump(buffer)
         except PylogbrokerError as error:
             self._on_error(buffer, error)
+
+    async def recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        """Start a buffer without position whose topic was deleted and created again."""
+        if POLICIES[self._policy] is None:
+            self._on_error(buffer, error)
+            return
+        log.warn("{error}; it is read by auto.offset.reset={policy}", error=error, policy=self._policy)
+        await self.reset([buffer])
 
     def goes_back(self, buffer: FetchBuffer, offset: int, end: int) -> bool:
         """Return whether to reread after a truncation below given messages; otherwise report it."""

@@ -67,6 +67,7 @@ def make_assigned_partitions(
             assigned.out_of_range,
             assigned.fail_one,
             assigned.truncated,
+            assigned.recreated,
         )
         positions = Positions(
             cluster,

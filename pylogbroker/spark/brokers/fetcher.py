@@ -17,7 +17,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable
+from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, TopicRecreated, is_retriable
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.records import Buffer
@@ -30,13 +30,6 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, Partiti
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _EMPTY_ANSWERS_MIN: Final = 2
-
-
-class TopicRecreated(PylogbrokerError):
-    """A topic of the same name has taken the place of the one to read."""
-
-    def __init__(self, topic: str, before: UUID, now: UUID) -> None:
-        super().__init__(f"topic {topic} was deleted and created again: its id was {before}, and is now {now}")
 
 
 @attrs.frozen

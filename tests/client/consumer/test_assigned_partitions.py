@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions, NoListener
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.client.errors import TopicRecreated
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import NO_ID
 from tests.client.test_fetcher import Harness as Fetching
 from tests.client.test_streams import messages
 
@@ -27,6 +30,7 @@ class Harness:
         self.stream = Stream(self.clock)  # type: ignore[arg-type]
         self.commits: list[dict[TopicPartition, int]] = []
         self.kept: dict[TopicPartition, int] = {}  # by the relay
+        self.recreations: list[int] = []
         self.forgotten: list[TopicPartition] = []
         parts: Any = self, self.fetching.fetcher, self  # committer, fetcher, positions
         self.assigned = AssignedPartitions(
@@ -44,6 +48,9 @@ class Harness:
     async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
         for buffer in buffers:
             buffer.begin(0)
+
+    async def recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        self.recreations.append(error.now.int)
 
     async def commit_quietly(self, offsets: dict[TopicPartition, int], buffers: Any, timeout: float) -> None:
         assert all(self.assigned.is_ours(buffer) for buffer in buffers.values())
@@ -102,6 +109,38 @@ def test_revocation_waits_for_a_busy_reader_and_keeps_its_position() -> None:
         {},
         False,
     )
+
+
+def test_messages_and_offsets_of_a_deleted_topic_are_dropped() -> None:
+    harness = Harness()
+    harness.assigned.relay = harness
+    harness.read(4)
+    begun = harness.buffer.round
+    harness.assigned.recreated(harness.buffer, TopicRecreated("t", UUID(int=1), UUID(int=2)))
+    assert (harness.assigned.given(), harness.forgotten, harness.recreations) == ({}, [KEY], [2])
+    assert harness.buffer.round > begun, "answers on their way are dropped, too"
+    assert harness.stream.take() == []
+    ensureDeferred(harness.assigned.revoke([KEY]))
+    assert harness.commits == [{}]
+
+
+def test_the_offsets_of_a_deleted_topic_are_not_committed_at_a_revocation() -> None:
+    harness = Harness()
+    harness.read(4)
+    harness.buffer.topic_id = UUID(int=1)
+    harness.stream.take()
+    harness.stream.take()
+    ensureDeferred(harness.assigned.revoke([KEY]))
+    assert harness.commits == [{}]
+
+
+def test_a_paused_position_is_still_of_its_topic() -> None:
+    harness = Harness()
+    harness.buffer.topic_id = UUID(int=1)
+    harness.assigned.pause(KEY)
+    assert harness.buffer.topic_id == UUID(int=1)
+    harness.assigned.seek(KEY, 5)
+    assert harness.buffer.topic_id == NO_ID
 
 
 def test_a_reader_that_does_not_come_back_is_not_waited_for_for_ever() -> None:
