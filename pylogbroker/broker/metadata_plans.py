@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.metadata import placement, topic_names
+from pylogbroker.metadata import placement, topic_names, zk_schema
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
@@ -76,7 +76,7 @@ class MetadataPlans:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
             )
         states = PersistentMap(new_partitions(placed))
-        return PlannedTopic(TopicImage(wanted.name, topic_names.new_topic_id(), states), settings)
+        return PlannedTopic(TopicImage(wanted.name, zk_schema.new_id(), states), settings)
 
     def plan_partitions(
         self,

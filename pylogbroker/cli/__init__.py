@@ -84,6 +84,8 @@ class _Commands(click.Group):
         try:
             with required_by("the command"):
                 return super().invoke(context)
+        except click.NoSuchOption as error:
+            raise _with_remedy(error) from error
         except BrokenPipeError:
             raise  # click ends in silence: the reader of a pipe has enough
         except (PylogbrokerError, OSError) as error:
@@ -91,6 +93,14 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             context.exit(INTERRUPTED)
+
+
+def _with_remedy(error: click.NoSuchOption) -> click.UsageError:
+    """Say how to give a command an argument, such as an id, that begins with '-'."""
+    if error.ctx is None or not any(isinstance(each, click.Argument) for each in error.ctx.command.params):
+        return error
+    remedy = f"An argument that begins with '-' comes after --: {error.ctx.command_path} -- {error.option_name}"
+    return click.UsageError(f"{error.format_message()} {remedy}...", error.ctx)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,7 @@ import attrs
 
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.interfaces import CoordinationError, Operation
+from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import TreeReader
@@ -68,4 +69,4 @@ class ControllerSettings:
     """A topic is of format 0.7, whose positions in a log other replicas do not share."""
     unclean_election_held: Callable[[PartitionKey, int], object] = _ignore
     """Takes note of a partition and its new leader, which was not in sync."""
-    new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
+    new_topic_id: Callable[[], uuid.UUID] = zk_schema.new_id

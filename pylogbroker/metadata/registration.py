@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -24,7 +23,7 @@ async def create_permanent_nodes(tree: ITree, paths: Sequence[str] = zk_paths.PE
 
 async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
     """Return the id; a new cluster takes the proposed or a random one."""
-    fresh = proposed or zk_schema.id_text(uuid.uuid4())
+    fresh = proposed or zk_schema.id_text(zk_schema.new_id())
     try:
         await tree.commit([Create(zk_paths.CLUSTER_ID, zk_schema.encode_cluster_id(fresh))])
     except NodeExists:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import uuid
 from typing import Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.zk_schema import id_text
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -39,11 +37,3 @@ def name_problem(name: str) -> str | None:
 def collision_key(name: str) -> str:
     """Return equal texts for names that collide in metrics, where '.' and '_' are the same."""
     return name.replace(".", "_")
-
-
-def new_topic_id() -> uuid.UUID:
-    """Return a random id without leading '-', which commands take for an option."""
-    while True:
-        candidate = uuid.uuid4()
-        if not id_text(candidate).startswith("-"):
-            return candidate

@@ -134,6 +134,14 @@ def id_text(value: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
+def new_id() -> uuid.UUID:
+    """Return a random id whose text does not begin with '-': commands would take it for an option."""
+    while True:
+        candidate = uuid.uuid4()
+        if not id_text(candidate).startswith("-"):
+            return candidate
+
+
 def parse_id(text: str) -> uuid.UUID:
     """Parse 22 characters of URL-safe base64; raise BadNode if they are invalid."""
     try:

@@ -31,8 +31,7 @@ from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.metadata.topic_names import new_topic_id
-from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.metadata.zk_schema import ProducerIdBlock, new_id
 from pylogbroker.rpc.errors import Closed, ConnectionLost
 from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
@@ -163,7 +162,7 @@ class Members:
 
     def create(self, topic: str, leaders: Sequence[int], replicas: Sequence[int] = ()) -> None:
         """Create a topic whose partitions have these leaders."""
-        self._ids[topic] = new_topic_id()
+        self._ids[topic] = new_id()
         for index, leader in enumerate(leaders):
             members = [leader, *(each for each in replicas if each != leader)]
             self._states[topic, index] = LeaderAndIsrPartitionState(

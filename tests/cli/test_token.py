@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import attrs
 from click.testing import CliRunner, Result
@@ -27,7 +29,8 @@ class BlockingTokens:
 
 class TokenCommandTests(WithTokens):
     def run_command(self, *arguments: str, code: int = 0) -> Result:
-        found = CliRunner().invoke(main, ["token", *arguments, "-b", "localhost:1"])
+        given = () if "--" in arguments else ("-b", "localhost:1")
+        found = CliRunner().invoke(main, ["token", *arguments, *given])
         self.assertEqual(found.exit_code, code, found.output)
         return found
 
@@ -39,6 +42,20 @@ class TokenCommandTests(WithTokens):
             yield attrs.make_class("Admin", ["tokens"])(BlockingTokens(admin(self.node)))
 
         self.patch(Connection, "admin", connected)
+
+    def test_ids_that_begin_with_a_dash(self) -> None:
+        """This broker makes none, but others' have them."""
+        error = self.run_command("renew", "-2Xy", code=2).stderr
+        self.assertIn("An argument that begins with '-' comes after --: main token renew -- -2", error)
+        error = self.run_command("renew", "--period-ms", "5", "-b", "localhost:1", "--", "-2Xy", code=1).output
+        self.assertIn("there is no token -2Xy", error)
+        self.assertNotIn("after --", self.run_command("list", "-2Xy", code=2).stderr)
+
+    def test_no_token_has_an_id_that_begins_with_a_dash(self) -> None:
+        ids = iter([UUID(int=62 << 122), UUID(int=5 << 122)])
+        self.patch(uuid, "uuid4", lambda: next(ids))
+        [row] = json.loads(self.run_command("create", "--format", "json").stdout)
+        self.assertEqual(row["token"], "F" + 21 * "A")
 
     def test_the_command(self) -> None:
         made = json.loads(self.run_command("create", "--renewer", BOB, "--format", "json").stdout)

@@ -45,9 +45,8 @@ from pylogbroker.metadata.image import NO_TOPIC_ID, TopicImage
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.registration import cluster_id, create_permanent_nodes, register
-from pylogbroker.metadata.topic_names import new_topic_id
 from pylogbroker.metadata.zk_image import new_partitions
-from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.metadata.zk_schema import BrokerNode, new_id
 from pylogbroker.wire import (
     SUPPORTED,
     FrameSplitter,
@@ -143,7 +142,7 @@ class Commands(LineReceiver):
 
     async def _create(self, topic: str, replicas: list[list[int]]) -> None:
         states = PersistentMap(new_partitions(dict(enumerate(replicas))))
-        image = TopicImage(topic, new_topic_id() if self._has_topic_ids else NO_TOPIC_ID, states)
+        image = TopicImage(topic, new_id() if self._has_topic_ids else NO_TOPIC_ID, states)
         await topic_administration.create(self._tree, image, {})
         await self._until(lambda topics: topic in topics)
 

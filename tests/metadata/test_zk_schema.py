@@ -68,6 +68,14 @@ def test_values_are_kafkas(written: bytes, value: object) -> None:
     assert json.loads(written) == value
 
 
+def test_new_ids_do_not_look_like_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [uuid.UUID(int=first << 122 | 1) for first in (62, 62, 63)]
+    assert [zk_schema.id_text(each)[0] for each in ids] == ["-", "-", "_"]
+    left = iter(ids)
+    monkeypatch.setattr(uuid, "uuid4", lambda: next(left))
+    assert zk_schema.new_id() == ids[2]
+
+
 def test_encoded_nodes_are_decoded() -> None:
     topic = TopicNode(ID, {0: (1, 2), 11: (2,)})
     state = PartitionNode(leader=-1, leader_epoch=4, isr=())

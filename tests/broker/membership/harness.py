@@ -34,9 +34,8 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PartitionsChanged
 from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
-from pylogbroker.metadata.topic_names import new_topic_id
 from pylogbroker.metadata.zk_image import assigned_partitions, new_partitions, with_stored_state
-from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.metadata.zk_schema import BrokerNode, new_id
 from tests.broker.trees import now
 from tests.controller.memory_tree import AtOnce
 from tests.controller.small_cluster import ModelBroker
@@ -198,7 +197,7 @@ class DrivenCluster:
     def create(self, name: str, *replicas: Sequence[int], **settings: str) -> TopicImage:
         """Create a topic as each broker does; return it as the controller knows it then."""
         states = PersistentMap(new_partitions(dict(enumerate(replicas))))
-        now(topic_administration.create(self._tree, TopicImage(name, new_topic_id(), states), settings))
+        now(topic_administration.create(self._tree, TopicImage(name, new_id(), states), settings))
         return self.driver.image.topics[name]
 
     def enlarge(self, name: str, added: Mapping[int, Sequence[int]]) -> TopicImage:

@@ -18,8 +18,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, Delete, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionState
-from pylogbroker.metadata.topic_names import new_topic_id
-from pylogbroker.metadata.zk_schema import ControllerNode
+from pylogbroker.metadata.zk_schema import ControllerNode, new_id
 from tests.broker.log_lines import logged_lines
 from tests.broker.membership.harness import CONTROLLER, DrivenCluster, ModelChannels, begin, error_of
 from tests.broker.trees import now, opened_tree
@@ -174,7 +173,7 @@ def test_a_topic_is_created_as_kafka_creates_it(controller: DrivenCluster) -> No
 
 def test_a_creation_with_lost_answers_is_done_once(controller: DrivenCluster) -> None:
     controller.tree.loses_answers = 2
-    node = zk_schema.TopicNode(new_topic_id(), {0: (1, 2)})
+    node = zk_schema.TopicNode(new_id(), {0: (1, 2)})
     controller.write(Create(zk_paths.topic("t"), zk_schema.encode_topic(node)))  # by another broker
     assert controller.tree.loses_answers == 0
     controller.clock.advance(0.1)
@@ -306,7 +305,7 @@ def test_a_fenced_write_ends_the_term(controller: DrivenCluster) -> None:
 
 def test_a_fenced_write_for_no_request_ends_the_term(controller: DrivenCluster) -> None:
     controller.write(SetData(zk_paths.CONTROLLER_EPOCH, b"7"))
-    node = zk_schema.TopicNode(new_topic_id(), {0: (1,)})
+    node = zk_schema.TopicNode(new_id(), {0: (1,)})
     controller.write(Create(zk_paths.topic("t"), zk_schema.encode_topic(node)))
     assert not controller.driver.is_active
     assert now(controller.embedded.exists(zk_paths.partitions("t"))) is None
@@ -355,7 +354,7 @@ def test_a_lost_connection_ends_no_term(controller: DrivenCluster) -> None:
 def test_after_a_reconnection_only_changed_nodes_are_read(controller: DrivenCluster) -> None:
     for name in ("t", "u"):
         controller.create(name, [1])
-    node = zk_schema.TopicNode(new_topic_id(), {0: (1,), 1: (2,)})
+    node = zk_schema.TopicNode(new_id(), {0: (1,), 1: (2,)})
     controller.tree.is_suspended = True
     controller.write(SetData(zk_paths.topic("u"), zk_schema.encode_topic(node)))
     controller.tree.reads.clear()

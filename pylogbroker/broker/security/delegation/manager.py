@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
-from uuid import uuid4
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -20,7 +19,7 @@ from pylogbroker.broker.services import Controller
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import ITree
-from pylogbroker.metadata.zk_schema import id_text
+from pylogbroker.metadata.zk_schema import id_text, new_id
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken, TokenSecret, TokenTable
 from pylogbroker.security.sasl.scram import TokenLogin
 
@@ -71,7 +70,7 @@ class TokenManager:
         now_ms, longest = self._runtime.now_ms(), self._config.integer("delegation.token.max.lifetime.ms")
         max_ms = now_ms + (min(lifetime_ms, longest) if lifetime_ms > 0 else longest)
         expires_ms = min(max_ms, now_ms + self._renewal_ms)
-        token = DelegationToken(id_text(uuid4()), owner, requester, tuple(renewers), now_ms, max_ms, expires_ms)
+        token = DelegationToken(id_text(new_id()), owner, requester, tuple(renewers), now_ms, max_ms, expires_ms)
         await self._store.change(token.token_id, lambda _: token)
         log.info(
             "{requester} created the delegation token {id} of {owner}",
