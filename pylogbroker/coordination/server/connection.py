@@ -28,12 +28,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.background import run_in_background
-from pylogbroker.coordination import acls
+from pylogbroker.coordination import acls, jute
 from pylogbroker.coordination.acls import Identity
 from pylogbroker.coordination.database import TreeDatabase
-from pylogbroker.coordination.server import jute, messages
+from pylogbroker.coordination.jute import Malformed
+from pylogbroker.coordination.server import messages
 from pylogbroker.coordination.server.four_letter_words import WORDS, answer_word
-from pylogbroker.coordination.server.jute import Malformed
 from pylogbroker.coordination.server.login_limit import LoginLimit
 from pylogbroker.coordination.server.messages import (
     Auth,

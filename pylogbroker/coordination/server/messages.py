@@ -20,9 +20,9 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.coordination import jute
+from pylogbroker.coordination.jute import Malformed, Reader
 from pylogbroker.coordination.rows import Row
-from pylogbroker.coordination.server import jute
-from pylogbroker.coordination.server.jute import Malformed, Reader
 from pylogbroker.coordination.transactions import SetAcl, TreeEvent
 from pylogbroker.interfaces import (
     Acl,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import attrs
 
-from pylogbroker.coordination import acls
+from pylogbroker.coordination import acls, jute
 from pylogbroker.coordination.acls import Identity
 from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.rows import Row
-from pylogbroker.coordination.server import jute, messages
+from pylogbroker.coordination.server import messages
 from pylogbroker.coordination.server.messages import (
     AddWatch,
     Error,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pylogbroker.coordination import jute
 from pylogbroker.coordination.rows import Nodes, Row
-from pylogbroker.coordination.server import jute, messages
+from pylogbroker.coordination.server import messages
 from pylogbroker.coordination.server.messages import Change, Error, OpCode
 from pylogbroker.coordination.transactions import WriteResult
 

@@ -1,7 +1,6 @@
 """Read ZooKeeper's nodes from any source: data by path.
 
 sources           nodes from any source
-jute              ZooKeeper's encoding of values
 snapshot          `snapshot.<zxid>`: all nodes at about one transaction
 transaction_log   `log.<zxid>`: later changes
 dump              nodes as JSON, or as a listing

@@ -20,7 +20,7 @@ import json
 import re
 from typing import Final
 
-from pylogbroker.offline.zookeeper.jute import BadFile
+from pylogbroker.offline.zookeeper.errors import BadFile
 
 _ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
 

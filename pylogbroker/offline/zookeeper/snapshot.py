@@ -17,11 +17,13 @@ import gzip
 import zlib
 from typing import Final
 
-from pylogbroker.offline.zookeeper.jute import BadFile, JuteReader
+from pylogbroker.coordination.jute import Reader
+from pylogbroker.offline.zookeeper.errors import BadFile, malformed_as_bad_file
 
 MAGIC: Final = b"ZKSN"
 _GZIP: Final = b"\x1f\x8b"
 _VERSION: Final = 2
+_SESSION_BYTES: Final = 8 + 4
 _STAT_BYTES: Final = 6 * 8 + 3 * 4
 
 
@@ -39,25 +41,29 @@ def read_snapshot(data: bytes) -> dict[str, bytes]:
             raise BadFile(f"cannot be decompressed: {error}") from error
     if not data.startswith(MAGIC):
         raise BadFile("not a snapshot of ZooKeeper")
-    reader = JuteReader(data, len(MAGIC))
-    if (version := reader.int32()) != _VERSION:
+    with malformed_as_bad_file():
+        return _read_uncompressed(data)
+
+
+def _read_uncompressed(data: bytes) -> dict[str, bytes]:
+    reader = Reader(data, len(MAGIC))
+    if (version := reader.integer()) != _VERSION:
         raise BadFile(f"version {version} of ZooKeeper's snapshots is not supported")
-    reader.int64()
-    for _ in range(reader.count()):
-        reader.skip(12)
-    for _ in range(reader.count()):
-        reader.int64()
-        reader.skip_access_rules()
+    reader.long()
+    reader.vector(lambda: reader.take(_SESSION_BYTES))
+    for _ in range(reader.integer()):
+        reader.long()
+        reader.vector(lambda: (reader.integer(), reader.buffer(), reader.buffer()))
     nodes = _read_nodes(reader)
     end = reader.position
-    if reader.int64() != zlib.adler32(data[:end]):
+    if reader.long() != zlib.adler32(data[:end]):
         raise BadFile("the checksum is wrong")
     return nodes
 
 
-def _read_nodes(reader: JuteReader) -> dict[str, bytes]:
+def _read_nodes(reader: Reader) -> dict[str, bytes]:
     nodes: dict[str, bytes] = {}
-    while (path := reader.text()) != "/":
+    while (path := reader.string()) != "/":
         nodes[path or "/"] = reader.buffer() or b""
-        reader.skip(8 + _STAT_BYTES)
+        reader.take(8 + _STAT_BYTES)
     return nodes

@@ -10,7 +10,7 @@ import attrs
 
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.zookeeper import dump, snapshot, transaction_log
-from pylogbroker.offline.zookeeper.jute import BadFile
+from pylogbroker.offline.zookeeper.errors import BadFile
 from pylogbroker.offline.zookeeper.server import read_server
 
 _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz)?")

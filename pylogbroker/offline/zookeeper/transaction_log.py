@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from pylogbroker.offline.zookeeper.jute import BadFile, JuteReader
+from pylogbroker.coordination.jute import Reader
+from pylogbroker.offline.zookeeper.errors import BadFile, malformed_as_bad_file
 
 MAGIC: Final = b"ZKLG"
 _VERSION: Final = 2
@@ -34,31 +35,34 @@ def read_transactions(data: bytes, after: int) -> Iterator[tuple[int, list[Chang
     """
     if not data.startswith(MAGIC):
         raise BadFile("not a transaction log of ZooKeeper")
-    reader = JuteReader(data, len(MAGIC))
-    if (version := reader.int32()) != _VERSION:
+    with malformed_as_bad_file():
+        yield from _read(Reader(data, len(MAGIC)), after)
+
+
+def _read(reader: Reader, after: int) -> Iterator[tuple[int, list[Change]]]:
+    if (version := reader.integer()) != _VERSION:
         raise BadFile(f"version {version} of ZooKeeper's transaction logs is not supported")
-    reader.int64()
-    while any(data[reader.position : reader.position + 12]):
+    reader.long()
+    while any(reader.data[reader.position : reader.position + 12]):
         start = reader.position
-        checksum, entry = reader.int64(), reader.buffer() or b""
-        reader.skip(len(_END))
-        if checksum != zlib.adler32(entry) or data[reader.position - 1 : reader.position] != _END:
+        checksum, entry = reader.long(), reader.buffer() or b""
+        if reader.take(len(_END)) != _END or checksum != zlib.adler32(entry):
             raise BadFile(f"the transaction at byte {start} is damaged")
-        header = JuteReader(entry)
-        header.skip(12)
-        zxid = header.int64()
-        header.skip(8)
+        header = Reader(entry)
+        header.take(12)
+        zxid = header.long()
+        header.take(8)
         if zxid > after:
-            yield zxid, list(_changes(header.int32(), header))
+            yield zxid, list(_changes(header.integer(), header))
 
 
-def _changes(kind: int, reader: JuteReader) -> Iterator[Change]:
+def _changes(kind: int, reader: Reader) -> Iterator[Change]:
     if kind in _CREATES or kind in _SETS:
-        yield reader.text(), reader.buffer() or b""
+        yield reader.string(), reader.buffer() or b""
     elif kind in _DELETES:
-        yield reader.text(), None
+        yield reader.string(), None
     elif kind == _MULTI:
-        parts = [(reader.int32(), reader.buffer() or b"") for _ in range(reader.count())]
+        parts = reader.vector(lambda: (reader.integer(), reader.buffer() or b""))
         if all(part != _ERROR for part, _ in parts):
             for part, content in parts:
-                yield from _changes(part, JuteReader(content))
+                yield from _changes(part, Reader(content))

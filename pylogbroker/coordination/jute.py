@@ -1,4 +1,4 @@
-"""Jute, the encoding of ZooKeeper's protocol: big-endian numbers, lengths of four bytes, -1 for null."""
+"""Jute, the encoding of ZooKeeper's protocol and files: big-endian numbers, lengths of four bytes, -1 for null."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import attrs
 T = TypeVar("T")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_NULL: Final = -1
 
 
 class Malformed(ValueError):
@@ -19,42 +20,48 @@ class Malformed(ValueError):
 
 @attrs.define
 class Reader:
-    _data: bytes
-    _at: int = 0
+    """Reads consecutive values from `position` on; raises Malformed at an invalid one."""
+
+    data: bytes
+    position: int = 0
 
     @property
     def is_at_end(self) -> bool:
-        return self._at >= len(self._data)
+        return self.position >= len(self.data)
 
-    def _take(self, size: int) -> bytes:
-        start, self._at = self._at, self._at + size
-        if size < 0 or self._at > len(self._data):
-            raise Malformed(f"{size} bytes at {start} of {len(self._data)}")
-        return self._data[start : self._at]
+    def take(self, size: int) -> bytes:
+        start, end = self.position, self.position + size
+        if size < 0:
+            raise Malformed(f"invalid length {size} before byte {start}")
+        if end > len(self.data):
+            raise Malformed(f"{size} bytes are expected at byte {start}, but only {len(self.data) - start} follow")
+        self.position = end
+        return self.data[start:end]
 
     def integer(self) -> int:
-        number: int = _INT32.unpack(self._take(4))[0]
+        number: int = _INT32.unpack(self.take(4))[0]
         return number
 
     def long(self) -> int:
-        number: int = _INT64.unpack(self._take(8))[0]
+        number: int = _INT64.unpack(self.take(8))[0]
         return number
 
     def boolean(self) -> bool:
-        return self._take(1) != b"\0"
+        return self.take(1) != b"\0"
 
     def buffer(self) -> bytes | None:
         size = self.integer()
-        return None if size < 0 else self._take(size)
+        return None if size == _NULL else self.take(size)
 
     def string(self) -> str:
         """Return a string; null is read as empty."""
         try:
             return (self.buffer() or b"").decode()
         except UnicodeDecodeError as error:
-            raise Malformed(str(error)) from error
+            raise Malformed(f"invalid UTF-8 before byte {self.position}: {error.reason}") from error
 
     def vector(self, item: Callable[[], T]) -> list[T]:
+        """Return a list of items; null is read as empty."""
         return [item() for _ in range(self.integer())]
 
 
@@ -71,7 +78,7 @@ def long(value: int) -> bytes:
 
 
 def buffer(value: bytes | None) -> bytes:
-    return _INT32.pack(-1) if value is None else _INT32.pack(len(value)) + value
+    return _INT32.pack(_NULL) if value is None else _INT32.pack(len(value)) + value
 
 
 def string(value: str) -> bytes:

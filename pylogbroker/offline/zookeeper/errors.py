@@ -1,0 +1,22 @@
+"""Error of files that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pylogbroker.coordination.jute import Malformed
+from pylogbroker.errors import PylogbrokerError
+
+
+class BadFile(PylogbrokerError):
+    """Damaged file, or not of the kind that its name says."""
+
+
+@contextmanager
+def malformed_as_bad_file() -> Iterator[None]:
+    """Raise BadFile where a value of the file is Malformed."""
+    try:
+        yield
+    except Malformed as error:
+        raise BadFile(str(error)) from error
