@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.coordination_errors import is_error_within_session
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, SessionExpired, SessionState
+from pylogbroker.interfaces import ITree, SessionEvent, SessionExpired, SessionState
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
-_RETRY_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff.fixed(1.0)
 
 
 @attrs.define(eq=False)
@@ -24,12 +27,12 @@ class NewSessions:
     _tree: ITree
     _runtime: Runtime
     _subject: str
-    _read: Callable[[], Awaitable[None]]
+    _read: Callable[[], Coroutine[Any, Any, None]]
     _session_id: int = attrs.field(default=0, init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
+    _pauses: Pauses = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
+        self._pauses = Pauses(self._runtime.clock)
 
     def follow(self) -> None:
         """Begin to follow sessions; call it before the first reading, so that no change is missed."""
@@ -37,28 +40,24 @@ class NewSessions:
         self._tree.watch_session(self._session_changed)
 
     def stop(self) -> None:
-        self._pauses.end()
+        self._pauses.close()
 
     def _session_changed(self, event: SessionEvent) -> None:
         if (
             event.state is SessionState.CONNECTED
             and event.session_id != self._session_id
-            and not self._pauses.has_ended
+            and not self._pauses.is_closed
         ):
             self._session_id = event.session_id
             problem = "{subject} were not read in a new session, changes are missed"
             run_in_background(log, self._resume(), problem, subject=self._subject)
 
     async def _resume(self) -> None:
-        while not self._pauses.has_ended:
-            try:
-                await self._read()
-                return
-            except SessionExpired:
-                return  # the next session reads them
-            except CoordinationError as error:
-                if self._runtime.may_log(f"reading {self._subject} again"):
-                    log.warn(
-                        "{subject} cannot be read now, changes are missed: {why}", subject=self._subject, why=error
-                    )
-                await self._pauses.pause(_RETRY_SECONDS)
+        with suppress(Closed, SessionExpired):  # the next session reads them
+            await retrying(
+                self._read, self._pauses, _BACKOFF, retriable=is_error_within_session, failed=self._log_failure
+            )
+
+    def _log_failure(self, error: Exception) -> None:
+        if self._runtime.may_log(f"reading {self._subject} again"):
+            log.warn("{subject} cannot be read now, changes are missed: {why}", subject=self._subject, why=error)

@@ -9,6 +9,8 @@ the broker reads again and again, until it succeeds or the session ends.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import attrs
@@ -16,13 +18,15 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.coordination_errors import is_error_within_session
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.interfaces import Changed, CoordinationError, Delete, ITree, Node, NoNode, SessionExpired
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
 NOTIFICATION_MS_MAX: Final = 15 * 60 * 1000
-_RETRY_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff.fixed(1.0)
 
 ActOnChanges = Callable[[Sequence[bytes | None]], Awaitable[None]]
 """Acts on the data of new notifications; after CoordinationError it gets them again, with the next ones."""
@@ -40,10 +44,10 @@ class Notifications:
     _lock: DeferredLock
     _handled: set[str] = attrs.field(factory=set, init=False)
     _is_watched: bool = attrs.field(default=False, init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
+    _pauses: Pauses = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
+        self._pauses = Pauses(self._runtime.clock)
 
     async def start(self) -> None:
         """Begin to watch; call it before what is notified is read, and in each new session: no change is missed."""
@@ -51,7 +55,7 @@ class Notifications:
         self._handled = set(await self._children())
 
     def stop(self) -> None:
-        self._pauses.end()
+        self._pauses.close()
 
     async def _children(self) -> list[str]:
         """Return the notifications' names, with one watch at a time."""
@@ -66,20 +70,19 @@ class Notifications:
 
     def _notified(self, _: Changed) -> None:
         self._is_watched = False
-        if not self._pauses.has_ended:
+        if not self._pauses.is_closed:
             following = self._follow(self._tree.session_id)
             run_in_background(log, following, "a change of {subject} was not followed", subject=self._subject)
 
     async def _follow(self, session_id: int) -> None:
-        while not self._pauses.has_ended and self._tree.session_id == session_id:
-            try:
+        async def read() -> None:
+            if self._tree.session_id == session_id:
                 await self._lock.run(lambda: ensureDeferred(self._read()))
-                return
-            except SessionExpired:
-                return  # `start` is called in the next session
-            except CoordinationError as error:
-                self._log("changes of {subject} cannot be read now: {why}", error)
-            await self._pauses.pause(_RETRY_SECONDS)  # without the lock: other reads may fail meanwhile
+
+        failed = partial(self._log, "changes of {subject} cannot be read now: {why}")
+        with suppress(Closed, SessionExpired):  # `start` is called in the next session
+            # Pauses are without the lock: other reads may fail meanwhile.
+            await retrying(read, self._pauses, _BACKOFF, retriable=is_error_within_session, failed=failed)
 
     async def _read(self) -> None:
         names = await self._children()
@@ -92,8 +95,8 @@ class Notifications:
         except CoordinationError as error:
             self._log("old changes of {subject} cannot be deleted now: {why}", error)
 
-    def _log(self, text: str, error: CoordinationError) -> None:
-        if not self._pauses.has_ended and self._runtime.may_log(f"changes of {self._subject}"):
+    def _log(self, text: str, error: Exception) -> None:
+        if not self._pauses.is_closed and self._runtime.may_log(f"changes of {self._subject}"):
             log.warn(text, subject=self._subject, why=error)
 
     async def _delete_old(self, nodes: Mapping[str, Node]) -> None:

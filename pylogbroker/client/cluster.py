@@ -23,12 +23,12 @@ from pylogbroker.client.errors import NeverReached, NoBrokers, NotAuthenticated,
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.connection import BrokerConnection, connect
 from pylogbroker.rpc.errors import error_of, raise_for
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator
@@ -283,7 +283,7 @@ class Cluster:
         work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]],
         retriable: Callable[[BaseException], bool] = is_retriable,
     ) -> T:
-        return await retrying(work, self._pauses, self._backoff, self._timeout, retriable)
+        return await retrying(work, self._pauses, self._backoff, self._timeout, retriable=retriable)
 
     # coordinators
 

@@ -19,9 +19,9 @@ from twisted.python.failure import Failure
 from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.metadata import MetadataCache
-from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.rpc.connection import BrokerConnection
+from pylogbroker.rpc.retries import Backoff
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = Logger()

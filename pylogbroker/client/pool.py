@@ -32,10 +32,10 @@ from zope.interface import implementer
 
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.errors import Closed, ConnectionLost, NotAuthenticated, NotConnected
-from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.rpc.connection import BrokerConnection, connect
+from pylogbroker.rpc.retries import Backoff
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 
 T = TypeVar("T")

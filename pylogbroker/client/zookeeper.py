@@ -28,7 +28,6 @@ from zope.interface import implementer
 
 from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed, ZooKeeperUnreachable
-from pylogbroker.client.retries import Pauses
 from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.config import Values
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, parse_connect
@@ -47,6 +46,7 @@ from pylogbroker.interfaces import (
     Stat,
     Watch,
 )
+from pylogbroker.rpc.retries import Pauses
 
 log = Logger()
 ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]

@@ -23,7 +23,6 @@ from pylogbroker.client.messages import Message
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.offset_requests import list_offsets_request, listed_offset
 from pylogbroker.client.producer import Producer
-from pylogbroker.client.retries import Backoff, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.client.sources import StaticBrokers
@@ -32,6 +31,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
+from pylogbroker.rpc.retries import Backoff, retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.wire import UnsupportedVersion
@@ -300,7 +300,7 @@ class Admin:
     async def _retrying(
         self, work: Callable[[], Coroutine[Any, Any, T]], retriable: Callable[[BaseException], bool] = is_retriable
     ) -> T:
-        return await retrying(work, self._router.pauses, self._backoff, self._timeout, retriable)
+        return await retrying(work, self._router.pauses, self._backoff, self._timeout, retriable=retriable)
 
     async def _brokers(self) -> list[int]:
         """Ask each time: faults add brokers, and remove them again."""

@@ -18,10 +18,10 @@ from pylogbroker.client.consumer.offset_stores import BrokerOffsets
 from pylogbroker.client.consumer.wiring import make_assigned_partitions
 from pylogbroker.client.errors import ConnectionLost, NotConnected, TopicRecreated
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
-from pylogbroker.client.retries import Pauses
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.retries import Pauses
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 

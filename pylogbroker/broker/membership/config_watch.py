@@ -21,7 +21,6 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.notifications import Notifications
-from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.interfaces import (
@@ -36,9 +35,11 @@ from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, TopicImage, topic_resource
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.metadata.zk_image import read_topics
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
-_RETRY_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff.fixed(1.0)
 
 
 def decode_notification(data: bytes | None) -> ConfigResource | None:
@@ -47,18 +48,22 @@ def decode_notification(data: bytes | None) -> ConfigResource | None:
     return ConfigResource(ConfigResourceType(kind), name) if name and kind in frozenset(ConfigResourceType) else None
 
 
+def _is_unreached(error: BaseException) -> bool:
+    return isinstance(error, Unavailable) and not isinstance(error, SessionExpired)
+
+
 @attrs.define(eq=False)
 class ConfigWatch:
     _tree: ITree
     _metadata: ClusterMetadata
     _runtime: Runtime
     _stored_settings: StoredSettings
-    _pauses: RetryPauses = attrs.field(init=False)
+    _pauses: Pauses = attrs.field(init=False)
     _notifications: Notifications = attrs.field(init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
+        self._pauses = Pauses(self._runtime.clock)
         self._notifications = Notifications(
             self._tree, self._runtime, zk_paths.CONFIG_CHANGES, "settings", self._read_changed, self._lock
         )
@@ -94,24 +99,25 @@ class ConfigWatch:
         """
         resources = [topic_resource(name) for name in names]
         internal = [name for name in names if name in INTERNAL_TOPICS]
-        while resources:
-            try:
-                await self._lock.run(lambda: ensureDeferred(self._read(resources)))
-                if internal:
-                    return {each.name: each async for each in read_topics(self._tree, self._runtime.slices, internal)}
-                break
-            except SessionExpired:
-                raise
-            except Unavailable as error:
-                if self._pauses.has_ended:
-                    raise
-                if self._runtime.may_log("settings of new topics"):
-                    log.warn("settings of new topics cannot be read now, orders wait for that: {why}", why=error)
-                await self._pauses.pause(_RETRY_SECONDS)
-        return {}
+        if not resources:
+            return {}
+
+        async def read() -> dict[str, TopicImage]:
+            await self._lock.run(lambda: ensureDeferred(self._read(resources)))
+            slices = self._runtime.slices
+            return {each.name: each async for each in read_topics(self._tree, slices, internal)} if internal else {}
+
+        try:
+            return await retrying(read, self._pauses, _BACKOFF, retriable=_is_unreached, failed=self._log_unread_topics)
+        except Closed:
+            raise Unavailable("the broker stops") from None
+
+    def _log_unread_topics(self, error: Exception) -> None:
+        if self._runtime.may_log("settings of new topics"):
+            log.warn("settings of new topics cannot be read now, orders wait for that: {why}", why=error)
 
     def stop(self) -> None:
-        self._pauses.end()
+        self._pauses.close()
         self._notifications.stop()
 
     async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:

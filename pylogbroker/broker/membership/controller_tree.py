@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 
-from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.interfaces import (
     Check,
     CoordinationError,
@@ -31,6 +31,8 @@ from pylogbroker.interfaces import (
     Unavailable,
     Watch,
 )
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Pauses
 
 RETRY_SECONDS: Final = 0.1
 COMMITS_STARTED_MAX: Final = 500
@@ -46,10 +48,10 @@ class SessionTree:
     _session_id: int
     _has_ended: bool = attrs.field(default=False, init=False)
     _is_uncertain: bool = attrs.field(default=False, init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
+    _pauses: Pauses = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._clock)
+        self._pauses = Pauses(self._clock)
 
     @classmethod
     def of(cls, tree: ITree, clock: IReactorTime) -> SessionTree:
@@ -63,7 +65,7 @@ class SessionTree:
     def end(self) -> None:
         """Let all further calls raise Unavailable: the session has expired, or is not needed any more."""
         self._has_ended = True
-        self._pauses.end()
+        self._pauses.close()
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         return await self._read(path, lambda: self._tree.children(path, watch))
@@ -119,4 +121,5 @@ class SessionTree:
 
     async def pause(self, seconds: float) -> None:
         """Wait before another attempt, at most until `end`."""
-        await self._pauses.pause(seconds)
+        with suppress(Closed):
+            await self._pauses.pause(seconds)

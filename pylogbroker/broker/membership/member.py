@@ -19,7 +19,6 @@ from typing import Final
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -31,9 +30,10 @@ from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, Sessi
 from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
-_RETRY_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff.fixed(1.0)
 _UNKNOWN_EPOCH: Final = -1
 _TIMEOUTS_WAITED: Final = 2.0  # of sessions
 
@@ -129,19 +129,25 @@ class ClusterMember:
             self._attempt = ensureDeferred(self._begin_session()).addErrback(_log_failure)
 
     async def _begin_session(self) -> None:
-        while True:
-            try:
-                await self._tree.new_session()
-                for call in self.on_new_session:
-                    result = call()
-                    if result is not None:
-                        await result  # type: ignore[misc]
-                await self._register()
-                return
-            except (CoordinationError, StartupError) as error:
-                if self._runtime.may_log("registration"):
-                    log.error("the broker cannot register again; it tries on: {why}", why=error)
-                await deferLater(self._runtime.clock, _RETRY_SECONDS)
+        await retrying(
+            self._enter_session,
+            Pauses(self._runtime.clock),
+            _BACKOFF,
+            retriable=lambda error: isinstance(error, CoordinationError | StartupError),
+            failed=self._log_unregistered,
+        )
+
+    async def _enter_session(self) -> None:
+        await self._tree.new_session()
+        for call in self.on_new_session:
+            result = call()
+            if result is not None:
+                await result  # type: ignore[misc]
+        await self._register()
+
+    def _log_unregistered(self, error: Exception) -> None:
+        if self._runtime.may_log("registration"):
+            log.error("the broker cannot register again; it tries on: {why}", why=error)
 
 
 def _log_failure(failure: Failure) -> None:

@@ -23,7 +23,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.pauses import IdlePause
+from pylogbroker.broker.idle_pause import IdlePause
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
 from pylogbroker.broker.replication.followership import Followership
 from pylogbroker.broker.runtime import Runtime

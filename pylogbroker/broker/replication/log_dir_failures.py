@@ -15,13 +15,15 @@ import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.coordination_errors import is_coordination_error
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.interfaces import CoordinationError, Create, ITree
+from pylogbroker.interfaces import Create, ITree
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
-_RETRY_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff.fixed(1.0)
 
 
 @attrs.define(eq=False)
@@ -31,10 +33,10 @@ class LogDirFailures:
     _runtime: Runtime
     _is_wanted: bool = attrs.field(default=False, init=False)
     _is_writing: bool = attrs.field(default=False, init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
+    _pauses: Pauses = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
+        self._pauses = Pauses(self._runtime.clock)
 
     def on_partition_offline(self, topic: str, index: int) -> None:
         """Notify the controller soon, of all logs of a directory at once."""
@@ -44,21 +46,27 @@ class LogDirFailures:
             self._runtime.deferred_actions.defer(self._start)
 
     def stop(self) -> None:
-        self._pauses.end()
+        self._pauses.close()
 
     def _start(self) -> None:
         run_in_background(log, self._write(), "the controller does not hear of failed log directories")
 
     async def _write(self) -> None:
-        event = Create(zk_paths.LOG_DIR_EVENT_PREFIX, zk_schema.encode_log_dir_event(self._broker_id), sequence=True)
         try:
-            while self._is_wanted and not self._pauses.has_ended:
-                self._is_wanted = False
-                try:
-                    await self._tree.commit([event])
-                except CoordinationError as error:
-                    log.warn("the controller cannot be notified of failed log directories yet: {why}", why=error)
-                    self._is_wanted = True
-                    await self._pauses.pause(_RETRY_SECONDS)
+            while self._is_wanted and not self._pauses.is_closed:
+                await retrying(
+                    self._notify, self._pauses, _BACKOFF, retriable=is_coordination_error, failed=_log_failure
+                )
+        except Closed:
+            return
         finally:
             self._is_writing = False
+
+    async def _notify(self) -> None:
+        self._is_wanted = False
+        event = Create(zk_paths.LOG_DIR_EVENT_PREFIX, zk_schema.encode_log_dir_event(self._broker_id), sequence=True)
+        await self._tree.commit([event])
+
+
+def _log_failure(error: Exception) -> None:
+    log.warn("the controller cannot be notified of failed log directories yet: {why}", why=error)

@@ -11,12 +11,12 @@ from pylogbroker.client.adapters import FetchedMessages, Wait
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.messages import Decode, MessageSet
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.errors import error_of, raise_for
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -177,7 +177,7 @@ class KafkaAdapter:
                     await self._find_coordinator(group)
                 raise
 
-        return ensureDeferred(retrying(attempt, self._pauses, self._backoff, _SETTLING, _is_unsettled))
+        return ensureDeferred(retrying(attempt, self._pauses, self._backoff, _SETTLING, retriable=_is_unsettled))
 
     async def _find_coordinator(self, group: str) -> None:
         version = min(_FIND_COORDINATOR, self._connection.version_of(FindCoordinatorRequest))

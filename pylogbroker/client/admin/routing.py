@@ -21,11 +21,11 @@ from pylogbroker.client.errors import (
     RequestTimedOut,
     is_retriable,
 )
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of, raise_for
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 from pylogbroker.wire import Request
 
 P = ParamSpec("P")
@@ -237,7 +237,7 @@ class Router:
         return found
 
     async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
-        return await retrying(work, self.pauses, self._backoff, self._timeout, _is_retried)
+        return await retrying(work, self.pauses, self._backoff, self._timeout, retriable=_is_retried)
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -20,9 +20,9 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import ClientError, is_retriable
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
 
@@ -95,7 +95,7 @@ class Committer:
         await self._lock.acquire()
         try:
             seconds = self._timeout if timeout is None else timeout
-            await retrying(attempt, self._pauses, self._backoff, seconds, _is_transient)
+            await retrying(attempt, self._pauses, self._backoff, seconds, retriable=_is_transient)
         finally:
             self._lock.release()
         for key, buffer in mine.items():

@@ -35,13 +35,13 @@ from pylogbroker.client.consumer.wiring import (
     make_stream,
     make_unpacker,
 )
-from pylogbroker.client.errors import ClientError, Closed
+from pylogbroker.client.errors import ClientError, Closed, is_retriable
 from pylogbroker.client.plugin_lookup import ASSIGNOR, given_as_arguments, resolve_plugins
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 log = Logger()
 
@@ -271,7 +271,8 @@ class ConsumerConnector:
         else:
             self._cluster.want(self._subscribed.topics)
             timeout = self.settings.integer("default.api.timeout.ms") / 1000
-            await retrying(self._cluster.refresh, self._pauses, Backoff.of(self.settings), timeout)
+            backoff = Backoff.of(self.settings)
+            await retrying(self._cluster.refresh, self._pauses, backoff, timeout, retriable=is_retriable)
             for error in self._topic_errors().values():
                 raise error
 

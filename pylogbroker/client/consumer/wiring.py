@@ -15,10 +15,10 @@ from pylogbroker.client.consumer.positions import Positions
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.client.consumer.unpacker import Unpacker
 from pylogbroker.client.plugin_guards import decoder_of
-from pylogbroker.client.retries import Backoff, Pauses
 from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
 from pylogbroker.config import Values
 from pylogbroker.interfaces import IDecoder, ITree
+from pylogbroker.rpc.retries import Backoff, Pauses
 from pylogbroker.rpc.security import security_protocol
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import COORDINATOR_NOT_READY
+from pylogbroker.client.errors import COORDINATOR_NOT_READY, is_retriable
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.retries import Pauses, retrying
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
     Codes,
@@ -28,6 +27,7 @@ from pylogbroker.client.transaction_requests import (
     response_codes,
 )
 from pylogbroker.errors import KafkaError, PylogbrokerError
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
@@ -100,7 +100,8 @@ class TransactionCoordinatorClient:
                     self.cluster.forget_coordinator(where, kind)
                 raise
 
-        return await retrying(work, self.pauses, self.options.backoff, self.options.block_timeout)
+        options = self.options
+        return await retrying(work, self.pauses, options.backoff, options.block_timeout, retriable=is_retriable)
 
     async def _ask_once(
         self, request: Request, kind: CoordinatorType, key: str, version: int | None, codes: Codes

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.rpc.errors import raise_for
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = Logger()
@@ -56,7 +56,7 @@ class Identities:
 
     async def _ask(self) -> None:
         try:
-            self.current = await retrying(self._request, self.pauses, self.backoff, inf)
+            self.current = await retrying(self._request, self.pauses, self.backoff, retriable=is_retriable)
         except PylogbrokerError as error:
             self._waiting.clear()
             self.reject(error)

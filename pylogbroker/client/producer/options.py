@@ -8,9 +8,9 @@ import attrs
 
 from pylogbroker.client.producer.accumulator import BufferLimits
 from pylogbroker.client.producer_guarantees import acks_of, in_flight_max, is_idempotent
-from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.records import Codec
+from pylogbroker.rpc.retries import Backoff
 
 
 @attrs.frozen

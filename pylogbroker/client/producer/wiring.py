@@ -34,9 +34,9 @@ from pylogbroker.client.producer.validation import (
     checked_headers,
     too_large,
 )
-from pylogbroker.client.retries import Pauses
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import Event
+from pylogbroker.rpc.retries import Pauses
 
 log = Logger()
 

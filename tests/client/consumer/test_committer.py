@@ -12,9 +12,9 @@ from twisted.internet.task import Clock
 from pylogbroker.client.consumer.committer import Committer, NoLongerAssigned
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import RequestTimedOut
-from pylogbroker.client.retries import Backoff, Pauses
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.retries import Backoff, Pauses
 
 KEY = ("t", 0)
 

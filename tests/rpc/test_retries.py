@@ -1,7 +1,8 @@
-"""Trying again, by the clock."""
+"""Retries by the clock."""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -18,10 +19,10 @@ from pylogbroker.client.errors import (
     RequestTimedOut,
     is_retriable,
 )
-from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import error_of
+from pylogbroker.rpc.retries import Backoff, Pauses, retrying
 
 
 class TestBackoff(SynchronousTestCase):
@@ -33,6 +34,9 @@ class TestBackoff(SynchronousTestCase):
     def test_backoff_has_jitter(self) -> None:
         self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 0.0).pause(1), 0.08)
         self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 1.0).pause(1), 0.12)
+
+    def test_fixed_pauses_have_no_jitter(self) -> None:
+        self.assertEqual([Backoff.fixed(2.0).pause(failures) for failures in (1, 2, 50)], [2.0, 2.0, 2.0])
 
     def test_the_settings(self) -> None:
         backoff = Backoff.of(read(CLIENT, {"retry.backoff.ms": 300, "retry.backoff.max.ms": 200}))
@@ -46,6 +50,7 @@ class TestRetrying(SynchronousTestCase):
         self.pauses = Pauses(self.clock)
         self.outcomes: list[Any] = []
         self.tries = 0
+        self.failures: list[Exception] = []
 
     async def work(self) -> Any:
         self.tries += 1
@@ -56,7 +61,10 @@ class TestRetrying(SynchronousTestCase):
 
     def start(self, *outcomes: Any, seconds: float = 10) -> Deferred[Any]:
         self.outcomes = list(outcomes)
-        return ensureDeferred(retrying(self.work, self.pauses, Backoff(0.1, 1.0, lambda: 0.5), seconds))
+        backoff = Backoff(0.1, 1.0, lambda: 0.5)
+        return ensureDeferred(
+            retrying(self.work, self.pauses, backoff, seconds, retriable=is_retriable, failed=self.failures.append)
+        )
 
     def test_a_first_success_needs_no_pause(self) -> None:
         self.assertEqual(self.successResultOf(self.start(7)), 7)
@@ -72,6 +80,14 @@ class TestRetrying(SynchronousTestCase):
         self.assertEqual(self.tries, 2)
         self.clock.advance(0.03)
         self.assertEqual(self.successResultOf(trying), 7)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_each_retried_error_is_passed_on(self) -> None:
+        first, second = ConnectionLost("a"), ConnectionLost("b")
+        trying = self.start(first, second, KafkaError("no"), seconds=inf)
+        self.clock.pump([0.1] * 4)
+        self.failureResultOf(trying, KafkaError)
+        self.assertEqual(self.failures, [first, second])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_fatal_error_is_not_retried(self) -> None:

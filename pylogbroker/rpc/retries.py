@@ -1,20 +1,24 @@
-"""Retries with backoff and a deadline.
+"""Retries of client and broker: backoff, pauses that end with their owner, and one loop.
 
-After the deadline the last error is raised; an error that is not retriable, at once.
+    pauses = Pauses(reactor)
+    await retrying(attempt, pauses, Backoff.fixed(1.0), retriable=is_retriable)
+
+After a deadline the last error is raised; an error that is not retriable, at once; after `Pauses.close`, Closed.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any, TypeVar
 
 import attrs
 from twisted.application.internet import backoffPolicy
 from twisted.internet.defer import Deferred, TimeoutError, ensureDeferred
 
-from pylogbroker.client.errors import Closed, RequestTimedOut, is_retriable
 from pylogbroker.config import Values
+from pylogbroker.rpc.errors import Closed, RequestTimedOut
 
 T = TypeVar("T")
 
@@ -34,6 +38,11 @@ class Backoff:
         object.__setattr__(self, "_policy", backoffPolicy(self.first, self.longest, 2, lambda: 0.0))
 
     @classmethod
+    def fixed(cls, seconds: float) -> Backoff:
+        """Return a backoff whose pauses are all the same."""
+        return cls(seconds, seconds, lambda: 0.5)
+
+    @classmethod
     def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
         """Read `NAME.ms` and `NAME.max.ms`."""
         first = settings.integer(f"{name}.ms") / 1000
@@ -45,10 +54,16 @@ class Backoff:
 
 
 class Pauses:
+    """Pauses of one owner, which end when it is closed."""
+
     def __init__(self, clock: Any) -> None:
         self.clock = clock
         self._waiting: dict[Deferred[None], None] = {}
         self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def pause(self, seconds: float) -> Deferred[None]:
         """Fire after `seconds`; fail with Closed on `close`."""
@@ -81,9 +96,15 @@ async def retrying(
     work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]],
     pauses: Pauses,
     backoff: Backoff,
-    seconds: float,
-    retriable: Callable[[BaseException], bool] = is_retriable,
+    seconds: float = inf,
+    *,
+    retriable: Callable[[BaseException], bool],
+    failed: Callable[[Exception], object] | None = None,
 ) -> T:
+    """Return the result of `work`, which is called again after retriable errors, for `seconds` at most.
+
+    `failed` gets each error that is retried. Raise Closed as soon as the pauses are closed while one lasts.
+    """
     clock = pauses.clock
     deadline = clock.seconds() + seconds
     failures = 0
@@ -91,7 +112,9 @@ async def retrying(
     while True:
         attempt = ensureDeferred(work())
         try:
-            return await attempt.addTimeout(max(0.0, deadline - clock.seconds()), clock)
+            if seconds < inf:
+                attempt.addTimeout(max(0.0, deadline - clock.seconds()), clock)
+            return await attempt
         except TimeoutError:
             raise last or RequestTimedOut(f"not done within {seconds:g} s") from None
         except Exception as error:
@@ -100,4 +123,6 @@ async def retrying(
             left = deadline - clock.seconds()
             if left <= 0 or not retriable(error):
                 raise
+            if failed is not None:
+                failed(error)
         await pauses.pause(min(left, backoff.pause(failures)))
