@@ -81,7 +81,7 @@ class Watchers:
             for _ in range(VIEWERS):
                 sock = stack.enter_context(closing(socket.create_connection((HOST, self.port), 30)))
                 sock.settimeout(None)
-                sock.sendall(f"GET /api/live?topic={self.topic} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                sock.sendall(f"GET /api/topics/{self.topic}/live HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                 if b" 200 " not in sock.recv(64):
                     raise BenchmarkError("a viewer is not served")
                 sockets.append(sock)

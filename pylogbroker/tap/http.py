@@ -17,10 +17,9 @@ from pylogbroker.net.service import KafkaFactory
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
-from pylogbroker.web.pages import put_pages
+from pylogbroker.web.pages import PageRoot
 from pylogbroker.web.service import HttpListeners
-from pylogbroker.web.texts import Directory
-from pylogbroker.web.views import Source, put_api
+from pylogbroker.web.views import Source
 
 
 @attrs.define(eq=False)
@@ -29,7 +28,7 @@ class HttpServer:
     _config: BrokerConfig
     _fault_port: FaultPort | None = None
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
-    _root: Directory = attrs.field(factory=Directory, init=False)
+    _root: PageRoot = attrs.field(init=False)
     _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
     _views: Source = attrs.field(init=False)
     _listeners: HttpListeners = attrs.field(init=False)
@@ -37,10 +36,9 @@ class HttpServer:
 
     def __attrs_post_init__(self) -> None:
         self._views = Source(faults=self._fault_port)
+        self._root = PageRoot(self._views)
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
-        put_api(self._root, self._views)
-        put_pages(self._root, self._views)
         self._listeners = HttpListeners(self._reactor, self._config, self._root)
 
     @property

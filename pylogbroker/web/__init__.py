@@ -4,12 +4,13 @@ site      requests: Host check, limits, plain errors.
 texts     resources that answer with plain text; `late_answers` those that take a while.
 health    /livez, /readyz.
 metrics   /metrics.
+router    tables of routes, also of `pylogbroker.testing`: dispatch, checks of parameters, OpenAPI documents.
 visitors  who asks, and what they may do.
-views     topics, records, groups, users and so on, by the modules named so; `query`, `rows`, `record_rows` help them.
+views     routes of topics, records, groups and so on, by the modules named so; `parameters`, `rows` help them.
 samples   what `sampler` notes at regular times: `topic_rates`, `group_lags`; `charts` draws them.
 live      new records as they come.
 faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
-pages     HTML of the views, by `templates`.
+pages     HTML of the views, by `templates`; `form_changes` are changes as forms ask for them.
 service   addresses to listen on.
 """

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any, Final
+from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclPermission, AclResourceType, PatternType
-from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Start
+from pylogbroker.web.router import BadRequest
+from pylogbroker.web.router.values import OneOf, Trimmed
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -32,22 +34,63 @@ OPERATIONS: Final = _members(AclOperation)
 PERMISSIONS: Final = _members(AclPermission)
 _FIELDS: Final = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
 _NAMES: Final = ("name", "principal", "host")
+Resource = Annotated[str, Trimmed, OneOf((*RESOURCES,))]
+Pattern = Annotated[str, Trimmed, OneOf((*PATTERNS,))]
+Operation = Annotated[str, Trimmed, OneOf((*OPERATIONS,))]
+Permission = Annotated[str, Trimmed, OneOf((*PERMISSIONS,))]
+_ANY: Final = "any"
 _WIDE: Final = ("", "any", "match")
 """Choices by which a filter matches several ACLs."""
 
 
-async def acls(visitor: Visitor, query: Query) -> dict[str, Any]:
+class AclRow(TypedDict):
+    resource: str
+    name: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+class AclChoices(TypedDict):
+    resource: list[str]
+    pattern: list[str]
+    operation: list[str]
+    permission: list[str]
+
+
+class AclList(RowRange):
+    is_enabled: bool
+    filter: AclRow
+    choices: AclChoices
+    acls: list[AclRow]
+
+
+async def acls(
+    visitor: Visitor,
+    resource: Resource = _ANY,
+    name: Name = "",
+    pattern: Pattern = _ANY,
+    principal: Name = "",
+    host: Name = "",
+    operation: Operation = _ANY,
+    permission: Permission = _ANY,
+    start: Start = 0,
+    count: Count = ROWS_MAX,
+) -> AclList:
     """Return ACLs by resource, from the `start`th on, of those that the filter matches."""
-    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(query)))
+    wanted = _row(resource, name, pattern, principal, host, operation, permission)
+    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(wanted)))
     is_enabled = answer.error_code != ErrorCode.SECURITY_DISABLED
     if is_enabled:
         raise_for(answer.error_code, answer.error_message)
     found = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
     in_order = [row async for row in slices.over(await slices.run(sort_in_steps(found)))]
-    values, shown = slice_rows(query, in_order)
+    values, shown = slice_rows(start, count, in_order)
     return {
         "is_enabled": is_enabled,
-        "filter": {name: query.text(name) for name in _FIELDS},
+        "filter": wanted,
         "choices": {
             "resource": [*RESOURCES],
             "pattern": [*PATTERNS],
@@ -55,42 +98,66 @@ async def acls(visitor: Visitor, query: Query) -> dict[str, Any]:
             "permission": [*PERMISSIONS],
         },
         **values,
-        "acls": [dict(zip(_FIELDS, row, strict=True)) for row in shown],
+        "acls": [_row(*row) for row in shown],
     }
 
 
-def _rows(found: DescribeAclsResource) -> Iterator[tuple[str, ...]]:
+def _row(resource: str, name: str, pattern: str, principal: str, host: str, operation: str, permission: str) -> AclRow:
+    return {
+        "resource": resource,
+        "name": name,
+        "pattern": pattern,
+        "principal": principal,
+        "host": host,
+        "operation": operation,
+        "permission": permission,
+    }
+
+
+def _rows(found: DescribeAclsResource) -> Iterator[tuple[str, str, str, str, str, str, str]]:
     kind, pattern = _word(AclResourceType(found.resource_type)), _word(PatternType(found.pattern_type))
     for each in found.acls:
         operation, permission = _word(AclOperation(each.operation)), _word(AclPermission(each.permission_type))
         yield kind, found.resource_name, pattern, each.principal, each.host, operation, permission
 
 
-async def add_acl(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def add_acl(
+    visitor: Visitor,
+    resource: Resource,
+    name: Name,
+    principal: Name,
+    operation: Operation,
+    pattern: Pattern = "literal",
+    host: Name = "*",
+    permission: Permission = "allow",
+) -> AclRow:
     """Add an ACL: by default one that allows, from every host, on the resource of exactly this name."""
-    wanted = {
-        "resource": query.required("resource"),
-        "name": query.required("name").strip(),
-        "pattern": query.text("pattern") or "literal",
-        "principal": query.required("principal").strip(),
-        "host": query.text("host") or "*",
-        "operation": query.required("operation"),
-        "permission": query.text("permission") or "allow",
-    }
-    kind, _, pattern, _, _, operation, permission = _filter(Query(wanted))
-    row = AclCreation(kind, wanted["name"], pattern, wanted["principal"], wanted["host"], operation, permission)
+    wanted = _row(resource, name, pattern, principal, host or "*", operation, permission)
+    kind, _, pattern_type, _, _, operation_code, permission_type = _filter(wanted)
+    row = AclCreation(
+        kind, wanted["name"], pattern_type, wanted["principal"], wanted["host"], operation_code, permission_type
+    )
     [found] = (await visitor.ask(CreateAclsRequest([row]))).results
     raise_for(found.error_code, found.error_message)
     return wanted
 
 
-async def delete_acl(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def delete_acl(
+    visitor: Visitor,
+    resource: Resource,
+    name: Name,
+    pattern: Pattern,
+    principal: Name,
+    host: Name,
+    operation: Operation,
+    permission: Permission,
+) -> AclRow:
     """Delete one ACL, all of whose fields are given: a field that matches several would delete more."""
-    wanted = {name: query.required(name) for name in _FIELDS}
-    for name, value in wanted.items():
-        if not value or (name not in _NAMES and value.strip() in _WIDE):
-            raise BadQuery(f"{name} must be that of one ACL, not {value.strip() or 'empty'}")
-    [found] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(query))]))).filter_results
+    wanted = _row(resource, name, pattern, principal, host, operation, permission)
+    for field, value in zip(_FIELDS, wanted.values(), strict=True):
+        if not value or (field not in _NAMES and value in _WIDE):
+            raise BadRequest(f"{field} must be that of one ACL, not {value or 'empty'}")
+    [found] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(wanted))]))).filter_results
     raise_for(found.error_code, found.error_message)
     if not found.matching_acls:
         raise KafkaError("there is no such ACL", ErrorCode.RESOURCE_NOT_FOUND)
@@ -99,14 +166,14 @@ async def delete_acl(visitor: Visitor, query: Query) -> dict[str, Any]:
     return wanted
 
 
-def _filter(query: Query) -> tuple[int, str | None, int, str | None, str | None, int, int]:
+def _filter(wanted: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:
     """Return the fields of a request; what is not given matches any."""
     return (
-        RESOURCES[query.choice("resource", [*RESOURCES])],
-        query.given("name") or None,
-        PATTERNS[query.choice("pattern", [*PATTERNS])],
-        query.given("principal") or None,
-        query.given("host") or None,
-        OPERATIONS[query.choice("operation", [*OPERATIONS])],
-        PERMISSIONS[query.choice("permission", [*PERMISSIONS])],
+        RESOURCES[wanted["resource"]],
+        wanted["name"] or None,
+        PATTERNS[wanted["pattern"]],
+        wanted["principal"] or None,
+        wanted["host"] or None,
+        OPERATIONS[wanted["operation"]],
+        PERMISSIONS[wanted["permission"]],
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.config_resources import ResourceType
 from pylogbroker.metadata.image import NO_LEADER
@@ -11,7 +12,8 @@ from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.parameters import INT32_MAX, Index, Name
+from pylogbroker.web.router.values import Capped, Lines
 from pylogbroker.web.routing import controller_of, leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -23,64 +25,100 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-_PARTITIONS_MAX: Final = 2**31 - 1
 _REPLICAS_MAX: Final = 2**15 - 1
 _SET, _RESTORE = 0, 1
+_DEFAULT: Final = -1
+_NONE: Final[Mapping[str, str]] = {}
 _ALL_IN_SYNC: Final = -1
 _TIMEOUT_MS: Final = 10_000
 
 
-async def create_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
+class NamedTopic(TypedDict):
+    name: str
+
+
+class NewTopicRow(NamedTopic):
+    id: str
+
+
+class ChangedSetting(NamedTopic):
+    setting: str
+
+
+class ProducedRecord(TypedDict):
+    topic: str
+    partition: int
+    offset: int
+
+
+Settings = Annotated[Mapping[str, str | int | float | bool], Lines("="), "settings of the topic"]
+Headers = Annotated[Sequence[tuple[str, str]], Lines(":"), "names and values"]
+
+
+async def create_topic(
+    visitor: Visitor,
+    name: Name,
+    partitions: Annotated[int | None, Capped(INT32_MAX)] = None,
+    replication_factor: Annotated[int | None, Capped(_REPLICAS_MAX)] = None,
+    settings: Settings = _NONE,
+) -> NewTopicRow:
     """Create a topic; without numbers, the broker's defaults hold."""
-    partitions = query.count("partitions", -1, _PARTITIONS_MAX)
-    replicas = query.count("replication_factor", -1, _REPLICAS_MAX)
-    settings = [CreatableTopicConfig(*each) for each in query.pairs("settings", "=")]
-    wanted = CreatableTopic(query.required("name").strip(), partitions, replicas, [], settings)
+    rows = [CreatableTopicConfig(setting, written(value)) for setting, value in settings.items()]
+    count, replicas = (_DEFAULT if each is None else each for each in (partitions, replication_factor))
+    wanted = CreatableTopic(name, count, replicas, [], rows)
     [found] = (await visitor.ask(CreateTopicsRequest([wanted]), controller_of(visitor.services))).topics
     raise_for(found.error_code, found.error_message)
     return {"name": found.name, "id": str(found.topic_id)}
 
 
-async def alter_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Set one setting of a topic, or restore its default."""
-    topic, setting = query.required("name"), query.required("setting").strip()
-    change = (
-        AlterableConfig(setting, _RESTORE, None)
-        if query.flag("restore")
-        else AlterableConfig(setting, _SET, query.required("value").strip())
-    )
+def written(value: str | int | float | bool) -> str:
+    """Return the text of a setting's value that JSON may have as a number or a boolean."""
+    return value if isinstance(value, str) else str(value).lower()
+
+
+async def set_setting(visitor: Visitor, name: Name, setting: Name, value: str | int | float | bool) -> ChangedSetting:
+    """Set one setting of a topic."""
+    return await _alter(visitor, name, AlterableConfig(setting, _SET, written(value).strip()))
+
+
+async def restore_setting(visitor: Visitor, name: Name, setting: Name) -> ChangedSetting:
+    """Let a topic have the default of a setting again."""
+    return await _alter(visitor, name, AlterableConfig(setting, _RESTORE, None))
+
+
+async def _alter(visitor: Visitor, topic: str, change: AlterableConfig) -> ChangedSetting:
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, [change])])
     [found] = (await visitor.ask(request)).responses
     raise_for(found.error_code, found.error_message)
-    return {"name": topic, "setting": setting}
+    return {"name": topic, "setting": change.name}
 
 
-async def delete_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Delete a topic, whose name is given twice."""
-    name = query.required("name")
-    if query.required("confirm").strip() != name:
-        raise BadQuery("confirm must be the name of the topic, which is deleted with all its records")
+async def delete_topic(visitor: Visitor, name: Name) -> NamedTopic:
+    """Delete a topic with all its records."""
     request = DeleteTopicsRequest([DeleteTopicState(name)])
     [found] = (await visitor.ask(request, controller_of(visitor.services))).responses
     raise_for(found.error_code, found.error_message)
     return {"name": name}
 
 
-async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def produce(
+    visitor: Visitor,
+    topic: Name,
+    partition: Index | None = None,
+    key: str | None = None,
+    value: Annotated[str | None, "null is a tombstone"] = None,
+    headers: Headers = (),
+    tombstone: Annotated[bool, "no value, whatever is given"] = False,
+) -> ProducedRecord:
     """Write one record; without a partition, the key decides as for Kafka's clients, or without a key chance does."""
-    topic = query.required("topic")
-    key = query.given("key") or None
-    value = None if query.flag("tombstone") else query.given("value")
     content = Record(
         0,
         visitor.services.runtime.now_ms(),
-        None if key is None else key.encode(),
-        None if value is None else value.encode(),
-        tuple((name, text.encode()) for name, text in query.pairs("headers", ":")),
+        key.encode() if key else None,
+        None if value is None or tombstone else value.encode(),
+        tuple((name, text.encode()) for name, text in headers),
     )
-    index = query.number("partition", None, _PARTITIONS_MAX)
-    if index is None:
-        index = _partition_of(visitor, topic, content.key)
+    index = _partition_of(visitor, topic, content.key) if partition is None else partition
     data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
     leader = leader_of(visitor, topic, index)
     answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]), leader)

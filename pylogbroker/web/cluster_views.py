@@ -2,22 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from pylogbroker.broker.services import Services
 from pylogbroker.config import describe_topic
 from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.log_directory_views import log_directories
-from pylogbroker.web.query import Query
-from pylogbroker.web.rows import ROWS_MAX
+from pylogbroker.web.log_directory_views import LogDirectoryRow, log_directories
+from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
+from pylogbroker.web.rows import RowRange
 from pylogbroker.web.visitors import Visitor
 
 
-async def topics(visitor: Visitor, query: Query) -> dict[str, Any]:
+class TopicRow(TypedDict):
+    name: str
+    is_internal: bool
+    partitions: int
+    partitions_here: int
+    replication_factor: int
+    bytes: int
+    offsets: int
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    messages_in_per_second: float | None
+    bytes_in_per_second: float | None
+    bytes_out_per_second: float | None
+
+
+class TopicList(RowRange):
+    search: str
+    topics: list[TopicRow]
+
+
+class PartitionRow(TypedDict):
+    partition: int
+    leader: int
+    replicas: list[int]
+    in_sync: list[int]
+    bytes: int | None
+    log_start_offset: int | None
+    high_watermark: int | None
+
+
+class SettingRow(TypedDict):
+    name: str
+    value: str | None
+    source: str
+    default: str | None
+    documentation: str
+
+
+class TopicDetails(TopicRow, RowRange):
+    id: str
+    details: list[PartitionRow]
+    settings: list[SettingRow] | None
+
+
+class ListenerRow(TypedDict):
+    name: str
+    address: str
+    protocol: str
+
+
+class BrokerRow(TypedDict):
+    id: int
+    rack: str | None
+    leaders: int
+    replicas: int
+    listeners: list[ListenerRow]
+
+
+class BrokerList(TypedDict):
+    cluster_id: str
+    this_broker: int
+    controller: int
+    brokers: list[BrokerRow]
+    log_directories: list[LogDirectoryRow]
+    unanswered: list[int]
+
+
+async def topics(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> TopicList:
     """Return topics by name, from the `start`th on, of those whose names contain `search`."""
     services = visitor.services
-    search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     total, shown = 0, list[TopicImage]()
     async for topic in services.runtime.slices.over(services.metadata.topics.values()):
         if search in topic.name and visitor.sees_topic(topic.name):
@@ -28,7 +95,7 @@ async def topics(visitor: Visitor, query: Query) -> dict[str, Any]:
     return {"search": search, "start": start, "count": count, "total": total, "topics": rows}
 
 
-async def _topic_row(visitor: Visitor, topic: TopicImage) -> dict[str, Any]:
+async def _topic_row(visitor: Visitor, topic: TopicImage) -> TopicRow:
     services = visitor.services
     size = records = here = 0
     async for index in services.runtime.slices.over(topic.partitions):
@@ -56,16 +123,15 @@ async def _topic_row(visitor: Visitor, topic: TopicImage) -> dict[str, Any]:
     }
 
 
-async def topic(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def topic(visitor: Visitor, name: Name, start: Start = 0, count: Count = ROWS_MAX) -> TopicDetails:
     """Return a topic, its partitions from the `start`th on, and its settings.
 
     The default of a setting is its value in topics without their own. The settings are null for a visitor who may not
     see them.
     """
-    services, name = visitor.services, query.required("name")
+    services = visitor.services
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
     found = services.metadata.require_topic(name)
-    start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     numbers = sorted(found.partitions)[start : start + count]
     sees_settings = visitor.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, name)
     return {
@@ -79,7 +145,7 @@ async def topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     }
 
 
-def _settings(services: Services, topic: TopicImage) -> list[dict[str, Any]]:
+def _settings(services: Services, topic: TopicImage) -> list[SettingRow]:
     inherited = {each.name: each.value for each in describe_topic(services.config, services.config.topic({}))}
     settings = services.config.topic(services.metadata.topic_settings(topic.name))
     return [
@@ -94,8 +160,8 @@ def _settings(services: Services, topic: TopicImage) -> list[dict[str, Any]]:
     ]
 
 
-def _partition_row(services: Services, topic: str, index: int, state: PartitionState) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _partition_row(services: Services, topic: str, index: int, state: PartitionState) -> PartitionRow:
+    row: PartitionRow = {
         "partition": index,
         "leader": state.leader,
         "replicas": list(state.replicas),
@@ -107,11 +173,12 @@ def _partition_row(services: Services, topic: str, index: int, state: PartitionS
     hosted = services.partitions.hosted.get((topic, index))
     if hosted is not None:
         log = hosted.log
-        row |= {"bytes": log.size, "log_start_offset": log.log_start_offset, "high_watermark": log.high_watermark}
+        row["bytes"] = log.size
+        row["log_start_offset"], row["high_watermark"] = log.log_start_offset, log.high_watermark
     return row
 
 
-async def brokers(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def brokers(visitor: Visitor) -> BrokerList:
     """Return the brokers of the cluster, and their log directories."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     services = visitor.services

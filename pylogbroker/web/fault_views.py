@@ -5,22 +5,26 @@ A fault changes how requests of all clients are answered, so it needs the right 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Final, Literal, Unpack, get_args
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.fault_port import FaultPort, ListedFault
-from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.fault_port import CloseMoment, FaultFields, FaultPort, FaultRow, ListedFault, fault_row
+from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Start
+from pylogbroker.web.router import BadRequest
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 
-MOMENTS: Final = ("never", "before", "after", "mid-frame")
-"""When the connection is closed."""
-_ANY_API: Final = "any"
-_TEXTS: Final = ("topic", "group", "transactional_id", "client_id", "principal")
-_NUMBERS: Final = ("partition", "broker")
-_NUMBER_MAX: Final = 2**31 - 1
 _SECONDS_MAX: Final = 3600.0
+_ANY_API: Final = "any"
+_NEVER: Final = "never"
+FaultId = Annotated[Offset, "id of the fault"]
+
+
+class FaultList(RowRange):
+    apis: list[str]
+    moments: list[str]
+    faults: list[FaultRow]
 
 
 def _faults(visitor: Visitor, operation: AclOperation) -> FaultPort:
@@ -30,74 +34,89 @@ def _faults(visitor: Visitor, operation: AclOperation) -> FaultPort:
     return visitor.faults
 
 
-async def faults(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def faults(visitor: Visitor, start: Start = 0, count: Count = ROWS_MAX) -> FaultList:
     """Return the faults from the `start`th on, and what fields of a new one may be."""
-    found = _faults(visitor, AclOperation.DESCRIBE).listed()
-    values, shown = slice_rows(query, found)
+    values, shown = slice_rows(start, count, _faults(visitor, AclOperation.DESCRIBE).listed())
     return {
         "apis": [_ANY_API, *sorted(each.name for each in visitor.services.apis)],
-        "moments": MOMENTS,
+        "moments": [_NEVER, *get_args(CloseMoment)],
         **values,
-        "faults": [_row(each) for each in shown],
+        "faults": [fault_row(each) for each in shown],
     }
 
 
-def _row(fault: ListedFault) -> dict[str, Any]:
-    return {"id": fault.number, "description": str(fault), "hits": fault.hits, "is_spent": fault.is_spent}
-
-
-async def add_fault(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def add_fault(visitor: Visitor, **fields: Unpack[FaultFields]) -> FaultRow:
     """Add a fault: by default for one request, or for one with each of several errors."""
     port = _faults(visitor, AclOperation.ALTER)
-    api, close = query.text("api"), query.choice("close", MOMENTS)
-    fields: dict[str, Any] = {
+    if not 0 <= fields.get("delay", 0.0) <= _SECONDS_MAX:
+        raise BadRequest(f"delay must be a number of seconds from 0 to {_SECONDS_MAX:g}")
+    try:
+        return fault_row(port.add(**fields))
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+async def add_fault_of_form(
+    visitor: Visitor,
+    api: Name = _ANY_API,
+    error: Name = "",
+    times: Index | None = None,
+    until_removed: bool = False,
+    after: bool = False,
+    delay: float = 0.0,
+    hold: bool = False,
+    close: Literal["never", "before", "after", "mid-frame"] = "never",
+    throttle_ms: Index = 0,
+    must_fire: bool = False,
+    topic: Name = "",
+    partition: Index | None = None,
+    group: Name = "",
+    transactional_id: Name = "",
+    broker: Index | None = None,
+    client_id: Name = "",
+    principal: Name = "",
+) -> FaultRow:
+    """Add a fault as the fields of a form have it: empty ones are not given, errors are separated by commas."""
+    fields: FaultFields = {
         "api": api if api not in ("", _ANY_API) else None,
-        "error": query.text("error").replace(",", " ").split() or None,
-        "after": query.flag("after"),
-        "delay": _seconds(query, "delay"),
-        "hold": query.flag("hold"),
-        "close": close if close != MOMENTS[0] else None,
-        "throttle_ms": query.count("throttle_ms", 0, _NUMBER_MAX),
-        "must_fire": query.flag("must_fire"),
+        "error": error.replace(",", " ").split() or None,
+        "after": after,
+        "delay": delay,
+        "hold": hold,
+        "close": None if close == "never" else close,
+        "throttle_ms": throttle_ms,
+        "must_fire": must_fire,
+        "topic": topic or None,
+        "partition": partition,
+        "group": group or None,
+        "transactional_id": transactional_id or None,
+        "broker": broker,
+        "client_id": client_id or None,
+        "principal": principal or None,
     }
-    fields |= {name: query.text(name) or None for name in _TEXTS}
-    fields |= {name: query.number(name, None, _NUMBER_MAX) for name in _NUMBERS}
-    times = query.number("times", None, _NUMBER_MAX)
-    if query.flag("until_removed"):
+    if until_removed:
         fields["times"] = None
     elif times is not None:
         fields["times"] = times
-    try:
-        return _row(port.add(**fields))
-    except ValueError as error:
-        raise BadQuery(str(error)) from None
+    return await add_fault(visitor, **fields)
 
 
-def _seconds(query: Query, name: str) -> float:
-    found = query.decimal(name) if query.text(name) else 0.0
-    if not 0 <= found <= _SECONDS_MAX:
-        raise BadQuery(f"{name} must be a number of seconds from 0 to {_SECONDS_MAX:g}")
-    return found
-
-
-async def release_fault(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def release_fault(visitor: Visitor, id: FaultId) -> FaultRow:
     """Let the requests that a fault holds go on, and later ones pass."""
-    found = _find(visitor, query)
+    found = _find(visitor, id)
     found.release()
-    return _row(found)
+    return fault_row(found)
 
 
-async def remove_fault(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def remove_fault(visitor: Visitor, id: FaultId) -> FaultRow:
     """Remove a fault, and let the requests that it holds go on."""
-    found = _find(visitor, query)
+    found = _find(visitor, id)
     found.remove()
-    return _row(found)
+    return fault_row(found)
 
 
-def _find(visitor: Visitor, query: Query) -> ListedFault:
-    query.filled("id")
-    number = query.number("id")
+def _find(visitor: Visitor, number: int) -> ListedFault:
     for each in _faults(visitor, AclOperation.ALTER).listed():
-        if each.number == number:
+        if each.id == number:
             return each
-    raise KafkaError(f"there is no fault {query.text('id')}", ErrorCode.RESOURCE_NOT_FOUND)
+    raise KafkaError(f"there is no fault {number}", ErrorCode.RESOURCE_NOT_FOUND)

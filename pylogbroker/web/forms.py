@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hmac
 import os
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import attrs
 from twisted.web.server import Request
 
-from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.router.requests import content_of, content_type_of, members_of, texts_of
 from pylogbroker.web.visitors import NotServed
 
 TOKEN: Final = "form_token"
@@ -44,22 +44,18 @@ def check_origin(request: Request) -> None:
         raise NotServed(403, "a page of another site sent this change")
 
 
-def form_of(request: Request, bytes_max: int) -> Query:
-    """Return the fields of a form as they were typed; raise NotServed or BadQuery."""
-    if _content_type(request) != "application/x-www-form-urlencoded":
+def form_of(request: Request, bytes_max: int) -> dict[str, str]:
+    """Return the fields of a form as they were typed; raise NotServed or BadRequest.
+
+    Browsers send \\r\\n between lines whatever was typed.
+    """
+    if content_type_of(request) != "application/x-www-form-urlencoded":
         raise NotServed(415, "expected a form, application/x-www-form-urlencoded")
-    return Query.of(request, bytes_max).with_line_feeds()
+    return {name: text.replace("\r\n", "\n") for name, text in texts_of(request, bytes_max).items()}
 
 
-def json_of(request: Request) -> Query:
-    """Return the fields of a body in JSON; raise NotServed or BadQuery."""
-    if _content_type(request) != "application/json":
+def json_of(request: Request) -> dict[str, Any]:
+    """Return the members of a body in JSON; raise NotServed or BadRequest."""
+    if content_type_of(request) != "application/json":
         raise NotServed(415, "expected application/json")
-    if request.content is None:
-        raise BadQuery("the body is missing")
-    request.content.seek(0)
-    return Query.of_json(request.content.read())
-
-
-def _content_type(request: Request) -> str:
-    return (request.getHeader("content-type") or "").partition(";")[0].strip().lower()
+    return members_of(content_of(request))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
 import attrs
 
@@ -12,11 +12,11 @@ from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.group_offsets import Committed
-from pylogbroker.web.group_views import read_group
+from pylogbroker.web.group_views import GroupId, read_group
 from pylogbroker.web.offsets import Key, offsets_at
-from pylogbroker.web.query import BadQuery, Query, milliseconds
+from pylogbroker.web.parameters import ROWS_MAX, Index, Name, Offset, Time, milliseconds
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.routing import group_coordinator
-from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.offset_commit import (
@@ -25,10 +25,66 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 
-TARGETS: Final = ("earliest", "latest", "offset", "time", "shift")
 _COMMITTED_MAX: Final = 2000
 """Offsets of one request: to encode it must not take long."""
 _WITHOUT_MEMBERS: Final = ("Empty", "Dead")
+
+
+Target = Literal["earliest", "latest", "offset", "time", "shift"]
+
+
+class ResetRow(TypedDict):
+    topic: str
+    partition: int
+    before: int
+    after: int
+    lag: int
+
+
+class ResetParameters(TypedDict):
+    """The parameters again, as a form has them; those that are not given are empty."""
+
+    topic: str
+    partition: str
+    to: str
+    offset: str
+    time: str
+    by: str
+
+
+class Reset(TypedDict):
+    id: str
+    state: str
+    may_reset: bool
+    total: int
+    parameters: ResetParameters
+    offsets: list[ResetRow]
+
+
+@attrs.frozen
+class _Wanted:
+    """Partitions of a reset, and where their offsets go."""
+
+    to: Target
+    topic: str = ""
+    partition: int | None = None
+    offset: int | None = None
+    time: str | int = ""
+    by: int | None = None
+
+    def parameters(self) -> ResetParameters:
+        return {
+            "topic": self.topic,
+            "partition": _text(self.partition),
+            "to": self.to,
+            "offset": _text(self.offset),
+            "time": str(self.time),
+            "by": _text(self.by),
+        }
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 @attrs.frozen
@@ -39,13 +95,13 @@ class _Plan:
     ends: Mapping[Key, int]
     after: Mapping[Key, int]
 
-    def values(self, query: Query) -> dict[str, Any]:
+    def values(self, wanted: _Wanted) -> Reset:
         return {
             "id": self.group,
             "state": self.state,
             "may_reset": self.state in _WITHOUT_MEMBERS,
             "total": len(self.after),
-            "parameters": {name: query.text(name) for name in ("topic", "partition", "to", "offset", "time", "by")},
+            "parameters": wanted.parameters(),
             "offsets": [
                 {
                     "topic": topic,
@@ -59,14 +115,39 @@ class _Plan:
         }
 
 
-async def preview_reset(visitor: Visitor, query: Query) -> dict[str, Any]:
+ResetTopic = Annotated[Name, "only this topic"]
+ResetPartition = Annotated[Index | None, "only this partition"]
+Shift = Annotated[int | None, "records to go further, or back if negative"]
+
+
+async def preview_reset(
+    visitor: Visitor,
+    id: GroupId,
+    to: Target,
+    topic: ResetTopic = "",
+    partition: ResetPartition = None,
+    offset: Offset | None = None,
+    time: Time = "",
+    by: Shift = None,
+) -> Reset:
     """Return the offsets that a reset would commit, of which the first rows are shown."""
-    return (await _planned(visitor, query)).values(query)
+    wanted = _Wanted(to, topic, partition, offset, time, by)
+    return (await _planned(visitor, id, wanted)).values(wanted)
 
 
-async def reset_group(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def reset_group(
+    visitor: Visitor,
+    id: GroupId,
+    to: Target,
+    topic: ResetTopic = "",
+    partition: ResetPartition = None,
+    offset: Offset | None = None,
+    time: Time = "",
+    by: Shift = None,
+) -> Reset:
     """Commit offsets for a group without members."""
-    plan = await _planned(visitor, query)
+    wanted = _Wanted(to, topic, partition, offset, time, by)
+    plan = await _planned(visitor, id, wanted)
     if plan.state not in _WITHOUT_MEMBERS:
         raise KafkaError(
             f"group {plan.group} is {plan.state}: stop its members first, they would commit over the new offsets",
@@ -75,7 +156,7 @@ async def reset_group(visitor: Visitor, query: Query) -> dict[str, Any]:
     offsets = list(plan.after.items())
     for start in range(0, len(offsets), _COMMITTED_MAX):
         await _commit(visitor, plan, offsets[start : start + _COMMITTED_MAX])
-    return plan.values(query)
+    return plan.values(wanted)
 
 
 async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, int]]) -> None:
@@ -91,21 +172,19 @@ async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, in
                 raise KafkaError(f"{each.name}-{row.partition_index} was not reset", code_of(row.error_code))
 
 
-async def _planned(visitor: Visitor, query: Query) -> _Plan:
-    group_id = query.required("id")
-    query.filled("to")
+async def _planned(visitor: Visitor, group_id: str, wanted: _Wanted) -> _Plan:
     found, committed = await read_group(visitor, group_id)
-    keys = await _wanted(visitor, query, committed)
+    keys = await _keys(visitor, wanted, committed)
     starts, ends = await offsets_at(visitor, keys, EARLIEST), await offsets_at(visitor, keys, LATEST)
-    targets = await _targets(visitor, query, keys, committed, (starts, ends))
+    targets = await _targets(visitor, wanted, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
     return _Plan(group_id, found.group_state, committed, ends, after)
 
 
-async def _wanted(visitor: Visitor, query: Query, committed: Committed) -> list[Key]:
+async def _keys(visitor: Visitor, wanted: _Wanted, committed: Committed) -> list[Key]:
     """Return the partitions with an offset, in order; those of deleted topics are left out."""
-    topic, partition = query.text("topic"), query.number("partition")
+    topic, partition = wanted.topic, wanted.partition
     existing = visitor.services.metadata.topics
     keys = [
         key
@@ -116,32 +195,34 @@ async def _wanted(visitor: Visitor, query: Query, committed: Committed) -> list[
         and key[1] in existing[key[0]].partitions
     ]
     if not keys:
-        raise BadQuery("the group has no committed offset of such a partition")
+        raise BadRequest("the group has no committed offset of such a partition")
     slices = visitor.services.runtime.slices
     return [key async for key in slices.over(await slices.run(sort_in_steps(keys)))]
 
 
 async def _targets(
     visitor: Visitor,
-    query: Query,
+    wanted: _Wanted,
     keys: Iterable[Key],
     committed: Committed,
     bounds: tuple[Mapping[Key, int], Mapping[Key, int]],
 ) -> Mapping[Key, int]:
     over = visitor.services.runtime.slices.over
     starts, ends = bounds
-    target = query.choice("to", TARGETS)
-    if target == "earliest":
+    if wanted.to == "earliest":
         return starts
-    if target == "latest":
+    if wanted.to == "latest":
         return ends
-    if target == "offset":
-        offset = query.number("offset")
-        if offset is None:
-            raise BadQuery("offset is missing")
-        return dict.fromkeys(keys, offset)
-    if target == "time":
-        found = await offsets_at(visitor, keys, milliseconds(query.required("time")))
+    if wanted.to == "offset":
+        if wanted.offset is None:
+            raise BadRequest("offset is missing")
+        return dict.fromkeys(keys, wanted.offset)
+    if wanted.to == "time":
+        if not wanted.time:
+            raise BadRequest("time is missing")
+        found = await offsets_at(visitor, keys, milliseconds(wanted.time))
         return {key: ends[key] if offset < 0 else offset async for key, offset in over(found.items())}
-    by = query.shift("by")
+    by = wanted.by
+    if by is None:
+        raise BadRequest("by is missing")
     return {key: committed[key].offset + by async for key in over(keys)}

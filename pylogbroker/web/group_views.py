@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -21,9 +21,9 @@ from pylogbroker.web.group_offsets import (
     visible,
 )
 from pylogbroker.web.offsets import Key
-from pylogbroker.web.query import Query
+from pylogbroker.web.parameters import ROWS_MAX, Count, Search, Start
 from pylogbroker.web.routing import ask_all, group_coordinator
-from pylogbroker.web.rows import ROWS_MAX, slice_rows
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire import WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -34,9 +34,68 @@ MEMBER_PARTITIONS_MAX: Final = 100
 """Partitions of one member that are shown."""
 
 
-async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
+class GroupRow(TypedDict):
+    id: str
+    state: str
+    protocol_type: str
+    coordinator: int
+    members: int | None
+    offsets: int | None
+    lag: int | None
+
+
+class GroupList(RowRange):
+    search: str
+    is_complete: bool
+    groups: list[GroupRow]
+
+
+class TopicPartition(TypedDict):
+    topic: str
+    partition: int
+
+
+class MemberRow(TypedDict):
+    id: str
+    instance: str | None
+    client: str
+    host: str
+    partition_count: int | None
+    partitions: list[TopicPartition] | None
+
+
+class OffsetRow(TopicPartition):
+    offset: int
+    high_watermark: int | None
+    lag: int | None
+    committed: int | None
+    metadata: str
+
+
+class LagRow(TypedDict):
+    time: int
+    lag: int | None
+
+
+class GroupDetails(RowRange):
+    id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    lag: int
+    member_count: int
+    members: list[MemberRow]
+    offsets: list[OffsetRow]
+    history: list[LagRow] | None
+
+
+GroupId = Annotated[str, "id of the group"]
+
+
+async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> GroupList:
     """Return groups by id, from the `start`th on, of those whose ids contain `search`."""
-    search, slices = query.text("search"), visitor.services.runtime.slices
+    slices = visitor.services.runtime.slices
     answers = await ask_all(visitor, ListGroupsRequest())
     matching: dict[str, tuple[int, ListedGroup]] = {}
     for broker_id, answer in answers.items():
@@ -44,7 +103,7 @@ async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
             if search in each.group_id:
                 matching[each.group_id] = broker_id, each
     in_order = slices.over(await slices.run(sort_in_steps(list(matching))))
-    values, shown = slice_rows(query, [matching[group_id] async for group_id in in_order])
+    values, shown = slice_rows(start, count, [matching[group_id] async for group_id in in_order])
     return {
         "search": search,
         **values,
@@ -53,7 +112,7 @@ async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
     }
 
 
-async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[dict[str, Any]]:
+async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[GroupRow]:
     """Return rows of groups with their coordinators, which are asked for members and offsets."""
     asked: dict[int, list[str]] = {}
     for broker_id, each in shown:
@@ -80,14 +139,13 @@ async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]
     ]
 
 
-async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = ROWS_MAX) -> GroupDetails:
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
-    services, group_id = visitor.services, query.required("id")
-    start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
+    services, group_id = visitor.services, id
     slices, (found, committed) = services.runtime.slices, await read_group(visitor, group_id)
     ends = await ends_of(visitor, committed)
     keys = await slices.run(sort_in_steps(list(committed)))
-    lag, rows = 0, list[dict[str, Any]]()
+    lag, rows = 0, list[OffsetRow]()
     async for number, key in slices.over(enumerate(keys)):
         row = _offset_row(key, committed[key], ends.get(key))
         lag += row["lag"] or 0
@@ -122,7 +180,7 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     return found, await visible(visitor, offsets)
 
 
-async def _history(visitor: Visitor, group_id: str, committed: Committed) -> list[dict[str, Any]] | None:
+async def _history(visitor: Visitor, group_id: str, committed: Committed) -> list[LagRow] | None:
     """Return samples of the lag; None if another broker has them, or they count topics that the visitor may not see."""
     services = visitor.services
     is_here = group_coordinator(services, group_id) == services.node.id
@@ -131,7 +189,7 @@ async def _history(visitor: Visitor, group_id: str, committed: Committed) -> lis
     return [{"time": each.time_ms, "lag": each.lag} for each in visitor.samples.group_lags.of(group_id)]
 
 
-def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> dict[str, Any]:
+def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> MemberRow:
     """Return a member; its partitions are null if they are not known, as those of groups of Kafka Connect."""
     assigned: list[Key] | None = None
     if group.protocol_type == PROTOCOL_TYPE:
@@ -149,7 +207,7 @@ def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupM
     }
 
 
-def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> dict[str, Any]:
+def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> OffsetRow:
     return {
         "topic": key[0],
         "partition": key[1],

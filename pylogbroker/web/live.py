@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final, TypedDict
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -28,10 +28,12 @@ from zope.interface import implementer
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.parameters import Index, Name, Offset, Search, Time
 from pylogbroker.web.partition_logs import PartitionLog, open_logs
-from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.record_rows import FORMATS, RecordRegion, Wanted, decode
-from pylogbroker.web.record_views import first_offset
+from pylogbroker.web.record_rows import Format, RecordRegion, RecordRow, Wanted, decode
+from pylogbroker.web.record_views import Beginning, Last, first_offset
+from pylogbroker.web.router import BadRequest
+from pylogbroker.web.router.values import BadValue, from_text
 from pylogbroker.web.visitors import Visitor
 
 ROUND_SECONDS: Final = 0.25
@@ -58,6 +60,41 @@ _SEARCHED_BYTES: Final = 256 * 1024
 _SILENCE_SECONDS_MAX: Final = 15  # proxies close silent connections
 
 
+class NewRecords(TypedDict):
+    """Data of an event named records, whose id is where to go on."""
+
+    partition: int
+    skipped: int
+    records: list[RecordRow]
+
+
+class Ended(TypedDict):
+    """Data of an event named ended, the last one."""
+
+    error: str
+
+
+async def live(
+    visitor: Visitor,
+    request: Request,
+    topic: Name,
+    partition: Annotated[Index | None, f"by default all, up to {PARTITIONS_MAX}"] = None,
+    offset: Offset | None = None,
+    time: Time = "",
+    last: Last = 0,
+    after: Annotated[str, "id of the last event that was seen, as the header Last-Event-ID has it"] = "",
+    search: Search = "",
+    format: Format = "auto",
+) -> None:
+    """Send new records as server-sent events."""
+    offsets = _parsed_id(request.getHeader("last-event-id") or after)
+    if not offsets:
+        logs = await open_logs(visitor, topic, _indexes(visitor, topic, partition))
+        beginning = Beginning(offset, time, last or 0)
+        offsets = {each.index: await first_offset(visitor, each, beginning) for each in logs}
+    await LiveView(visitor, request, topic, offsets, search, format).run()
+
+
 @implementer(IPushProducer)
 @attrs.define(eq=False)
 class LiveView:
@@ -75,16 +112,6 @@ class LiveView:
     _spoke: float = attrs.field(default=0.0, init=False)
     _asked: float = attrs.field(default=0.0, init=False)
     """When other brokers were asked."""
-
-    @classmethod
-    async def open(cls, visitor: Visitor, request: Request, query: Query) -> LiveView:
-        """Find where to begin; raise KafkaError or BadQuery."""
-        topic = query.required("topic")
-        offsets = _parsed_id(request.getHeader("last-event-id") or query.text("from"))
-        if not offsets:
-            logs = await open_logs(visitor, topic, _indexes(visitor, topic, query))
-            offsets = {each.index: await first_offset(visitor, each, query, 0) for each in logs}
-        return cls(visitor, request, topic, offsets, query.text("search"), query.choice("format", FORMATS))
 
     async def run(self) -> None:
         """Write the response, and finish it."""
@@ -175,10 +202,9 @@ class LiveView:
         """Do nothing: the end of the connection cancels `run`."""
 
 
-def _indexes(visitor: Visitor, topic: str, query: Query) -> Sequence[int]:
+def _indexes(visitor: Visitor, topic: str, index: int | None) -> Sequence[int]:
     """Return the partition that is asked for, or those of the topic that have a leader."""
     visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
-    index = query.number("partition", None, 2**31 - 1)
     if index is not None:
         return [index]
     partitions = visitor.services.metadata.require_topic(topic).partitions
@@ -186,7 +212,7 @@ def _indexes(visitor: Visitor, topic: str, query: Query) -> Sequence[int]:
     if not led:
         raise KafkaError(f"no partition of {topic} has a leader now", ErrorCode.LEADER_NOT_AVAILABLE)
     if len(led) > PARTITIONS_MAX:
-        raise BadQuery(f"partition is missing: {topic} has more than {PARTITIONS_MAX}")
+        raise BadRequest(f"partition is missing: {topic} has more than {PARTITIONS_MAX}")
     return led
 
 
@@ -209,8 +235,11 @@ def _event(kind: str, data: bytes, identity: str = "") -> bytes:
 
 
 def _parsed_id(text: str) -> dict[int, int]:
-    """Return offsets by partition of an event's id; raise BadQuery."""
+    """Return offsets by partition of an event's id; raise BadRequest."""
     pairs = [each.partition(":") for each in text.split(",") if each]
     if len(pairs) > PARTITIONS_MAX:
-        raise BadQuery(f"from has more than {PARTITIONS_MAX} partitions")
-    return {Query({"from": left}).count("from", 0): Query({"from": right}).count("from", 0) for left, _, right in pairs}
+        raise BadRequest(f"after has more than {PARTITIONS_MAX} partitions")
+    try:
+        return {from_text(Offset, left, "after"): from_text(Offset, right, "after") for left, _, right in pairs}
+    except BadValue as error:
+        raise BadRequest(str(error)) from None

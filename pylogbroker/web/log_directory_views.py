@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Annotated, TypedDict
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of, raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Start
 from pylogbroker.web.routing import ask_all
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,10 +19,29 @@ from pylogbroker.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
 )
 
-_BROKER_MAX: Final = 2**31 - 1
+
+class LogDirectoryRow(TypedDict):
+    broker: int
+    path: str
+    failure: Annotated[str, "empty if the directory is online"]
+    logs: int
+    log_bytes: int
+    total_bytes: int | None
+    usable_bytes: int | None
 
 
-async def log_directories(visitor: Visitor) -> tuple[list[dict[str, Any]], list[int]]:
+class LogRow(TypedDict):
+    topic: str
+    partition: int
+    bytes: int
+    is_future: bool
+
+
+class LogDirectoryDetails(LogDirectoryRow, RowRange):
+    details: list[LogRow]
+
+
+async def log_directories(visitor: Visitor) -> tuple[list[LogDirectoryRow], list[int]]:
     """Return directories by broker, and the brokers that do not answer."""
     answers = await ask_all(visitor, DescribeLogDirsRequest(None))
     rows = [
@@ -34,7 +53,7 @@ async def log_directories(visitor: Visitor) -> tuple[list[dict[str, Any]], list[
     return rows, [broker_id for broker_id, answer in answers.items() if answer is None]
 
 
-async def _row(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> dict[str, Any]:
+async def _row(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> LogDirectoryRow:
     over = visitor.services.runtime.slices.over
     sizes = [each.partition_size async for _, each in over(_logs(found))]
     return {
@@ -61,27 +80,26 @@ def _logs(found: DescribeLogDirsResult) -> Iterator[tuple[str, DescribeLogDirsPa
     return ((topic.name, each) for topic in found.topics for each in topic.partitions)
 
 
-async def log_directory(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def log_directory(
+    visitor: Visitor, broker: Index, path: str, start: Start = 0, count: Count = ROWS_MAX
+) -> LogDirectoryDetails:
     """Return the logs in a directory of a broker, the largest first, from the `start`th on."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
-    broker_id, path = query.number("broker", None, _BROKER_MAX), query.required("path")
     services, slices = visitor.services, visitor.services.runtime.slices
-    if broker_id is None:
-        raise BadQuery("broker is missing")
-    if broker_id not in (services.node.id, *services.metadata.image.brokers):
-        raise KafkaError(f"there is no broker {broker_id} now", ErrorCode.RESOURCE_NOT_FOUND)
-    answer = await visitor.ask(DescribeLogDirsRequest(None), broker_id)
+    if broker not in (services.node.id, *services.metadata.image.brokers):
+        raise KafkaError(f"there is no broker {broker} now", ErrorCode.RESOURCE_NOT_FOUND)
+    answer = await visitor.ask(DescribeLogDirsRequest(None), broker)
     raise_for(answer.error_code)
     found = next((each for each in answer.results if each.log_dir == path), None)
     if found is None:
-        raise KafkaError(f"broker {broker_id} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
+        raise KafkaError(f"broker {broker} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
     rows = [_log_row(topic, each) async for topic, each in slices.over(_logs(found))]
     in_order = await slices.run(sort_in_steps(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
-    values, shown = slice_rows(query, [row async for row in slices.over(in_order)])
-    return {**await _row(visitor, broker_id, found), **values, "details": shown}
+    values, shown = slice_rows(start, count, [row async for row in slices.over(in_order)])
+    return {**await _row(visitor, broker, found), **values, "details": [*shown]}
 
 
-def _log_row(topic: str, found: DescribeLogDirsPartition) -> dict[str, Any]:
+def _log_row(topic: str, found: DescribeLogDirsPartition) -> LogRow:
     return {
         "topic": topic,
         "partition": found.partition_index,

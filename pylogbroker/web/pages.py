@@ -1,6 +1,8 @@
 """HTML of the views, by templates that escape all values. It works without JavaScript.
 
 A script of its own follows new records. None is within the HTML, which the page's policy forbids.
+
+A page is a route, too: /NAME has the template NAME, and what a form changes shows another page then.
 """
 
 from __future__ import annotations
@@ -15,54 +17,129 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
+from pylogbroker.web.acl_views import acls, add_acl, delete_acl
+from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines
+from pylogbroker.web.cluster_views import brokers, topic, topics
+from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
+from pylogbroker.web.form_changes import (
+    alter_quota,
+    alter_topic,
+    delete_topic_confirmed,
+    delete_user_confirmed,
+    fence_producer_confirmed,
+)
 from pylogbroker.web.forms import TOKEN, form_of
-from pylogbroker.web.query import Query
+from pylogbroker.web.group_reset import preview_reset, reset_group
+from pylogbroker.web.group_views import group, groups
+from pylogbroker.web.log_directory_views import log_directory
+from pylogbroker.web.quota_views import quotas
+from pylogbroker.web.record_views import records
+from pylogbroker.web.router import HttpRoute
+from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
-from pylogbroker.web.texts import StaticPage
-from pylogbroker.web.views import Source, ViewPage
+from pylogbroker.web.texts import Directory, StaticPage
+from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
+from pylogbroker.web.user_views import set_password, users
+from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
 from pylogbroker.web.visitors import Visitor
 
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_FIRST: Final = "topics"
 
 
-class HtmlPage(ViewPage):
+def _page(path: str, view: Callable[..., Any]) -> HttpRoute:
+    return HttpRoute("GET", path, view, media=HTML)
+
+
+def _form(path: str, change: Callable[..., Any]) -> HttpRoute:
+    return HttpRoute("POST", path, change, media=HTML)
+
+
+PAGES: Final = (
+    _page("/", topics),
+    _page("/topics", topics),
+    _page("/topic", topic),
+    _page("/records", records),
+    _page("/groups", groups),
+    _page("/group", group),
+    _page("/reset-group", preview_reset),
+    _page("/brokers", brokers),
+    _page("/log-directory", log_directory),
+    _page("/users", users),
+    _page("/acls", acls),
+    _page("/quotas", quotas),
+    _page("/transactions", transactions),
+    _page("/transaction", transaction),
+    _page("/producers", producers),
+    _form("/create-topic", create_topic),
+    _form("/alter-topic", alter_topic),
+    _form("/delete-topic", delete_topic_confirmed),
+    _form("/produce", produce),
+    _form("/reset-group", reset_group),
+    _form("/set-password", set_password),
+    _form("/delete-user", delete_user_confirmed),
+    _form("/add-acl", add_acl),
+    _form("/delete-acl", delete_acl),
+    _form("/set-quota", alter_quota),
+    _form("/fence-producer", fence_producer_confirmed),
+    _form("/abort-transaction", abort_transaction),
+)
+FAULT_PAGES: Final = (
+    _page("/faults", faults),
+    _form("/add-fault", add_fault_of_form),
+    _form("/release-fault", release_fault),
+    _form("/remove-fault", remove_fault),
+)
+
+
+class HtmlPresentation(Presentation):
     content_type = b"text/html; charset=utf-8"
 
-    def fields(self, visitor: Visitor, request: Request) -> Query:
+    def parameters(self, source: Source, visitor: Visitor, request: Request) -> tuple[dict[str, str], dict[str, Any]]:
         form = form_of(request, BODY_BYTES_MAX)
-        self.source.form_tokens.check(visitor.principal, form.text(TOKEN))
-        return form
+        source.form_tokens.check(visitor.principal, form.pop(TOKEN, ""))
+        return form, {}
 
-    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
-        token = self.source.form_tokens.token(visitor.principal)
-        return self._rendered(self.name, {"principal": visitor.principal, TOKEN: token, **values})
+    def body(self, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+        token = source.form_tokens.token(visitor.principal)
+        template = route.path.strip("/") or _FIRST
+        return self._rendered(source, template, {"principal": visitor.principal, TOKEN: token, **values})
 
-    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
+    def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
         request.setResponseCode(303)
-        request.setHeader(b"location", _AFTER[self.name](values).encode())
+        request.setHeader(b"location", _AFTER[route.path.strip("/")](values).encode())
         return b""
 
-    def error_body(self, code: int, reason: str) -> bytes:
-        return self._rendered("error", {"code": code, "reason": reason, "principal": ""})
+    def error_body(self, source: Source, code: int, reason: str) -> bytes:
+        return self._rendered(source, "error", {"code": code, "reason": reason, "principal": ""})
 
-    def _rendered(self, template: str, values: Mapping[str, Any]) -> bytes:
-        return _render(f"{template}.html", {"has_faults": self.source.faults is not None, **values})
+    def _rendered(self, source: Source, template: str, values: Mapping[str, Any]) -> bytes:
+        return _render(f"{template}.html", {"has_faults": source.faults is not None, **values})
 
 
-def put_pages(root: Resource, source: Source) -> None:
-    """Serve the views as HTML, with the topics at the root.
+class PageRoot(Directory):
+    """Root of the HTTP server: what is not put below it is a page or the API."""
 
-    Templates are compiled now: some 30 ms, which later would hold up the reactor.
-    """
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        routes = (*ROUTES, *PAGES) if source.faults is None else (*ROUTES, *FAULT_ROUTES, *PAGES, *FAULT_PAGES)
+        in_json = Presentation()
+        self._views = ViewResource(source, routes, {JSON: in_json, EVENTS: in_json, HTML: HtmlPresentation()})
+        self.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
+        self.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
+        self.putChild(b"openapi.json", DescriptionPage())
+        _compile()
+
+    def getChild(self, path: bytes, request: Request) -> Resource:
+        return self._views
+
+
+def _compile() -> None:
+    """Compile the templates now: some 30 ms, which later would hold up the reactor."""
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)
-    for name in source.names:
-        root.putChild(name.encode(), HtmlPage(source, name))
-    root.putChild(b"", HtmlPage(source, "topics"))
-    root.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
-    root.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
 
 
 def _render(template: str, values: Mapping[str, Any]) -> bytes:
@@ -90,7 +167,7 @@ def link(path: str, /, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-_AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
+_AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "create-topic": lambda done: link("topic", name=done["name"]),
     "alter-topic": lambda done: link("topic", name=done["name"]),
     "delete-topic": lambda done: "topics",

@@ -2,56 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.quotas.filters import FIELDS
 from pylogbroker.security.quotas.keys import QuotaKey
-from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
+from pylogbroker.web.router import BadRequest
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
 from pylogbroker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, EntityData, EntryData
 
-KEYS: Final = tuple(map(str, QuotaKey))
 DEFAULT_NAME: Final = "(default)"
 """Stands for all that have no quota of their own, as in the command."""
 
 
-async def quotas(visitor: Visitor, query: Query) -> dict[str, Any]:
+Entity = Annotated[Name, f"{DEFAULT_NAME} stands for all without their own"]
+
+
+class QuotaValue(TypedDict):
+    key: str
+    value: float
+
+
+class QuotaNames(TypedDict):
+    """Parts of an entity; null for those that it does not have."""
+
+    user: str | None
+    client_id: str | None
+    ip: str | None
+
+
+class QuotaRow(QuotaNames):
+    values: list[QuotaValue]
+
+
+class QuotaList(RowRange):
+    search: str
+    keys: list[str]
+    quotas: list[QuotaRow]
+
+
+class ChangedQuota(QuotaNames):
+    key: str
+
+
+async def quotas(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> QuotaList:
     """Return entities with their quotas, from the `start`th on, of those with a part whose name contains `search`."""
-    search, slices = query.text("search"), visitor.services.runtime.slices
+    slices = visitor.services.runtime.slices
     answer = await visitor.ask(DescribeClientQuotasRequest())
     raise_for(answer.error_code, answer.error_message)
     found = [_row(each) async for each in slices.over(answer.entries or ())]
-    matching = [
-        row async for row in slices.over(found) if any(search in (row[field] or "") for field in FIELDS.values())
-    ]
+    matching = [row async for row in slices.over(found) if any(search in name for name in _order(row))]
     ordered = await slices.run(sort_in_steps(matching, key=_order))
-    values, shown = slice_rows(query, [row async for row in slices.over(ordered)])
-    return {"search": search, "keys": KEYS, **values, "quotas": shown}
+    values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
+    return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
 
 
-def _row(found: EntryData) -> dict[str, Any]:
-    names = {each.entity_type: each.entity_name for each in found.entity}
-    parts = {field: (names[kind] or DEFAULT_NAME) if kind in names else None for kind, field in FIELDS.items()}
-    return {**parts, "values": [{"key": each.key, "value": each.value} for each in found.values]}
+def _row(found: EntryData) -> QuotaRow:
+    names = {FIELDS[each.entity_type]: each.entity_name or DEFAULT_NAME for each in found.entity}
+    values: list[QuotaValue] = [{"key": each.key, "value": each.value} for each in found.values]
+    return {
+        "user": names.get("user"),
+        "client_id": names.get("client_id"),
+        "ip": names.get("ip"),
+        "values": values,
+    }
 
 
-def _order(row: dict[str, Any]) -> list[str]:
-    return [row[field] or "" for field in FIELDS.values()]
+def _order(row: QuotaRow) -> list[str]:
+    return [row["user"] or "", row["client_id"] or "", row["ip"] or ""]
 
 
-async def set_quota(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Set a quota of an entity, or remove it."""
-    names = {kind: query.text(field) for kind, field in FIELDS.items()}
+async def set_quota(
+    visitor: Visitor, key: QuotaKey, value: float, user: Entity = "", client_id: Entity = "", ip: Entity = ""
+) -> ChangedQuota:
+    """Set a quota of a user, a client id or both, or of an address."""
+    return await _alter(visitor, {"user": user, "client_id": client_id, "ip": ip}, OpData(key, value))
+
+
+async def remove_quota(
+    visitor: Visitor, key: QuotaKey, user: Entity = "", client_id: Entity = "", ip: Entity = ""
+) -> ChangedQuota:
+    """Remove a quota of an entity."""
+    return await _alter(visitor, {"user": user, "client_id": client_id, "ip": ip}, OpData(key, remove=True))
+
+
+async def _alter(visitor: Visitor, given: Mapping[str, str], change: OpData) -> ChangedQuota:
+    names = {kind: given[field] for kind, field in FIELDS.items()}
     parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
     if not parts:
-        raise BadQuery(f"give {', '.join(FIELDS.values())}, or several")
-    query.filled("key")
-    key = query.choice("key", KEYS)
-    change = OpData(key, remove=True) if query.flag("remove") else OpData(key, query.decimal("value"))
+        raise BadRequest(f"give {', '.join(FIELDS.values())}, or several")
     [found] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries
     raise_for(found.error_code, found.error_message)
-    return {field: names[kind] or None for kind, field in FIELDS.items()} | {"key": key}
+    return {
+        "user": given["user"] or None,
+        "client_id": given["client_id"] or None,
+        "ip": given["ip"] or None,
+        "key": change.key,
+    }

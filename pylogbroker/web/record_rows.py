@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Protocol
+from typing import Final, Literal, Protocol, TypedDict, get_args
 
 import attrs
 
@@ -23,7 +23,8 @@ from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.json_text import indented, is_json
 from pylogbroker.records import Buffer, Record, entries
 
-FORMATS: Final = ("auto", "text", "json", "integer", "float", "hex")
+Format = Literal["auto", "text", "json", "integer", "float", "hex"]
+FORMATS: Final[tuple[str, ...]] = get_args(Format)
 SHOWN_BYTES_MAX: Final = 16 * 1024
 """Bytes of one key, value or header that are shown."""
 SHOWN_SUM_MAX: Final = 1024 * 1024
@@ -34,6 +35,32 @@ _WHITE = "\t\n\r"
 _FLOATS: Final = {4: ">f", 8: ">d"}
 _INDENTED_CHARACTERS_MAX: Final = 4 * SHOWN_BYTES_MAX
 _INTEGER_SIZES: Final = (1, 2, 4, 8)
+
+
+ContentFormat = Literal["null", "json", "text", "integer", "float", "hex"]
+
+
+class Content(TypedDict):
+    """Key, value or value of a header."""
+
+    format: ContentFormat
+    text: str
+    bytes: int
+    is_cut: bool
+
+
+class HeaderRow(TypedDict):
+    name: str
+    value: Content
+
+
+class RecordRow(TypedDict):
+    offset: int
+    timestamp: int
+    key: Content
+    value: Content
+    headers: list[HeaderRow]
+    header_count: int
 
 
 @attrs.frozen
@@ -51,7 +78,7 @@ class Wanted:
 class RecordRows:
     """Rows of records, and the offset to go on from."""
 
-    rows: list[dict[str, Any]]
+    rows: list[RecordRow]
     next_offset: int
     first_offset: int | None = None
     """Offset of the first record that was looked at."""
@@ -118,11 +145,11 @@ def _lenient(content: bytes) -> str:
     return bytes(content).decode(errors="replace")
 
 
-def _row(record: Record, shape: str) -> dict[str, Any]:
+def _row(record: Record, shape: str) -> RecordRow:
     """Return a row; its key, its value and its first headers use up the characters of an answer, not more."""
     left = SHOWN_SUM_MAX
 
-    def content(data: bytes | None) -> dict[str, Any]:
+    def content(data: bytes | None) -> Content:
         nonlocal left
         found = shown(data, shape, min(SHOWN_BYTES_MAX, left))
         left = max(0, left - len(found["text"]))
@@ -140,12 +167,12 @@ def _row(record: Record, shape: str) -> dict[str, Any]:
     }
 
 
-def shown_characters(row: dict[str, Any]) -> int:
-    contents: Iterable[dict[str, Any]] = (row["key"], row["value"], *(each["value"] for each in row["headers"]))
+def shown_characters(row: RecordRow) -> int:
+    contents: Iterable[Content] = (row["key"], row["value"], *(each["value"] for each in row["headers"]))
     return sum(len(each["text"]) for each in contents)
 
 
-def shown(content: bytes | None, shape: str, bytes_max: int) -> dict[str, Any]:
+def shown(content: bytes | None, shape: str, bytes_max: int) -> Content:
     """Return a content in a format, or as hexadecimal digits if it has another one.
 
     `auto` is text if it is readable. `json` is indented, with its tokens as they were sent. `integer` and `float` are
@@ -160,7 +187,7 @@ def shown(content: bytes | None, shape: str, bytes_max: int) -> dict[str, Any]:
     return {"format": kind, "text": text, "bytes": len(data), "is_cut": is_cut}
 
 
-def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[str, str] | None:
+def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[ContentFormat, str] | None:
     """Return the format and the text, None if the content has another format."""
     if shape == "text":
         return "text", data.decode(errors="replace")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import TypedDict, TypeVar
 
-from pylogbroker.web.query import Query
-
-ROWS_MAX: Final = 200
 T = TypeVar("T")
 
 
-def slice_rows(query: Query, found: Sequence[T]) -> tuple[dict[str, Any], Sequence[T]]:
+class RowRange(TypedDict):
+    """Rows of an answer: the first one, how many there may be, and how many there are."""
+
+    start: int
+    count: int
+    total: int
+
+
+def slice_rows(start: int, count: int, found: Sequence[T]) -> tuple[RowRange, Sequence[T]]:
     """Return where the rows that are asked for begin, how many there may be and are, and the rows."""
-    start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     return {"start": start, "count": count, "total": len(found)}, found[start : start + count]

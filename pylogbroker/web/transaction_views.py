@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
 from twisted.internet.task import deferLater
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.group_views import TopicPartition
+from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
 from pylogbroker.web.routing import ask_all, leader_of, transaction_coordinator
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
@@ -25,17 +26,71 @@ from pylogbroker.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-STATES: Final = ("open", "all")
 _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-_PARTITION_MAX: Final = 2**31 - 1
 _FENCE_ATTEMPTS: Final = 50
 _RETRY_SECONDS: Final = 0.1
 
 
-async def transactions(visitor: Visitor, query: Query) -> dict[str, Any]:
+State = Literal["open", "all"]
+TransactionalId = Annotated[str, "transactional id"]
+
+
+class TransactionRow(TypedDict):
+    id: str
+    state: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    began: int | None
+    age_ms: int | None
+    partition_count: int
+
+
+class OpenTransactions(RowRange):
+    search: str
+    state: str
+    longer_than: int | None
+    is_complete: bool
+    transactions: list[TransactionRow]
+
+
+class TransactionParts(TransactionRow, RowRange):
+    partitions: list[TopicPartition]
+
+
+class FencedProducer(TypedDict):
+    id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class ProducerRow(TypedDict):
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    transaction_start: int | None
+
+
+class ProducerList(TopicPartition, RowRange):
+    producers: list[ProducerRow]
+
+
+class AbortedProducer(TopicPartition):
+    producer_id: int
+
+
+async def transactions(
+    visitor: Visitor,
+    search: Search = "",
+    state: State = "open",
+    longer_than: Annotated[Offset | None, "only transactions that are open for more seconds"] = None,
+    start: Start = 0,
+    count: Count = ROWS_MAX,
+) -> OpenTransactions:
     """Return transactional ids in order, from the `start`th on: those with an open transaction, or all."""
-    search, state, seconds = query.text("search"), query.choice("state", STATES), query.number("longer_than")
-    longer_than_ms = -1 if seconds is None else min(seconds * 1000, 2**63 - 1)
+    longer_than_ms = -1 if longer_than is None else min(longer_than * 1000, 2**63 - 1)
     slices = visitor.services.runtime.slices
     states = [*_OPEN] if state == "open" else []
     answers = await ask_all(visitor, ListTransactionsRequest(states, [], longer_than_ms))
@@ -45,23 +100,23 @@ async def transactions(visitor: Visitor, query: Query) -> dict[str, Any]:
             if search in each.transactional_id:
                 matching[each.transactional_id] = broker_id
     in_order = slices.over(await slices.run(sort_in_steps(list(matching.items()))))
-    values, shown = slice_rows(query, [each async for each in in_order])
+    values, shown = slice_rows(start, count, [each async for each in in_order])
     return {
         "search": search,
         "state": state,
-        "longer_than": seconds,
+        "longer_than": longer_than,
         **values,
         "is_complete": not any(answer is None or answer.error_code for answer in answers.values()),
         "transactions": await _rows(visitor, shown),
     }
 
 
-async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[TransactionRow]:
     """Return rows of transactional ids with their coordinators; those that have gone meanwhile are left out."""
     asked: dict[int, list[str]] = {}
     for name, broker_id in shown:
         asked.setdefault(broker_id, []).append(name)
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, TransactionRow] = {}
     for broker_id, names in asked.items():
         with suppress(KafkaError):
             for each in (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states:
@@ -70,7 +125,7 @@ async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[dict
     return [rows[name] for name, _ in shown if name in rows]
 
 
-def _row(visitor: Visitor, coordinator: int, found: TransactionState) -> dict[str, Any]:
+def _row(visitor: Visitor, coordinator: int, found: TransactionState) -> TransactionRow:
     is_open = found.transaction_state in _OPEN and found.transaction_start_time_ms >= 0
     began = found.transaction_start_time_ms
     return {
@@ -86,42 +141,41 @@ def _row(visitor: Visitor, coordinator: int, found: TransactionState) -> dict[st
     }
 
 
-async def transaction(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def transaction(
+    visitor: Visitor, id: TransactionalId, start: Start = 0, count: Count = ROWS_MAX
+) -> TransactionParts:
     """Return a transactional id, and the partitions of its transaction from the `start`th on."""
-    name = query.required("id")
-    coordinator = transaction_coordinator(visitor.services, name)
-    [found] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
+    coordinator = transaction_coordinator(visitor.services, id)
+    [found] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
     raise_for(found.error_code)
     keys = ((each.topic, index) for each in found.topics for index in each.partitions)
-    values, shown = slice_rows(query, [key async for key in visitor.services.runtime.slices.over(keys)])
-    partitions = [{"topic": topic, "partition": index} for topic, index in shown]
+    values, shown = slice_rows(start, count, [key async for key in visitor.services.runtime.slices.over(keys)])
+    partitions: list[TopicPartition] = [{"topic": topic, "partition": index} for topic, index in shown]
     return {**_row(visitor, coordinator, found), **values, "partitions": partitions}
 
 
-async def fence_producer(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Shut out the producer of a transactional id, which is given twice, and abort its open transaction."""
-    name = query.required("id")
-    if query.required("confirm").strip() != name:
-        raise BadQuery("confirm must be the transactional id, whose producer is shut out")
-    coordinator = transaction_coordinator(visitor.services, name)
-    [known] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
+async def fence_producer(visitor: Visitor, id: TransactionalId) -> FencedProducer:
+    """Shut out the producer of a transactional id, and abort its open transaction."""
+    coordinator = transaction_coordinator(visitor.services, id)
+    [known] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
     raise_for(known.error_code)
     for _ in range(_FENCE_ATTEMPTS):
-        answer = await visitor.ask(InitProducerIdRequest(name, known.transaction_timeout_ms), coordinator)
+        answer = await visitor.ask(InitProducerIdRequest(id, known.transaction_timeout_ms), coordinator)
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # then the coordinator still aborts the transaction
             break
         await deferLater(visitor.services.runtime.clock, _RETRY_SECONDS, lambda: None)
     raise_for(answer.error_code)
-    return {"id": name, "producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+    return {"id": id, "producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
 
 
-async def producers(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def producers(
+    visitor: Visitor, topic: Name, partition: Index = 0, start: Start = 0, count: Count = ROWS_MAX
+) -> ProducerList:
     """Return the producers of a partition from the `start`th on, and the first offsets of open transactions."""
-    topic, index = query.required("topic"), query.count("partition", 0, _PARTITION_MAX)
-    values, shown = slice_rows(query, await _producers(visitor, topic, index))
+    values, shown = slice_rows(start, count, await _producers(visitor, topic, partition))
     return {
         "topic": topic,
-        "partition": index,
+        "partition": partition,
         **values,
         "producers": [
             {
@@ -149,28 +203,27 @@ async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerS
     return [each async for each in slices.over(await slices.run(in_order))]
 
 
-async def abort_transaction(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def abort_transaction(
+    visitor: Visitor, topic: Name, producer_id: Offset, partition: Index = 0
+) -> AbortedProducer:
     """Write a marker that aborts a producer's transaction in one partition, which its coordinator has forgotten."""
-    topic, index = query.required("topic"), query.count("partition", 0, _PARTITION_MAX)
-    query.filled("producer_id")
-    producer_id = query.count("producer_id", -1)
     found = [
         each
-        for each in await _producers(visitor, topic, index)
+        for each in await _producers(visitor, topic, partition)
         if each.producer_id == producer_id and each.current_txn_start_offset >= 0
     ]
     if not found:
         raise KafkaError(
-            f"producer {producer_id} has no open transaction in {topic}-{index}", ErrorCode.RESOURCE_NOT_FOUND
+            f"producer {producer_id} has no open transaction in {topic}-{partition}", ErrorCode.RESOURCE_NOT_FOUND
         )
     marker = WritableTxnMarker(
         producer_id,
         found[0].producer_epoch,
         False,
-        [WritableTxnMarkerTopic(topic, [index])],
+        [WritableTxnMarkerTopic(topic, [partition])],
         max(found[0].coordinator_epoch, 0),
     )
-    answer = await visitor.ask(WriteTxnMarkersRequest([marker]), leader_of(visitor, topic, index))
+    answer = await visitor.ask(WriteTxnMarkersRequest([marker]), leader_of(visitor, topic, partition))
     [result] = answer.markers[0].topics[0].partitions
     raise_for(result.error_code)
-    return {"topic": topic, "partition": index, "producer_id": producer_id}
+    return {"topic": topic, "partition": partition, "producer_id": producer_id}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS
 from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
-from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.routing import controller_of
-from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -23,23 +24,43 @@ from pylogbroker.wire.messages.describe_user_scram_credentials import (
     UserName,
 )
 
-MECHANISMS: Final = ("all", *MECHANISM_NUMBERS.values())
+Mechanism = Literal["all", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 _NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
 _SALT_BYTES: Final = 24
 
 
-async def users(visitor: Visitor, query: Query) -> dict[str, Any]:
+class Credential(TypedDict):
+    mechanism: str
+    iterations: int
+
+
+class UserRow(TypedDict):
+    name: str
+    error: str | None
+    credentials: list[Credential]
+
+
+class UserRows(RowRange):
+    search: str
+    mechanisms: list[str]
+    users: list[UserRow]
+
+
+class NamedUser(TypedDict):
+    name: str
+
+
+async def users(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> UserRows:
     """Return users by name, from the `start`th on, of those whose names contain `search`."""
-    search = query.text("search")
     answer = await visitor.ask(DescribeUserScramCredentialsRequest())
     raise_for(answer.error_code, answer.error_message)
     found = visitor.services.runtime.slices.over(answer.results)
     matching = [each async for each in found if search in each.user]
-    values, shown = slice_rows(query, matching)
-    return {"search": search, "mechanisms": MECHANISMS, **values, "users": [_row(each) for each in shown]}
+    values, shown = slice_rows(start, count, matching)
+    return {"search": search, "mechanisms": [*get_args(Mechanism)], **values, "users": [_row(each) for each in shown]}
 
 
-def _row(found: DescribeUserScramCredentialsResult) -> dict[str, Any]:
+def _row(found: DescribeUserScramCredentialsResult) -> UserRow:
     return {
         "name": found.user,
         "error": found.error_message if found.error_code else None,
@@ -50,27 +71,24 @@ def _row(found: DescribeUserScramCredentialsResult) -> dict[str, Any]:
     }
 
 
-async def set_password(visitor: Visitor, query: Query) -> dict[str, Any]:
+async def set_password(
+    visitor: Visitor, name: Name, password: str, mechanism: Annotated[Mechanism, "of SCRAM"] = "all"
+) -> NamedUser:
     """Add a user, or change the password of one, for one mechanism or for all."""
-    name, password = query.required("name").strip(), query.required("password")
     if not password:
-        raise BadQuery("password is empty")
-    chosen = query.choice("mechanism", MECHANISMS)
-    for mechanism, number in _NUMBERS.items():
-        if chosen in ("all", mechanism):
+        raise BadRequest("password is empty")
+    for each, number in _NUMBERS.items():
+        if mechanism in ("all", each):
             salt = os.urandom(_SALT_BYTES)
             in_thread = visitor.services.runtime.in_thread
-            salted = await in_thread(salt_password, mechanism, password, salt, ITERATIONS_MIN)
+            salted = await in_thread(salt_password, each, password, salt, ITERATIONS_MIN)
             row = ScramCredentialUpsertion(name, number, ITERATIONS_MIN, salt, salted)
             await _alter(visitor, AlterUserScramCredentialsRequest([], [row]))
     return {"name": name}
 
 
-async def delete_user(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Delete all passwords of a user, whose name is given twice."""
-    name = query.required("name")
-    if query.required("confirm").strip() != name:
-        raise BadQuery("confirm must be the name of the user, who can no longer connect")
+async def delete_user(visitor: Visitor, name: Name) -> NamedUser:
+    """Delete all passwords of a user, who can no longer connect with one."""
     answer = await visitor.ask(DescribeUserScramCredentialsRequest([UserName(name)]))
     raise_for(answer.error_code, answer.error_message)
     [found] = answer.results

@@ -1,10 +1,7 @@
-"""The views of the page: each is a function that returns values of JSON.
+"""The views of the page, and the changes: a table of routes, and what every answer goes through.
 
-    /api/NAME    the values as JSON
-    /NAME        the same values as HTML, see `pages`; topics are at / as well
-    /api/live    new records as server-sent events, see `live`
-
-Changes are asked for by POST, at the same addresses: by a form as HTML has it, or by JSON.
+    /api/...     the API in JSON, which /openapi.json describes
+    /NAME        the same views as HTML, see `pages`; topics are at / as well
 
 `visitors` says who may see them.
 """
@@ -12,8 +9,8 @@ Changes are asked for by POST, at the same addresses: by a form as HTML has it, 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
 
 import attrs
 from twisted.logger import Logger
@@ -23,7 +20,7 @@ from twisted.web.server import Request
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
-from pylogbroker.web.changes import alter_topic, create_topic, delete_topic, produce
+from pylogbroker.web.changes import create_topic, delete_topic, produce, restore_setting, set_setting
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.fault_views import add_fault, faults, release_fault, remove_fault
@@ -31,14 +28,24 @@ from pylogbroker.web.forms import FormTokens, check_origin, json_of
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
-from pylogbroker.web.live import LiveView
+from pylogbroker.web.live import Ended, NewRecords, live
 from pylogbroker.web.log_directory_views import log_directory
-from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.quota_views import quotas, set_quota
+from pylogbroker.web.quota_views import quotas, remove_quota, set_quota
 from pylogbroker.web.record_views import records
+from pylogbroker.web.router import (
+    ApiDescription,
+    BadRequest,
+    HttpRoute,
+    HttpRouter,
+    MethodNotAllowed,
+    NoRoute,
+    document,
+)
+from pylogbroker.web.router.requests import texts_of
+from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
-from pylogbroker.web.texts import Directory, Page, StaticPage
+from pylogbroker.web.texts import Page
 from pylogbroker.web.transaction_views import (
     abort_transaction,
     fence_producer,
@@ -55,46 +62,62 @@ VIEWERS_MAX: Final = 8
 """Viewers who follow new records at a time."""
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
+_READING: Final = ("GET", "HEAD")
+_DESCRIPTION: Final = "openapi.json"
 
-Work = Callable[[Visitor, Request], Awaitable[bytes | None]]
-View = Callable[[Visitor, Query], Awaitable[dict[str, Any]]]
-VIEWS: Final[Mapping[str, View]] = {
-    "topics": topics,
-    "topic": topic,
-    "records": records,
-    "groups": groups,
-    "group": group,
-    "reset-group": preview_reset,
-    "brokers": brokers,
-    "log-directory": log_directory,
-    "users": users,
-    "acls": acls,
-    "quotas": quotas,
-    "transactions": transactions,
-    "transaction": transaction,
-    "producers": producers,
-}
-CHANGES: Final[Mapping[str, View]] = {
-    "create-topic": create_topic,
-    "alter-topic": alter_topic,
-    "delete-topic": delete_topic,
-    "produce": produce,
-    "reset-group": reset_group,
-    "set-password": set_password,
-    "delete-user": delete_user,
-    "add-acl": add_acl,
-    "delete-acl": delete_acl,
-    "set-quota": set_quota,
-    "fence-producer": fence_producer,
-    "abort-transaction": abort_transaction,
-}
-FAULT_VIEWS: Final[Mapping[str, View]] = {"faults": faults}
-"""Views of a broker whose testing is on."""
-FAULT_CHANGES: Final[Mapping[str, View]] = {
-    "add-fault": add_fault,
-    "release-fault": release_fault,
-    "remove-fault": remove_fault,
-}
+ROUTES: Final = (
+    HttpRoute("GET", "/api/topics", topics),
+    HttpRoute("POST", "/api/topics", create_topic),
+    HttpRoute("GET", "/api/topics/{name}", topic),
+    HttpRoute("DELETE", "/api/topics/{name}", delete_topic),
+    HttpRoute("PUT", "/api/topics/{name}/settings/{setting}", set_setting),
+    HttpRoute("DELETE", "/api/topics/{name}/settings/{setting}", restore_setting),
+    HttpRoute("GET", "/api/topics/{topic}/records", records),
+    HttpRoute("POST", "/api/topics/{topic}/records", produce),
+    HttpRoute("GET", "/api/topics/{topic}/live", live, media=EVENTS, answer=NewRecords | Ended),
+    HttpRoute("GET", "/api/topics/{topic}/producers", producers),
+    HttpRoute("POST", "/api/topics/{topic}/producers/{producer_id}/abort", abort_transaction),
+    HttpRoute("GET", "/api/groups", groups),
+    HttpRoute("GET", "/api/groups/{id}", group),
+    HttpRoute("GET", "/api/groups/{id}/reset", preview_reset),
+    HttpRoute("POST", "/api/groups/{id}/reset", reset_group),
+    HttpRoute("GET", "/api/transactions", transactions),
+    HttpRoute("GET", "/api/transactions/{id}", transaction),
+    HttpRoute("POST", "/api/transactions/{id}/fence", fence_producer),
+    HttpRoute("GET", "/api/brokers", brokers),
+    HttpRoute("GET", "/api/brokers/{broker}/log-directory", log_directory),
+    HttpRoute("GET", "/api/users", users),
+    HttpRoute("PUT", "/api/users/{name}/password", set_password),
+    HttpRoute("DELETE", "/api/users/{name}", delete_user),
+    HttpRoute("GET", "/api/acls", acls),
+    HttpRoute("POST", "/api/acls", add_acl),
+    HttpRoute("DELETE", "/api/acls", delete_acl),
+    HttpRoute("GET", "/api/quotas", quotas),
+    HttpRoute("PUT", "/api/quotas", set_quota),
+    HttpRoute("DELETE", "/api/quotas", remove_quota),
+)
+FAULT_ROUTES: Final = (
+    HttpRoute("GET", "/api/faults", faults),
+    HttpRoute("POST", "/api/faults", add_fault),
+    HttpRoute("POST", "/api/faults/{id}/release", release_fault),
+    HttpRoute("DELETE", "/api/faults/{id}", remove_fault),
+)
+"""Routes of a broker whose testing is on."""
+
+
+class PageError(TypedDict):
+    error: str
+    status: int
+
+
+API: Final = ApiDescription(
+    "pylogbroker",
+    "Topics, records, groups and brokers of a cluster, asked of one broker. docs/web-ui.md explains it. Paths of faults "
+    "exist if testing.faults is true.",
+    PageError,
+    (400, 401, 403, 404, 415, 503),
+    security={"basic": {"type": "http", "scheme": "basic"}},
+)
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -125,12 +148,6 @@ class Source:
     def __attrs_post_init__(self) -> None:
         self._sampler = Sampler(self.samples)
 
-    @property
-    def names(self) -> Collection[str]:
-        """Return the names of all views and changes."""
-        testing = () if self.faults is None else (*FAULT_VIEWS, *FAULT_CHANGES)
-        return dict.fromkeys((*VIEWS, *CHANGES, *testing))
-
     def start(self, services: Services) -> None:
         self.services = services
         self._sampler.start(services)
@@ -151,85 +168,98 @@ class Source:
         return self.services
 
 
-class ViewPage(Page):
-    """A view, asked for by GET, or a change, asked for by POST; subclasses say what values and errors look like."""
+class Presentation:
+    """Form of requests and answers: JSON here, HTML in `pages`."""
 
-    content_type = b""
+    content_type = JSON.encode()
 
-    def __init__(self, source: Source, name: str) -> None:
+    def parameters(self, source: Source, visitor: Visitor, request: Request) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return the texts and the members of a change; raise NotServed or BadRequest."""
+        return texts_of(request), {} if request.method == b"DELETE" else json_of(request)
+
+    def body(self, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+        return _json(values)
+
+    def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+        """Return the answer to a change that is done."""
+        return _json(values)
+
+    def error_body(self, source: Source, code: int, reason: str) -> bytes:
+        return _json({"error": reason, "status": code})
+
+
+class ViewResource(Resource):
+    """Answers what a router finds: views asked for by GET, changes by other methods."""
+
+    isLeaf = True
+
+    def __init__(self, source: Source, routes: Sequence[HttpRoute], presentations: Mapping[str, Presentation]) -> None:
         super().__init__()
-        self.source = source
-        self.name = name
-        self._view = {**VIEWS, **FAULT_VIEWS}.get(name)
-        self._change = {**CHANGES, **FAULT_CHANGES}.get(name)
+        self._source = source
+        self._router = HttpRouter(routes, f"/{_DESCRIPTION}")
+        self._presentations = presentations
 
-    @property
-    def methods(self) -> Sequence[bytes]:
-        return (*(super().methods if self._view else ()), *((b"POST",) if self._change else ()))
-
-    def render_GET(self, request: Request) -> bytes | int:
-        return self.begin(request, self.source.answers, self._show)
-
-    def render_POST(self, request: Request) -> bytes | int:
-        return self.begin(request, self.source.answers, self._do)
-
-    def begin(self, request: Request, answers: LateAnswers, work: Work) -> bytes | int:
-        """Let `work` answer, which returns a body or writes the answer itself, or answer why not."""
+    def render(self, request: Request) -> bytes | int:
+        """Return the body, or NOT_DONE_YET."""
+        path = request.path.decode("ascii", "replace")
+        shown = self._presentations[JSON if path.startswith("/api") else HTML]
         try:
-            services = self.source.open(request, answers)
+            route, parts = self._router.find(request.method.decode("ascii", "replace"), path)
+            shown = self._presentations[route.media]
+            answers = self._source.viewers if route.media == EVENTS else self._source.answers
+            services = self._source.open(request, answers)
+        except NoRoute as error:
+            return self._answer_error(request, shown, 404, str(error))
+        except MethodNotAllowed as error:
+            request.setHeader(b"allow", ", ".join(error.allowed).encode())
+            return self._answer_error(request, shown, 405, str(error))
         except NotServed as error:
-            return self._answer_error(request, error.code, str(error))
-        return answers.begin(request, self._answer(request, services, work))
+            return self._answer_error(request, shown, error.code, str(error))
+        return answers.begin(request, self._answer(request, services, route, parts))
 
-    async def _show(self, visitor: Visitor, request: Request) -> bytes:
-        assert self._view is not None
-        values = await self._view(visitor, Query.of(request))
-        return self.body(visitor, values)
-
-    async def _do(self, visitor: Visitor, request: Request) -> bytes:
-        assert self._change is not None
-        check_origin(request)
-        values = await self._change(visitor, self.fields(visitor, request))
-        log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=self.name)
-        return self.changed(request, visitor, values)
-
-    async def _answer(self, request: Request, services: Services, work: Work) -> None:
-        request.setHeader(b"content-type", self.content_type)
+    async def _answer(self, request: Request, services: Services, route: HttpRoute, parts: dict[str, str]) -> None:
+        shown = self._presentations[route.media]
+        request.setHeader(b"content-type", shown.content_type)
         try:
-            body = await work(await visitor_of(services, self.source.samples, self.source.faults, request), request)
+            visitor = await visitor_of(services, self._source.samples, self._source.faults, request)
+            body = await self._asked(request, visitor, route, parts)
         except NotServed as error:
-            body = self._answer_error(request, error.code, str(error))
-        except BadQuery as error:
-            body = self._answer_error(request, 400, str(error))
+            body = self._answer_error(request, shown, error.code, str(error))
+        except BadRequest as error:
+            body = self._answer_error(request, shown, 400, str(error))
         except KafkaError as error:
-            body = self._answer_error(request, _status(error.code), error.detail)
+            body = self._answer_error(request, shown, _status(error.code), error.detail)
         except PylogbrokerError as error:
-            body = self._answer_error(request, 400, str(error))
+            body = self._answer_error(request, shown, 400, str(error))
         if body is not None:
             request.setHeader(b"content-length", b"%d" % len(body))
             request.write(body)
             request.finish()
 
-    def _answer_error(self, request: Request, code: int, reason: str) -> bytes:
+    async def _asked(self, request: Request, visitor: Visitor, route: HttpRoute, parts: dict[str, str]) -> bytes | None:
+        """Return the body, or None if the handler has written the answer."""
+        shown = self._presentations[route.media]
+        is_change = request.method.decode("ascii", "replace") not in _READING
+        texts, members = texts_of(request), dict[str, Any]()
+        if is_change:
+            check_origin(request)
+            texts, members = shown.parameters(self._source, visitor, request)
+        arguments = route.arguments(parts, texts, members)
+        if route.media == EVENTS:
+            await route.handle(visitor, request, **arguments)
+            return None
+        values = await route.handle(visitor, **arguments)
+        if not is_change:
+            return shown.body(self._source, visitor, route, values)
+        log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=route.name)
+        return shown.changed(request, route, values)
+
+    def _answer_error(self, request: Request, shown: Presentation, code: int, reason: str) -> bytes:
         request.setResponseCode(code)
-        request.setHeader(b"content-type", self.content_type)
+        request.setHeader(b"content-type", shown.content_type)
         if code == 401:
             request.setHeader(b"www-authenticate", b'Basic realm="pylogbroker", charset="UTF-8"')
-        return self.error_body(code, reason)
-
-    def fields(self, visitor: Visitor, request: Request) -> Query:
-        """Return the fields of a change; raise NotServed or BadQuery."""
-        raise NotImplementedError
-
-    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
-        raise NotImplementedError
-
-    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
-        """Return the answer to a change that is done."""
-        raise NotImplementedError
-
-    def error_body(self, code: int, reason: str) -> bytes:
-        raise NotImplementedError
+        return shown.error_body(self._source, code, reason)
 
 
 def _status(code: ErrorCode) -> int:
@@ -238,46 +268,17 @@ def _status(code: ErrorCode) -> int:
     return 404 if code in _NOT_FOUND else 503 if code.retriable else 400
 
 
-class JsonPage(ViewPage):
-    content_type = b"application/json"
-
-    def fields(self, visitor: Visitor, request: Request) -> Query:
-        return json_of(request)
-
-    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
-        return _json(values)
-
-    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
-        return _json(values)
-
-    def error_body(self, code: int, reason: str) -> bytes:
-        return _json({"error": reason, "status": code})
-
-
-class LivePage(JsonPage):
-    """Stream of events; a request that fails before it begins gets JSON."""
-
-    @property
-    def methods(self) -> Sequence[bytes]:
-        return (b"GET",)
+class DescriptionPage(Page):
+    """OpenAPI document of the API."""
 
     def render_GET(self, request: Request) -> bytes | int:
-        return self.begin(request, self.source.viewers, self._follow)
-
-    async def _follow(self, visitor: Visitor, request: Request) -> None:
-        view = await LiveView.open(visitor, request, Query.of(request))
-        await view.run()
+        request.setHeader(b"content-type", JSON.encode())
+        return _json(page_document())
 
 
-def _json(values: dict[str, Any]) -> bytes:
+def page_document() -> dict[str, Any]:
+    return document(API, (*ROUTES, *FAULT_ROUTES))
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"
-
-
-def put_api(root: Resource, source: Source) -> None:
-    """Serve views and changes below /api, and their description."""
-    api = Directory()
-    root.putChild(b"api", api)
-    for name in source.names:
-        api.putChild(name.encode(), JsonPage(source, name))
-    api.putChild(b"live", LivePage(source, "live"))
-    api.putChild(b"openapi.json", StaticPage("openapi.json", b"application/json"))

@@ -141,7 +141,7 @@ def test_samples_are_taken_while_the_broker_serves(tmp_path: Path, monkeypatch: 
         service.startService()
         await service.listening
         (address,) = service.http_addresses
-        create = Request(f"http://{address.host}:{address.port}/api/create-topic", b'{"name": "clicks"}')
+        create = Request(f"http://{address.host}:{address.port}/api/topics", b'{"name": "clicks"}')
         create.add_header("Content-Type", "application/json")
         await deferToThread(lambda: urlopen(create, timeout=60).close())
         rate = None
@@ -168,8 +168,8 @@ def test_faults_are_on_the_page_where_testing_is_on(tmp_path: Path) -> None:
             urlopen(request, timeout=60).close()
 
         def codes() -> list[int]:
-            ask("create-topic", name="clicks")
-            ask("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks")
+            ask("topics", name="clicks")
+            ask("faults", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks")
             with RawClient(f"{listener.host}:{listener.port}") as client:
                 return [client.produce("clicks").error_code for _ in range(2)]
 

@@ -1,64 +1,102 @@
-"""The description of the API, which answers are compared with."""
+"""The description of the API, which requests and answers are compared with."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from functools import cache, reduce
-from importlib.resources import files
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
+from urllib.parse import quote, urlencode
 
-TYPES = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "null": type(None),
-    "array": list,
-    "object": dict,
-}
+import attrs
+from jsonschema import Draft202012Validator
+
+from pylogbroker.web.views import page_document
 
 
 @cache
 def description() -> Any:
-    return json.loads(files("pylogbroker.web").joinpath("static", "openapi.json").read_text("utf-8"))
+    return page_document()
 
 
-def check_answer(path: str, method: str, code: int, body: Any) -> None:
-    """Raise AssertionError for an answer that is not as described."""
-    response = _resolved(description()["paths"][path][method]["responses"][str(code)])
-    _check(path, response["content"]["application/json"]["schema"], body)
+@attrs.frozen(eq=False)
+class Operation:
+    """An operation of the API, by the name of its handler."""
+
+    name: str
+    method: str
+    path: str
+    described: Any
+
+    @property
+    def placeholders(self) -> set[str]:
+        return {each["name"] for each in self._parameters if each["in"] == "path"}
+
+    @property
+    def _parameters(self) -> list[Any]:
+        return list(self.described.get("parameters", ()))
+
+    @property
+    def _body(self) -> Any:
+        if "requestBody" not in self.described:
+            return {"properties": {}}
+        return self.described["requestBody"]["content"]["application/json"]["schema"]
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all that a request may give."""
+        return {each["name"] for each in self._parameters} | set(self._body["properties"])
+
+    @property
+    def required(self) -> set[str]:
+        """Names of what a request must give beside the path."""
+        query = {each["name"] for each in self._parameters if each["in"] == "query" and each["required"]}
+        return query | set(self._body.get("required", ()))
+
+    def request(self, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the path, and the fields that are not in it."""
+        path, rest = self.path, dict(fields)
+        for name in self.placeholders:
+            path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
+        return path, rest
+
+    def address(self, fields: Mapping[str, Any]) -> str:
+        path, rest = self.request(fields)
+        return f"{path}?{urlencode(rest)}" if rest else path
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise AssertionError for what is not described."""
+        assert set(names) <= self.names, f"{self.name}: {set(names) - self.names}"
+
+    def check_answer(self, code: int, body: Any) -> None:
+        """Raise ValidationError for an answer that is not as described."""
+        response = _resolved(self.described["responses"][str(code)])
+        schema = response["content"]["application/json"]["schema"]
+        Draft202012Validator({**schema, "components": description()["components"]}).validate(body)
+
+    @property
+    def answer_names(self) -> set[str]:
+        """Names of all values of an answer."""
+        content = self.described["responses"]["200"]["content"]
+        return set(_names(content["application/json"]["schema"])) if "application/json" in content else set()
 
 
-def parameters(path: str) -> set[str]:
-    """Return the names of the parameters of a GET."""
-    return {each["name"] for each in description()["paths"][path]["get"].get("parameters", ())}
+@cache
+def operations() -> Mapping[str, Operation]:
+    return {
+        each["operationId"]: Operation(each["operationId"], method.upper(), path, each)
+        for path, methods in description()["paths"].items()
+        for method, each in methods.items()
+    }
 
 
-def body_schema(path: str) -> Any:
-    return description()["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
-
-
-def fields(path: str) -> set[str]:
-    """Return the names of the fields of a POST."""
-    return set(body_schema(path)["properties"])
-
-
-def required(path: str, method: str) -> set[str]:
-    """Return the names of what a request must have."""
-    if method == "post":
-        return set(body_schema(path).get("required", ()))
-    return {each["name"] for each in description()["paths"][path]["get"].get("parameters", ()) if each["required"]}
-
-
-def answer_names(path: str, method: str) -> set[str]:
-    """Return the names of all values of an answer."""
-    response = description()["paths"][path][method]["responses"]["200"]["content"]
-    return set(_names(response["application/json"]["schema"])) if "application/json" in response else set()
+def operation(name: str) -> Operation:
+    return operations()[name.replace("-", "_")]
 
 
 def _names(schema: Any) -> Iterator[str]:
     schema = _resolved(schema)
+    for each in schema.get("anyOf", ()):
+        yield from _names(each)
     for name, each in schema.get("properties", {}).items():
         yield name
         yield from _names(each)
@@ -66,33 +104,11 @@ def _names(schema: Any) -> Iterator[str]:
         yield from _names(schema["items"])
 
 
-def check_names(path: str, method: str, names: Iterable[str]) -> None:
-    """Raise AssertionError for a request with parameters or fields that are not described."""
-    known = fields(path) if method == "post" else parameters(path)
-    assert set(names) <= known, f"{method} {path}: {set(names) - known}"
-
-
 def _resolved(schema: Any) -> Any:
-    """Follow a reference, and join what `allOf` has."""
-    if "$ref" in schema:
-        parts = schema["$ref"].removeprefix("#/").split("/")
-        return _resolved(reduce(lambda found, part: found[part], parts, description()))
-    if "allOf" in schema:
-        properties = [_resolved(each)["properties"] for each in schema["allOf"]]
-        return {"type": "object", "properties": {name: found for each in properties for name, found in each.items()}}
-    return schema
-
-
-def _check(where: str, schema: Any, value: Any) -> None:
-    schema = _resolved(schema)
-    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    assert type(value) in [TYPES[name] for name in names], f"{where}: {value!r} is no {names}"
-    if isinstance(value, str):
-        assert value in schema.get("enum", [value]), f"{where}: {value!r} is not described"
-    if isinstance(value, list):
-        for each in value:
-            _check(where, schema["items"], each)
-    if isinstance(value, dict) and schema["properties"]:
-        assert set(value) == set(schema["properties"]), where
-        for name, each in value.items():
-            _check(f"{where}.{name}", schema["properties"][name], each)
+    """Follow a reference."""
+    found: Any = description()
+    if "$ref" not in schema:
+        return schema
+    for part in schema["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return _resolved(found)

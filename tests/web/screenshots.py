@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.waiting import wait_until
 from tests.web.browser import Browser, PageBroker, opened_browser
+from tests.web.described import operation
 
 README_PICTURE = Path(__file__).parents[2] / "docs" / "web-ui.png"
 _WIDTH, _HEIGHT = 1150, 940
@@ -131,8 +132,10 @@ def administer(broker: PageBroker) -> None:
     """Add users, ACLs, quotas and faults."""
 
     def ask(change: str, /, **fields: object) -> None:
-        body = json.dumps(fields).encode()
-        urlopen(Request(f"{broker.url}/api/{change}", body, {"Content-Type": "application/json"}), timeout=30).close()
+        path, rest = operation(change).request(fields)
+        headers = {"Content-Type": "application/json"}
+        request = Request(broker.url + path, json.dumps(rest).encode(), headers, method=operation(change).method)
+        urlopen(request, timeout=30).close()
 
     ask("set-password", name="alice", password="a password")
     ask("set-password", name="bob", password="a password", mechanism="SCRAM-SHA-512")
@@ -143,7 +146,7 @@ def administer(broker: PageBroker) -> None:
     ask("set-quota", user="(default)", key="request_percentage", value=12.5)
     ask("set-quota", ip="127.0.0.9", key="connection_creation_rate", value=10)
     ask("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks", client_id="shop", times=3)
-    ask("add-fault", api="Heartbeat", delay=2.5, client_id="slow", until_removed=True)
+    ask("add-fault", api="Heartbeat", delay=2.5, client_id="slow", times=None)
 
 
 def has_history(broker: PageBroker) -> bool:
@@ -151,7 +154,7 @@ def has_history(broker: PageBroker) -> bool:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", b'{"order": 1}')
     producer.flush(30)
-    with urlopen(f"{broker.url}/api/group?id=mailing", timeout=30) as answer:
+    with urlopen(f"{broker.url}/api/groups/mailing", timeout=30) as answer:
         return len(json.load(answer)["history"]) >= _SAMPLES
 
 

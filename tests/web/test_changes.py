@@ -10,10 +10,8 @@ from urllib.parse import urlencode
 from pylogbroker.groups import Join
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.pages import put_pages
-from pylogbroker.web.texts import Directory
-from pylogbroker.web.views import CHANGES
-from tests.web.described import check_answer, check_names
+from pylogbroker.web.pages import PAGES
+from tests.web.described import operation
 from tests.web.test_pages import Parsed
 from tests.web.test_site import Answer
 from tests.web.test_views import NOW, ViewTests
@@ -31,21 +29,28 @@ def headers_of(row: Any) -> list[tuple[str, str]]:
 
 
 class ChangeTests(ViewTests):
-    def put_more(self, root: Directory) -> None:
-        put_pages(root, self.source)
-
     def post(self, path: str, body: bytes, content_type: str, **headers: str) -> Answer:
+        return self.send("POST", path, body, content_type, **headers)
+
+    def send(self, method: str, path: str, body: bytes, content_type: str, **headers: str) -> Answer:
         lines = {"Host": "localhost", "Content-Type": content_type, "Content-Length": str(len(body))}
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return self.connect().send(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        return self.connect().send(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
 
     def change(self, name: str, code: int = 200, /, **fields: Any) -> Any:
-        answer = self.post(f"/api/{name}", json.dumps(fields).encode(), "application/json")
+        asked = operation(name)
+        if asked.method == "DELETE":
+            path, content = asked.address(fields), b""
+        else:
+            path, rest = asked.request(fields)
+            content = json.dumps(rest).encode()
+        answer = self.send(asked.method, path, content, "application/json")
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
         body = json.loads(answer.body)
-        check_names(f"/api/{name}", "post", fields)
-        check_answer(f"/api/{name}", "post", code, body)
+        if code != 400:
+            asked.check_names(fields)
+        asked.check_answer(code, body)
         return body
 
     def submit(self, name: str, token: str | None = None, /, **fields: str) -> Answer:
@@ -67,13 +72,11 @@ class TestTopics(ChangeTests):
         found = self.ask("topic?name=clicks")
         self.assertEqual((found["id"], found["partitions"]), (done["id"], 3))
         self.assertEqual(self.setting("retention.ms"), ("1000", "DYNAMIC_TOPIC_CONFIG"))
-        self.change("alter-topic", name="clicks", setting="retention.ms", value="2000")
+        self.change("set-setting", name="clicks", setting="retention.ms", value=2000)
         self.assertEqual(self.setting("retention.ms"), ("2000", "DYNAMIC_TOPIC_CONFIG"))
-        self.change("alter-topic", name="clicks", setting="retention.ms", restore=True)
+        self.change("restore-setting", name="clicks", setting="retention.ms")
         self.assertEqual(self.setting("retention.ms"), ("604800000", "DEFAULT_CONFIG"))
-        self.assertIn("confirm", self.change("delete-topic", 400, name="clicks", confirm="click")["error"])
-        self.ask("topic?name=clicks")
-        self.change("delete-topic", name="clicks", confirm="clicks")
+        self.change("delete-topic", name="clicks")
         self.ask("topic?name=clicks", 404)
 
     def setting(self, name: str) -> tuple[str, str]:
@@ -85,17 +88,17 @@ class TestTopics(ChangeTests):
         self.assertIn("clicks", self.change("create-topic", 400, name="clicks")["error"])
         self.change("create-topic", 404, name="a/b")
         self.change("create-topic", 400, name="other", settings={"retention.ms": "soon"})
-        self.change("alter-topic", 400, name="clicks", setting="no.such.setting", value="1")
-        self.change("alter-topic", 400, name="clicks", setting="retention.ms")
-        self.change("delete-topic", 404, name="other", confirm="other")
+        self.change("set-setting", 400, name="clicks", setting="no.such.setting", value="1")
+        self.change("set-setting", 400, name="clicks", setting="retention.ms")
+        self.change("delete-topic", 404, name="other")
         for body in (b"[]", b"{", b'{"name": [1]}', b'{"name": {"a": 1}}', b"[" * 10_000):
-            self.assertEqual(self.post("/api/create-topic", body, "application/json").code, 400, body)
+            self.assertEqual(self.post("/api/topics", body, "application/json").code, 400, body)
 
 
 class TestProduce(ChangeTests):
     def test_one_record(self) -> None:
         self.node.create("clicks", partitions=4)
-        done = self.change("produce", topic="clicks", partition=2, key="k", value="v", headers={"trace": "1"})
+        done = self.change("produce", topic="clicks", partition=2, key="k", value="v", headers=[["trace", "1"]])
         self.assertEqual(done, {"topic": "clicks", "partition": 2, "offset": 0})
         row = self.record("clicks", 2)
         self.assertEqual((row["key"]["text"], row["value"]["text"], row["timestamp"]), ("k", "v", NOW))
@@ -120,21 +123,30 @@ class TestProduce(ChangeTests):
         self.assertEqual(given, [[0, 2, 3]] * 3)
         self.assertEqual(self.record("clicks", 3)["key"]["format"], "null")
 
-    def test_numbers_of_a_body_stay_as_they_are(self) -> None:
+    def test_numbers_are_no_texts(self) -> None:
+        """To read and write them again could change them."""
         self.node.create("clicks")
-        body = b'{"topic": "clicks", "partition": 0, "value": 12345678901234567890.12, "headers": {"n": -0}}'
-        self.assertEqual(self.post("/api/produce", body, "application/json").code, 200)
-        row = self.record("clicks")
-        self.assertEqual((row["value"]["text"], headers_of(row)), ("12345678901234567890.12", [("n", "-0")]))
+        wrong = self.change("produce", 400, topic="clicks", value=1.5)
+        self.assertEqual(wrong["error"], "value must be a text or null, not 1.5")
+        wrong = self.change("produce", 400, topic="clicks", value="v", headers=[["n", 1]])
+        self.assertEqual(wrong["error"], "headers[0][1] must be a text, not 1")
+
+    def test_unknown_members_are_errors(self) -> None:
+        self.node.create("clicks")
+        wrong = self.change("produce", 400, topic="clicks", valeu="v")
+        self.assertEqual(wrong["error"], "there is no parameter 'valeu': did you mean 'value'?")
 
     def test_a_member_that_a_body_has_twice(self) -> None:
         """One of the values would get lost."""
         self.node.create("clicks")
-        twice = ('{"topic": "t", "value": "a", "value": "b"}', '{"topic": "t", "headers": {"value": "", "value": ""}}')
-        for body in twice:
-            answer = self.post("/api/produce", body.encode(), "application/json")
-            self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "value is given twice"))
-        answer = self.post("/api/produce", b'{"topic": "clicks", "value": NaN}', "application/json")
+        path = "/api/topics/clicks/records"
+        answer = self.post(path, b'{"value": "a", "value": "b"}', "application/json")
+        self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "value is given twice"))
+        answer = self.post(path, b'{"topic": "other", "value": "a"}', "application/json")
+        self.assertEqual(
+            (answer.code, json.loads(answer.body)["error"]), (400, "topic is given twice: it is a part of the path")
+        )
+        answer = self.post(path, b'{"value": NaN}', "application/json")
         self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "the body is not JSON"))
 
     def test_errors(self) -> None:
@@ -153,7 +165,7 @@ class TestResetGroup(ChangeTests):
         self.commit("readers", "clicks", 4)
 
     def after(self, **where: Any) -> int:
-        preview = self.ask(f"reset-group?{urlencode({'id': 'readers', **where})}")
+        preview = self.ask(f"preview-reset?{urlencode({'id': 'readers', **where})}")
         [row] = preview["offsets"]
         self.assertEqual((row["topic"], row["partition"], row["before"]), ("clicks", 0, self.offset()))
         self.assertEqual(row["lag"], 10 - row["after"])
@@ -178,7 +190,7 @@ class TestResetGroup(ChangeTests):
         self.assertEqual(self.after(to="offset", offset=1, topic="clicks", partition=0), 1)
 
     def test_a_preview_changes_nothing(self) -> None:
-        self.ask("reset-group?id=readers&to=latest")
+        self.ask("preview-reset?id=readers&to=latest")
         self.assertEqual(self.offset(), 4)
 
     def test_errors(self) -> None:
@@ -191,7 +203,7 @@ class TestResetGroup(ChangeTests):
     def test_a_group_with_members_is_left_alone(self) -> None:
         join = Join("readers", "", "client", "/127.0.0.1", 10_000, 10_000, "consumer", [("range", b"")])
         self.node.broker.groups.join(join, lambda _: None, NOW)
-        self.assertFalse(self.ask("reset-group?id=readers&to=latest")["may_reset"])
+        self.assertFalse(self.ask("preview-reset?id=readers&to=latest")["may_reset"])
         self.assertIn("stop its members", self.change("reset-group", 400, id="readers", to="latest")["error"])
         self.assertEqual(self.offset(), 4)
 
@@ -213,7 +225,18 @@ class TestForms(ChangeTests):
         self.assertIn("Reset 1 offsets", Parsed(self.connect().get("/reset-group?id=readers&to=latest").body).text)
         answer = self.submit("reset-group", id="readers", to="earliest", topic="", partition="")
         self.assertEqual(answer.headers["location"], "group?id=readers")
+        self.assertEqual(self.submit("delete-topic", name="clicks", confirm="click").code, 400)
+        self.ask("topic?name=clicks")
         self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "topics")
+
+    def test_a_form_sets_or_restores_a_setting(self) -> None:
+        self.node.create("clicks")
+        for fields, value in (({"value": "1000"}, "1000"), ({"value": "", "restore": "true"}, "604800000")):
+            answer = self.submit("alter-topic", name="clicks", setting="retention.ms", **fields)
+            self.assertEqual((answer.code, answer.headers["location"]), (303, "topic?name=clicks"))
+            settings = {each["name"]: each["value"] for each in self.ask("topic?name=clicks")["settings"]}
+            self.assertEqual(settings["retention.ms"], value)
+        self.assertIn("value is missing", self.submit("alter-topic", name="clicks", setting="retention.ms").body)
 
     def test_lines_end_as_they_were_typed(self) -> None:
         self.node.create("clicks")
@@ -221,7 +244,7 @@ class TestForms(ChangeTests):
         row = self.record("clicks")
         self.assertEqual((row["value"]["text"], row["key"]["text"]), ("one\n\ntwo\nthree\r", "a\nb"))
         self.assertEqual(headers_of(row), [("h", "1"), ("i", "2")])
-        self.change("produce", topic="clicks", value="one\r\ntwo", headers={"h": "1\r\n"})
+        self.change("produce", topic="clicks", value="one\r\ntwo", headers=[["h", "1\r\n"]])
         row = self.record("clicks")
         self.assertEqual((row["value"]["text"], headers_of(row)), ("one\r\ntwo", [("h", "1\r\n")]))
 
@@ -249,9 +272,9 @@ class TestForms(ChangeTests):
         ]
         for headers in foreign:
             self.assertEqual(self.post("/create-topic", body, FORM, **headers).code, 403, headers)
-            self.assertEqual(self.post("/api/create-topic", b'{"name": "x"}', "application/json", **headers).code, 403)
+            self.assertEqual(self.post("/api/topics", b'{"name": "x"}', "application/json", **headers).code, 403)
         for content_type in ("text/plain", FORM, ""):
-            self.assertEqual(self.post("/api/create-topic", b'{"name": "clicks"}', content_type).code, 415)
+            self.assertEqual(self.post("/api/topics", b'{"name": "clicks"}', content_type).code, 415)
         self.assertEqual(self.post("/create-topic", body, "multipart/form-data").code, 400)
         self.assertEqual(self.post("/create-topic", body, "text/plain").code, 415)
         self.assertEqual(self.ask("topics")["total"], 0)
@@ -282,9 +305,12 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
             ("reset-group", {"id": "readers", "to": "earliest"}),
         ]
-        self.assertEqual({name for name, _ in denied}, set(CHANGES))
+        forms = {route.path.strip("/") for route in PAGES if route.method == "POST"}
+        self.assertEqual({name for name, _ in denied}, forms)
+        in_other_form = {"alter-topic": "set-setting"}
         for name, fields in denied:
-            self.change(name, 403, **fields)
+            api = operation(in_other_form.get(name, name))
+            self.change(api.name, 403, **{each: value for each, value in fields.items() if each in api.names})
             answer = self.submit(name, **{each: str(value) for each, value in fields.items()})
             self.assertEqual((answer.code, answer.headers["content-type"]), (403, "text/html; charset=utf-8"))
         self.assertIn("no right to DESCRIBE on the topic", self.change("produce", 403, **denied[3][1])["error"])

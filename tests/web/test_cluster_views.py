@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import attrs
 from twisted.internet.address import IPv4Address
@@ -27,10 +27,9 @@ from pylogbroker.security.acls.bindings import (
     AclResourceType,
     ResourcePattern,
 )
-from pylogbroker.web.pages import put_pages
+from pylogbroker.web.pages import PageRoot
 from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
-from pylogbroker.web.texts import Directory
-from pylogbroker.web.views import Source, put_api
+from pylogbroker.web.views import Source
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
@@ -46,7 +45,7 @@ from pylogbroker.wire.messages.produce import ProduceRequest
 from tests.broker.members import Members, opened_members
 from tests.broker.transactions import Producer
 from tests.broker.trees import now
-from tests.web.described import check_answer
+from tests.web.described import operation
 from tests.web.test_site import Connection
 from tests.web.test_views import NOW
 
@@ -65,28 +64,32 @@ class ClusterViewTests(SynchronousTestCase):
         self.cluster: Members = stack.enter_context(opened_members(directories, self.settings))
         self.cluster.create("clicks", [1, 2])
         self.sources = {broker_id: Source(node.broker) for broker_id, node in self.cluster.nodes.items()}
-        root, source = Directory(), self.sources[1]
-        put_api(root, source)
-        put_pages(root, source)
-        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
+        self.factory = LimitedFactory(CheckedSite(Clock(), PageRoot(self.sources[1]), AllowedHosts([])), 100)
 
-    def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+    def request(self, name: str, fields: dict[str, Any]) -> tuple[int, Any]:
+        asked = operation(name)
+        if asked.method in ("GET", "DELETE"):
+            path, body = asked.address(fields), b""
+        else:
+            path, rest = asked.request(fields)
+            body = json.dumps(rest).encode()
         connection = Connection(self.factory, StringTransport(HERE, HERE))
-        head = f"{method} /api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = f"{asked.method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.protocol.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.cluster.run()
         lines, _, answer = connection.transport.value().partition(b"\r\n\r\n")
         code, found = int(lines.split()[1]), json.loads(answer)
-        check_answer(f"/api/{path.partition('?')[0]}", method.lower(), code, found)
+        asked.check_answer(code, found)
         return code, found
 
     def ask(self, path: str, expected: int = 200) -> Any:
-        code, found = self.request("GET", path)
+        name, _, query = path.partition("?")
+        code, found = self.request(name, dict(parse_qsl(query)))
         self.assertEqual(code, expected, found)
         return found
 
     def change(self, name: str, expected: int = 200, /, **fields: Any) -> Any:
-        code, found = self.request("POST", name, json.dumps(fields).encode())
+        code, found = self.request(name, fields)
         self.assertEqual(code, expected, found)
         return found
 
@@ -162,7 +165,7 @@ class TestRecords(ClusterViewTests):
 
     def test_live(self) -> None:
         viewer = Connection(self.factory, StringTransport(HERE, HERE))
-        viewer.protocol.dataReceived(b"GET /api/live?topic=clicks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        viewer.protocol.dataReceived(b"GET /api/topics/clicks/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.cluster.run()
         self.cluster[1].produce("clicks", 0, NOW)
         self.cluster.down.add(2)
@@ -243,7 +246,7 @@ class TestGroups(GroupTests):
         self.ask("group?id=readers", 503)
 
     def test_reset(self) -> None:
-        preview = self.ask("reset-group?id=readers&to=shift&by=3")
+        preview = self.ask("preview-reset?id=readers&to=shift&by=3")
         self.assertEqual(
             [(row["before"], row["after"], row["lag"]) for row in preview["offsets"]], [(4, 7, 3), (6, 9, 1)]
         )
@@ -280,7 +283,7 @@ class TestTransactions(ClusterViewTests):
         self.assertEqual(self.ask("transaction?id=p")["partitions"], [{"topic": "clicks", "partition": 1}])
         [row] = self.ask("producers?topic=clicks&partition=1")["producers"]
         self.assertEqual((row["producer_id"], row["transaction_start"]), (producer.producer_id, 0))
-        self.change("fence-producer", id="p", confirm="p")
+        self.change("fence-producer", id="p")
         self.assertEqual(self.ask("transactions")["total"], 0)
         self.assertEqual(self.ask("producers?topic=clicks&partition=1")["producers"][0]["transaction_start"], None)
 
@@ -302,9 +305,9 @@ class TestGroupRights(GroupTests, RightsTests):
 
 class TestRights(RightsTests):
     def test_a_record_needs_the_right_to_write(self) -> None:
-        for operation in (AclOperation.DESCRIBE, AclOperation.READ):
+        for right in (AclOperation.DESCRIBE, AclOperation.READ):
             self.change("produce", 403, topic="clicks", partition=1, value="v")
-            self.allow(operation, AclResourceType.TOPIC, "clicks")
+            self.allow(right, AclResourceType.TOPIC, "clicks")
         self.change("produce", 403, topic="clicks", partition=1, value="v")
         self.assertEqual(self.asked(ProduceRequest), [])
         self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
@@ -331,7 +334,7 @@ class TestController(ClusterViewTests):
         self.assertIn("no controller", self.change("create-topic", 503, name="orders")["error"])
         self.be_controller(2)
         self.assertIn("not the controller", self.change("create-topic", 503, name="orders")["error"])
-        self.change("delete-topic", 503, name="clicks", confirm="clicks")
+        self.change("delete-topic", 503, name="clicks")
         self.assertEqual((self.asked(CreateTopicsRequest), self.asked(DeleteTopicsRequest)), ([2], [2]))
 
     def be_controller(self, broker_id: int) -> None:

@@ -1,80 +1,71 @@
-"""The description of the API has all of it; `ViewTests` compares every request and answer with it."""
+"""The description of the API is valid, has all of it, and each operation that it has is there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
-from unittest.mock import patch
 from urllib.parse import urlencode
 
+import pytest
+from jsonschema import Draft202012Validator
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
 from pylogbroker.testing.faults import Faults
 from pylogbroker.web.fault_port import FaultPort
-from pylogbroker.web.query import Query
-from pylogbroker.web.views import CHANGES, FAULT_CHANGES, FAULT_VIEWS, VIEWS
 from tests.broker.nodes import NODE_ID
 from tests.broker.transactions import TransactionTests
-from tests.web.described import description, fields, parameters, required
+from tests.web.described import Operation, description, operations
 from tests.web.test_changes import ChangeTests
 from tests.web.test_views import NOW
 
 _ACL: Final = {"resource": "topic", "name": "clicks", "pattern": "literal", "principal": "User:bob", "host": "*"}
-_GROUP: Final = {"id": "readers", "topic": "clicks", "partition": "0"}
-REQUESTS: Final[Mapping[str, tuple[dict[str, Any], ...]]] = {
-    "topic": ({"name": "clicks"},),
-    "records": (
-        {"topic": "clicks", "offset": "0"},
-        {"topic": "clicks", "time": str(NOW), "last": "1"},
-        {"topic": "clicks"},
-    ),
-    "live": ({"topic": "clicks", "offset": "0"}, {"topic": "clicks", "time": "0"}, {"topic": "clicks"}),
-    "group": ({"id": "readers"},),
-    "reset-group": tuple(
-        {**_GROUP, "to": to, more: value}
-        for to, more, value in (("offset", "offset", "0"), ("time", "time", str(NOW)), ("shift", "by", "1"))
-    ),
-    "log-directory": ({"broker": str(NODE_ID), "path": "/nowhere"}, {"broker": str(NODE_ID), "path": "DIRECTORY"}),
-    "acls": ({"permission": "allow"},),
-    "transaction": ({"id": "transfers"},),
-    "producers": ({"topic": "clicks"},),
-    "create-topic": ({"name": "clicks"},),
-    "alter-topic": ({"name": "clicks", "setting": "retention.ms", "value": "1"},),
-    "delete-topic": ({"name": "none", "confirm": "none"},),
-    "produce": ({"topic": "clicks", "value": "v"},),
-    "set-password": ({"name": "bob", "password": "secret"},),
-    "delete-user": ({"name": "bob", "confirm": "bob"},),
-    "add-acl": ({**_ACL, "operation": "read"},),
-    "delete-acl": ({**_ACL, "operation": "read", "permission": "allow"},),
-    "set-quota": ({"user": "bob", "key": "producer_byte_rate", "value": 1},),
-    "fence-producer": ({"id": "transfers", "confirm": "transfers"},),
-    "abort-transaction": ({"topic": "clicks", "producer_id": 1},),
-    "add-fault": ({"delay": 1},),
-    "release-fault": ({"id": 1},),
-    "remove-fault": ({"id": 1},),
+_GROUP: Final = {"id": "readers", "topic": "clicks", "partition": 0}
+_SETTING: Final = {"name": "clicks", "setting": "retention.ms"}
+_QUOTA: Final = {"user": "bob", "key": "producer_byte_rate"}
+REQUESTS: Final[Mapping[str, dict[str, Any]]] = {
+    "topic": {"name": "clicks"},
+    "records": {"topic": "clicks", "offset": 0},
+    "live": {"topic": "clicks", "time": "0"},
+    "group": {"id": "readers"},
+    "preview_reset": {**_GROUP, "to": "offset", "offset": 0},
+    "reset_group": {**_GROUP, "to": "time", "time": NOW},
+    "log_directory": {"broker": NODE_ID, "path": "DIRECTORY"},
+    "acls": {"permission": "allow"},
+    "transaction": {"id": "transfers"},
+    "producers": {"topic": "clicks"},
+    "create_topic": {"name": "other", "partitions": 1},
+    "set_setting": {**_SETTING, "value": 1},
+    "restore_setting": _SETTING,
+    "delete_topic": {"name": "deleted"},
+    "produce": {"topic": "clicks", "value": "v"},
+    "set_password": {"name": "alice", "password": "secret"},
+    "delete_user": {"name": "bob"},
+    "add_acl": {**_ACL, "operation": "read"},
+    "delete_acl": {**_ACL, "operation": "write", "permission": "allow"},
+    "set_quota": {**_QUOTA, "value": 1},
+    "remove_quota": _QUOTA,
+    "fence_producer": {"id": "transfers"},
+    "abort_transaction": {"topic": "clicks", "producer_id": 1},
+    "add_fault": {"delay": 1},
+    "release_fault": {"id": 1},
+    "remove_fault": {"id": 1},
 }
-"""Requests that make the handlers read all that they know; those of other views need nothing."""
+"""A request of each operation that needs one."""
+_MISSING: Final = {"abort_transaction": 404}
+"""Operations whose resource does not exist: no producer has left a transaction."""
 
 
-@contextmanager
-def noted_names() -> Iterator[set[str]]:
-    """Note the names of what handlers read."""
-    names: set[str] = set()
-    given, pairs = Query.given, Query.pairs
+def test_the_description_is_valid() -> None:
+    validator = pytest.importorskip("openapi_spec_validator", reason="needs openapi-spec-validator")
+    validator.validate(description())
 
-    def note_given(query: Query, name: str) -> str | None:
-        names.add(name)
-        return given(query, name)
 
-    def note_pairs(query: Query, name: str, separator: str) -> list[tuple[str, str]]:
-        names.add(name)
-        return pairs(query, name, separator)
-
-    with patch.object(Query, "given", note_given), patch.object(Query, "pairs", note_pairs):
-        yield names
+def test_all_schemas_are_json_schemas() -> None:
+    for name, schema in description()["components"]["schemas"].items():
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object", name
 
 
 class TestDescription(ChangeTests, TransactionTests):
@@ -84,56 +75,77 @@ class TestDescription(ChangeTests, TransactionTests):
     }
 
     def faults(self) -> FaultPort:
-        return Faults()
-
-    def test_description_has_every_path(self) -> None:
-        paths = description()["paths"]
-        found = {(path.removeprefix("/api/"), method) for path, each in paths.items() for method in each}
-        views, changes = {**VIEWS, **FAULT_VIEWS}, {**CHANGES, **FAULT_CHANGES}
-        self.assertEqual(
-            found, {("live", "get")} | {(name, "get") for name in views} | {(name, "post") for name in changes}
-        )
+        faults = Faults()
+        faults.add(hold=True)
+        return faults
 
     def test_description_is_served(self) -> None:
-        self.assertEqual(json.loads(self.connect().get("/api/openapi.json").body), description())
+        self.assertEqual(json.loads(self.connect().get("/openapi.json").body), description())
 
-    def test_parameters_match_those_that_views_read(self) -> None:
+    def test_each_operation_is_served_as_described(self) -> None:
         self.fill()
-        for name in ("live", *VIEWS, *FAULT_VIEWS):
-            with noted_names() as names:
-                for given in REQUESTS.get(name, ({},)):
-                    self.get(name, given)
-            self.assertEqual(names, parameters(f"/api/{name}"), name)
+        for each in sorted(operations().values(), key=lambda each: each.method == "DELETE"):
+            code, content_type, body = self.ask_for(each, REQUESTS.get(each.name, {}))
+            self.assertEqual(code, _MISSING.get(each.name, 200), f"{each.name}: {body}")
+            if content_type == "application/json":
+                each.check_answer(code, json.loads(body))
+            else:
+                self.assertIn(content_type, each.described["responses"]["200"]["content"])
 
-    def test_fields_match_those_that_changes_read(self) -> None:
+    def test_missing_required_fields_are_errors(self) -> None:
         self.fill()
-        for name in (*CHANGES, *FAULT_CHANGES):
-            with noted_names() as names:
-                for given in REQUESTS[name]:
-                    self.post(f"/api/{name}", json.dumps(given).encode(), "application/json")
-            self.assertEqual(names, fields(f"/api/{name}"), name)
+        for each in operations().values():
+            for name in each.required:
+                given = {key: value for key, value in REQUESTS[each.name].items() if key != name}
+                code, _, body = self.ask_for(each, given)
+                self.assertEqual((code, f"{name} is missing" in body), (400, True), f"{each.name}: {body}")
 
-    def test_missing_required_parameters_are_errors(self) -> None:
+    def test_unknown_fields_are_errors(self) -> None:
         self.fill()
-        for name in ("live", *VIEWS, *FAULT_VIEWS):
-            for each in required(f"/api/{name}", "get"):
-                code, body = self.get(name, {key: value for key, value in REQUESTS[name][0].items() if key != each})
-                self.assertEqual((code, each in body), (400, True), f"{name}: {each}: {body}")
-        for name in (*CHANGES, *FAULT_CHANGES):
-            for each in required(f"/api/{name}", "post"):
-                given = {key: value for key, value in REQUESTS[name][0].items() if key != each}
-                answer = self.post(f"/api/{name}", json.dumps(given).encode(), "application/json")
-                self.assertEqual((answer.code, each in answer.body), (400, True), f"{name}: {each}: {answer.body}")
+        for each in operations().values():
+            code, _, body = self.ask_for(each, {**REQUESTS.get(each.name, {}), "nothing_like_it": "1"})
+            self.assertEqual((code, "nothing_like_it" in body), (400, True), f"{each.name}: {body}")
+
+    def test_other_methods_are_not_allowed(self) -> None:
+        for each in operations().values():
+            path, _ = each.request(dict.fromkeys(each.placeholders, "1"))
+            answer = self.send("PATCH", path, b"{}", "application/json")
+            self.assertEqual((answer.code, each.method in answer.headers["allow"].split(", ")), (405, True), path)
+
+    def test_unknown_paths_name_known_ones(self) -> None:
+        for path, hint in (
+            ("/api/topisc", "did you mean /api/topics?"),
+            ("/api", "/api/acls, /api/brokers"),
+            ("/api/topics/clicks/recordz", "did you mean /api/topics/{topic}/records?"),
+        ):
+            answer = self.connect().get(path)
+            self.assertEqual((answer.code, hint in json.loads(answer.body)["error"]), (404, True), answer.body)
 
     def fill(self) -> None:
         self.producer("transfers")
         self.node.create("clicks")
+        self.node.create("deleted")
         self.node.produce("clicks", 0, NOW)
         self.commit("readers", "clicks", 0)
+        self.change("set-password", name="bob", password="secret")
+        self.change("set-quota", **_QUOTA, value=1)
+        self.change("add-acl", **_ACL, operation="write")
 
-    def get(self, name: str, given: Mapping[str, str]) -> tuple[int, str]:
-        query = urlencode({key: value.replace("DIRECTORY", self.directories[0]) for key, value in given.items()})
+    def ask_for(self, asked: Operation, fields: Mapping[str, Any]) -> tuple[int, str, str]:
+        """Return status, content type and body; the connection is closed then."""
+        path, rest = asked.request(
+            {name: self.directories[0] if value == "DIRECTORY" else value for name, value in fields.items()}
+        )
         connection = self.connect()
-        answer = connection.get(f"/api/{name}?{query}")
+        body = b""
+        if asked.method in ("GET", "DELETE"):
+            path = f"{path}?{urlencode(rest)}"
+        else:
+            body = json.dumps(rest).encode()
+        head = f"{asked.method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.protocol.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.node.clock.advance(1)
+        lines, _, answer = connection.transport.value().decode().partition("\r\n\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines.split("\r\n")[1:])
         connection.protocol.connectionLost(Failure(ConnectionDone()))
-        return answer.code, answer.body
+        return int(lines.split()[1]), headers["content-type"], answer

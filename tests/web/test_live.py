@@ -25,7 +25,7 @@ class LiveTests(ViewTests):
 
     def follow(self, parameters: str = "", header: str = "") -> Connection:
         connection = self.connect()
-        head = f"GET /api/live?topic=clicks&{parameters} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"
+        head = f"GET /api/topics/clicks/live?{parameters} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"
         connection.protocol.dataReceived(head.encode())
         return connection
 
@@ -73,7 +73,7 @@ class TestLive(LiveTests):
         for parameters, expected in (
             ("partition=0&offset=4", ["e", "f"]),
             ("last=1", ["f", "y"]),
-            ("from=0:5,1:1", ["f", "y"]),
+            ("after=0:5,1:1", ["f", "y"]),
             (f"partition=1&time={NOW}", ["x", "y"]),
             ("partition=1", []),
             ("last=6&search=E&partition=0", ["e"]),
@@ -147,8 +147,8 @@ class TestLive(LiveTests):
     def test_errors(self) -> None:
         for parameters, code in (
             ("partition=7", 404),
-            ("from=x", 400),
-            ("from=0:-1", 400),
+            ("after=x", 400),
+            ("after=0:-1", 400),
             ("format=xml", 400),
             ("partition=0&time=soon", 400),
         ):

@@ -9,7 +9,6 @@ import gc
 import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 import attrs
 from twisted.internet.error import ConnectionDone
@@ -18,40 +17,48 @@ from twisted.web.server import Request
 
 from pylogbroker.records import Codec, Record, build
 from tests.broker.nodes import NODE_ID
+from tests.web.described import operation
 from tests.web.test_changes import ChangeTests
 from tests.web.test_views import NOW as NOW_MS
 
 
 @attrs.frozen
 class Kind:
-    """A view with its query or, with `fields`, a change. `again` is the status of one that is done already."""
+    """An operation by its name and fields. `again` is the status of a change that is done already."""
 
-    path: str
-    fields: dict[str, Any] | None = None
+    name: str
+    fields: dict[str, Any] = attrs.field(factory=dict)
     again: int = 200
 
+    @property
+    def is_change(self) -> bool:
+        return operation(self.name).method != "GET"
+
     def sent(self, directory: str) -> bytes:
-        if self.fields is None:
-            path = self.path.replace("{directory}", quote(directory))
-            return f"GET /api/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-        body = json.dumps(self.fields).encode()
-        head = f"POST /api/{self.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        asked = operation(self.name)
+        fields = {name: directory if value == DIRECTORY else value for name, value in self.fields.items()}
+        if not self.is_change:
+            return f"GET {asked.address(fields)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        path, rest = asked.request(fields)
+        body = json.dumps(rest).encode()
+        head = f"{asked.method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+DIRECTORY = "{directory}"
 KINDS = {
     "topics": Kind("topics"),
-    "topic": Kind("topic?name=t"),
-    "records": Kind("records?topic=t&partition=0&offset=0"),
-    "records_by_time": Kind(f"records?topic=t&partition=0&timestamp={NOW_MS}"),
+    "topic": Kind("topic", {"name": "t"}),
+    "records": Kind("records", {"topic": "t", "partition": 0, "offset": 0}),
+    "records_by_time": Kind("records", {"topic": "t", "partition": 0, "time": NOW_MS}),
     "groups": Kind("groups"),
-    "group": Kind("group?id=g"),
+    "group": Kind("group", {"id": "g"}),
     "brokers": Kind("brokers"),
-    "log_directory": Kind(f"log-directory?broker={NODE_ID}&path={{directory}}"),
+    "log_directory": Kind("log-directory", {"broker": NODE_ID, "path": DIRECTORY}),
     "transactions": Kind("transactions"),
-    "live": Kind("live?topic=t"),
+    "live": Kind("live", {"topic": "t"}),
     "creation": Kind("create-topic", {"name": "new", "partitions": 3}, again=400),
-    "other_setting": Kind("alter-topic", {"name": "t", "setting": "retention.ms", "value": "-1"}),
+    "other_setting": Kind("set-setting", {"name": "t", "setting": "retention.ms", "value": "-1"}),
     "record": Kind("produce", {"topic": "synced", "value": "v"}),
     "offsets": Kind("reset-group", {"id": "g", "to": "earliest"}),
     "password": Kind("set-password", {"name": "alice", "password": "secret"}),

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urljoin, urlsplit
 
 from pylogbroker.records import Record, build
-from pylogbroker.web.pages import put_pages, rate_text, size_rate_text, size_text, time_text
-from pylogbroker.web.texts import Directory
+from pylogbroker.web.pages import rate_text, size_rate_text, size_text, time_text
 from tests.web.test_views import NOW, ViewTests
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a href='javascript:alert(3)'>"
@@ -62,9 +61,6 @@ class Parsed(HTMLParser):
 
 class PageTests(ViewTests):
     settings = {"offsets.topic.num.partitions": "1"}
-
-    def put_more(self, root: Directory) -> None:
-        put_pages(root, self.source)
 
     def show(self, path: str, code: int = 200) -> Parsed:
         answer = self.connect().get(path)

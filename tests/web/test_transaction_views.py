@@ -45,22 +45,22 @@ class TestTransactions(TransactionViewTests):
 
     def test_fence(self) -> None:
         producer = self.begun(b"v")
-        self.change("fence-producer", 400, id="p", confirm="q")
-        connection, body = self.connect(), b'{"id": "p", "confirm": "p"}'
-        head = b"POST /api/fence-producer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self.assertEqual(self.submit("fence-producer", id="p", confirm="q").code, 400)
+        connection, body = self.connect(), b"{}"
+        head = b"POST /api/transactions/p/fence HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.protocol.dataReceived(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         self.node.clock.advance(1)
         self.assertIn(b" 200 OK\r\n", connection.transport.value())
         self.assertEqual(self.ids(), [])
         self.assertEqual(self.committed(), [])
         self.assertNotEqual(producer.end(True), ErrorCode.NONE)
-        self.change("fence-producer", 404, id="nobody", confirm="nobody")
+        self.change("fence-producer", 404, id="nobody")
         self.assertEqual(self.ids("state=all"), ["p"])
 
     def test_fencing_keeps_the_timeout_of_a_transactional_id(self) -> None:
         """Another one might be above transaction.max.timeout.ms."""
         self.producer("p", timeout_ms=7000)
-        self.change("fence-producer", id="p", confirm="p")
+        self.change("fence-producer", id="p")
         self.assertEqual(self.ask("transaction?id=p")["timeout_ms"], 7000)
 
     def test_abort_in_a_partition(self) -> None:
@@ -107,6 +107,6 @@ class TestRights(AnonymousTests, TransactionViewTests):
         self.assertEqual(len(self.ask("transaction?id=p")["partitions"]), 1)
         fields: dict[str, Any] = {"topic": "t", "partition": 0, "producer_id": producer.producer_id}
         self.change("abort-transaction", 403, **fields)
-        self.change("fence-producer", 403, id="p", confirm="p")
+        self.change("fence-producer", 403, id="p")
         self.allow(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
         self.change("abort-transaction", **fields)

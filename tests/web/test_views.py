@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
@@ -14,9 +14,9 @@ from twisted.internet.testing import StringTransport
 from pylogbroker.broker.apis import find_coordinator, offset_commit
 from pylogbroker.groups import Join, JoinResult, Sync
 from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.web.pages import PageRoot
 from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
-from pylogbroker.web.texts import Directory
-from pylogbroker.web.views import Source, put_api
+from pylogbroker.web.views import Source
 from pylogbroker.wire.consumer_protocol import encode_assignment
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_commit import (
@@ -26,7 +26,7 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
 from tests.broker.trees import now
-from tests.web.described import check_answer, check_names
+from tests.web.described import operation
 from tests.web.test_site import Connection
 
 NOW = int(START * 1000)
@@ -41,29 +41,26 @@ class ViewTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.source = Source(self.node.broker, self.faults())
-        root = Directory()
-        put_api(root, self.source)
-        self.put_more(root)
-        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
+        self.factory = LimitedFactory(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 100)
 
     def faults(self) -> FaultPort | None:
         """Return faults of a broker whose testing is on."""
         return None
 
-    def put_more(self, root: Directory) -> None:
-        """Serve more than the API."""
-
     def connect(self) -> Connection:
         here = IPv4Address("TCP", self.address, 9464)
         return Connection(self.factory, StringTransport(here, IPv4Address("TCP", self.address, 40000)))
 
-    def ask(self, path: str, code: int = 200) -> Any:
-        answer = self.connect().get(f"/api/{path}")
+    def ask(self, view: str, code: int = 200) -> Any:
+        """Ask for a view by its name and parameters: those of its path, too, are given as in a query."""
+        name, _, query = view.partition("?")
+        fields = dict(parse_qsl(query, keep_blank_values=True))
+        asked = operation(name)
+        asked.check_names(fields)
+        answer = self.connect().get(asked.address(fields))
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
         body = json.loads(answer.body)
-        name, _, query = path.partition("?")
-        check_names(f"/api/{name}", "get", (each.partition("=")[0] for each in query.split("&") if each))
-        check_answer(f"/api/{name}", "get", code, body)
+        asked.check_answer(code, body)
         return body
 
     def commit(self, group: str, topic: str, offset: int) -> None:
@@ -147,11 +144,11 @@ class TestTopics(ViewTests):
         self.assertEqual(settings["cleanup.policy"]["source"], "DEFAULT_CONFIG")
 
     def test_errors(self) -> None:
-        self.assertIn("name is missing", self.ask("topic", 400)["error"])
         self.ask("topic?name=nothing", 404)
         self.ask(f"topic?name={HOSTILE}", 404)
         self.assertIn("start", self.ask("topics?start=-1", 400)["error"])
-        self.assertIn("UTF-8", self.ask("topics?search=%ff", 400)["error"])
+        answer = self.connect().get("/api/topics?search=%ff")
+        self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "a parameter is not UTF-8"))
 
 
 class TestGroups(ViewTests):
@@ -247,7 +244,7 @@ class TestBrokers(ViewTests):
         self.assertEqual([row["partition"] for row in found["details"]], [2])
         self.ask(f"log-directory?broker={NODE_ID}&path=/elsewhere", 404)
         self.ask("log-directory?broker=99&path=/elsewhere", 404)
-        self.assertIn("broker is missing", self.ask("log-directory?path=/elsewhere", 400)["error"])
+        self.assertIn("path is missing", self.ask(f"log-directory?broker={NODE_ID}", 400)["error"])
 
     def test_a_directory_that_is_offline(self) -> None:
         [path] = self.directories

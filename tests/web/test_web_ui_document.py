@@ -12,28 +12,33 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pylogbroker.web.views import CHANGES, FAULT_CHANGES, FAULT_VIEWS, VIEWS
-from tests.web.described import answer_names, description, fields, parameters, required
+from pylogbroker.web.views import FAULT_ROUTES, ROUTES
+from tests.web.described import Operation, description, operations
 from tests.web.test_changes import ChangeTests
 from tests.web.test_views import NOW
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "web-ui.md"
 _PAGING = {"start", "count"}
 _SHOWN_BY_THE_PAGE = {"search", "filter", "choices", "keys", "mechanisms", "formats", "format", "apis", "moments"}
-_RECORDS = "/api/records"
+_RECORDS = ("GET", "/api/topics/{topic}/records")
+_BELOW = {("GET", "/api/groups/{id}/reset"), ("GET", "/api/topics/{topic}/live")}
+"""Paths that have no row, but sentences."""
+Key = tuple[str, str]
 
 
 def text() -> str:
     return DOCUMENT.read_text("utf-8")
 
 
-def rows(heading: str) -> dict[str, tuple[str, str]]:
-    """Return the cells of the table below a heading by the path of the first cell."""
+def rows(heading: str) -> dict[Key, tuple[str, str]]:
+    """Return the cells of the table below a heading by method and path of the first cell."""
     part = text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [
-        re.split(r" ?\| ?", line.strip("|").strip())[:3] for line in part.splitlines() if line.startswith("| `/api/")
-    ]
-    return {path.strip("` "): (given, answer) for path, given, answer in lines}
+    found: dict[Key, tuple[str, str]] = {}
+    for line in part.splitlines():
+        match = re.match(r"\| `(?:(POST|PUT|DELETE) )?(/api/[^`]*)` \|([^|]*)\|([^|]*)\|", line)
+        if match:
+            found[match[1] or "GET", match[2]] = match[3], match[4]
+    return found
 
 
 def names(cell: str) -> set[str]:
@@ -41,52 +46,59 @@ def names(cell: str) -> set[str]:
     return set(re.findall(r"`([a-z_]+)`", cell))
 
 
-TABLES = {"get": rows("Answers"), "post": rows("Changes")}
-CASES = [(method, path) for method, table in TABLES.items() for path in table]
+ANSWERS, CHANGES = rows("Answers"), rows("Changes")
+TABLES = {**ANSWERS, **CHANGES}
+
+
+def described(key: Key) -> Operation:
+    return next(each for each in operations().values() if (each.method, each.path) == key)
 
 
 def test_every_path_has_a_row() -> None:
-    shown = {f"/api/{name}" for name in (*VIEWS, *FAULT_VIEWS)} - {"/api/reset-group"}  # that is below the table
-    assert set(TABLES["get"]) == shown
-    assert set(TABLES["post"]) == {f"/api/{name}" for name in (*CHANGES, *FAULT_CHANGES)}
+    known = {(route.method, route.path) for route in (*ROUTES, *FAULT_ROUTES)}
+    assert set(TABLES) == known - _BELOW
+    assert {method for method, _ in ANSWERS} == {"GET"}
 
 
-@pytest.mark.parametrize(("method", "path"), CASES)
-def test_requests(method: str, path: str) -> None:
-    cell = TABLES[method][path][0]
-    if path == _RECORDS:
+@pytest.mark.parametrize("key", TABLES)
+def test_requests(key: Key) -> None:
+    cell = TABLES[key][0]
+    operation = described(key)
+    if key == _RECORDS:
         return
     if "all fields" in cell:
-        assert required(path, method) == fields(path)
+        assert operation.required == operation.names
         return
-    known = fields(path) if method == "post" else parameters(path) - _PAGING
-    assert known <= names(cell)
+    assert operation.names - operation.placeholders - _PAGING <= names(cell)
 
 
 def test_parameters_of_records() -> None:
     part = text().partition("\n## Records\n")[2].partition("\n## ")[0]
     first = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
-    assert names(" ".join(first)) == parameters(_RECORDS)
+    operation = described(_RECORDS)
+    assert names(" ".join(first)) == operation.names - operation.placeholders
 
 
-@pytest.mark.parametrize(("method", "path"), CASES)
-def test_answers(method: str, path: str) -> None:
+@pytest.mark.parametrize("key", TABLES)
+def test_answers(key: Key) -> None:
     """Names in code quotes are those of values, or of what they may be."""
-    described = json.dumps(description()["paths"][path]) + json.dumps(description()["components"]["schemas"])
-    for name in names(TABLES[method][path][1]):
-        assert f'"{name}"' in described, name
+    whole = json.dumps(described(key).described) + json.dumps(description()["components"]["schemas"])
+    for name in names(TABLES[key][1]):
+        assert f'"{name}"' in whole, name
 
 
-@pytest.mark.parametrize("path", [path for path in TABLES["get"] if path != _RECORDS])
-def test_all_values_are_named(path: str) -> None:
-    cell = TABLES["get"][path][1]
+@pytest.mark.parametrize("key", [key for key in ANSWERS if key != _RECORDS])
+def test_all_values_are_named(key: Key) -> None:
+    _, path = key
+    cell = TABLES[key][1]
     before = ""
     if "the same of" in cell:
-        before = TABLES["get"].get(f"{path}s", TABLES["get"]["/api/brokers"])[1]
+        before = TABLES["GET", path[: path.index("/{")]][1]
     if "these fields" in cell:
-        before = TABLES["get"][path][0]
-    named = names(cell + before) | names(TABLES["get"][path][0])
-    assert answer_names(path, "get") - _PAGING - {"total"} - _SHOWN_BY_THE_PAGE - named == set()
+        before = TABLES[key][0]
+    operation = described(key)
+    named = names(cell + before) | names(TABLES[key][0]) | operation.placeholders
+    assert operation.answer_names - _PAGING - {"total"} - _SHOWN_BY_THE_PAGE - named == set()
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -119,6 +131,6 @@ class TestCommands(ChangeTests):
         address = urlsplit(words[-1])
         self.assertEqual(address.netloc, "127.0.0.1:9464")
         if "-d" not in options:
-            return self.ask(f"{address.path.removeprefix('/api/')}?{address.query}")
-        self.assertEqual(options["-H"], "Content-Type: application/json")
-        return self.change(address.path.removeprefix("/api/"), **json.loads(options["-d"]))
+            return json.loads(self.connect().get(f"{address.path}?{address.query}").body)
+        _, _, content_type = options["-H"].partition(": ")
+        return json.loads(self.post(address.path, options["-d"].encode(), content_type).body)

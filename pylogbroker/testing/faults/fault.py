@@ -57,6 +57,8 @@ class Watch:
     _log: RequestLog
     _unlist: Callable[[Watch], bool]
     _driver: TimeDriver | None = attrs.field(default=None, kw_only=True)
+    id: int = attrs.field(default=0, kw_only=True)
+    """Number in the order of `add` and `watch`, from 1 on."""
     seen: RequestLog = attrs.field(factory=lambda: RequestLog(WATCHED_MAX, WATCHED_BYTES_MAX), init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
     _began: int = attrs.field(init=False)
@@ -67,6 +69,15 @@ class Watch:
     @property
     def hits(self) -> int:
         return self.seen.count
+
+    @property
+    def is_spent(self) -> bool:
+        """Later requests pass, without being counted."""
+        return False
+
+    def release(self) -> None:
+        """Raise ValueError: a watch holds no requests."""
+        raise ValueError(f"{self} holds no requests")
 
     def note(self, seen: SeenRequest) -> None:
         with self._changed:
@@ -148,8 +159,6 @@ class Fault(Watch):
     action: Action
     times: int | None = None
     must_fire: bool = False
-    number: int = attrs.field(default=0, kw_only=True)
-    """Number in the order of `add`, from 1 on."""
     _run: Callable[..., Any] = attrs.field(kw_only=True)
     _note_silent: Callable[[Fault], None] = attrs.field(kw_only=True)
     """Called with a fault that is removed, and had to fire."""

@@ -141,17 +141,30 @@ class Faults:
             driver=self._driver,
             run=self.run,
             note_silent=self._note_silent,
-            number=number,
+            id=number,
         )
 
     def listed(self) -> Sequence[Fault]:
         """Return the faults that are not removed, those that are spent, too."""
         return self._faults
 
+    def find(self, id: int) -> Watch:
+        """Return a fault or a watch that is not removed; raise LookupError."""
+        for each in (*self._faults, *self._watches):
+            if each.id == id:
+                return each
+        raise LookupError(f"there is no fault or watch {id}")
+
+    def watched(self) -> Sequence[Watch]:
+        """Return the watches that are not removed."""
+        return self._watches
+
     def watch(self, api: str | int | None = None, **criteria: Unpack[CriteriaFields]) -> Watch:
         """Count requests from now on; the criteria are those of `add`."""
-        watch = Watch(self._criteria(api, **criteria), self.requests, self._unlist, driver=self._driver)
+        concerned = self._criteria(api, **criteria)
         with self._lock:
+            self._added += 1
+            watch = Watch(concerned, self.requests, self._unlist, driver=self._driver, id=self._added)
             self._watches = (*self._watches, watch)
         return watch
 

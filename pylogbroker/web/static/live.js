@@ -12,7 +12,7 @@ const rows = document.querySelector("#records tbody");
 
 let source = null;
 let retry = null;
-let from = panel.dataset.from;
+let after = panel.dataset.from;
 let skipped = 0;
 
 function element(name, text) {
@@ -72,7 +72,7 @@ function say(text) {
 
 function show(event) {
   const data = JSON.parse(event.data);
-  from = event.lastEventId;
+  after = event.lastEventId;
   skipped += data.skipped;
   const root = document.documentElement;
   const isAtEnd = root.scrollHeight - root.scrollTop - root.clientHeight < 80;
@@ -92,9 +92,9 @@ function stop(text) {
 }
 
 function follow() {
-  const given = { topic: panel.dataset.topic, partition: followed.value, search: panel.dataset.search };
-  const parameters = new URLSearchParams({ ...given, format: panel.dataset.format, from });
-  source = new EventSource(`api/live?${parameters}`);
+  const given = { partition: followed.value, search: panel.dataset.search };
+  const parameters = new URLSearchParams({ ...given, format: panel.dataset.format, after });
+  source = new EventSource(`api/topics/${encodeURIComponent(panel.dataset.topic)}/live?${parameters}`);
   source.addEventListener("open", () => say("Following."));
   source.addEventListener("records", show);
   source.addEventListener("ended", (event) => stop(`Ended: ${JSON.parse(event.data).error}.`));
@@ -122,7 +122,7 @@ button.addEventListener("click", () => {
 followed.addEventListener("change", () => {
   const wasOn = source !== null;
   stop("");
-  from = "";  // begin at the end of the others
+  after = "";  // begin at the end of the others
   rows.replaceChildren();
   heading.textContent = followed.value === "" ? "Partition, offset" : "Offset";
   if (wasOn) follow();

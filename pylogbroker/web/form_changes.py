@@ -1,0 +1,61 @@
+"""Changes as forms of the page ask for them: names written again, and buttons that choose one of two changes."""
+
+from __future__ import annotations
+
+from pylogbroker.security.quotas.keys import QuotaKey
+from pylogbroker.web.changes import ChangedSetting, NamedTopic, delete_topic, restore_setting, set_setting
+from pylogbroker.web.parameters import Name
+from pylogbroker.web.quota_views import ChangedQuota, Entity, remove_quota, set_quota
+from pylogbroker.web.router import BadRequest
+from pylogbroker.web.transaction_views import FencedProducer, TransactionalId, fence_producer
+from pylogbroker.web.user_views import NamedUser, delete_user
+from pylogbroker.web.visitors import Visitor
+
+
+async def alter_topic(
+    visitor: Visitor, name: Name, setting: Name, value: str | None = None, restore: bool = False
+) -> ChangedSetting:
+    """Set one setting of a topic, or restore its default."""
+    if restore:
+        return await restore_setting(visitor, name, setting)
+    if value is None:
+        raise BadRequest("value is missing")
+    return await set_setting(visitor, name, setting, value)
+
+
+async def delete_topic_confirmed(visitor: Visitor, name: Name, confirm: Name) -> NamedTopic:
+    """Delete a topic, whose name is given twice."""
+    if confirm != name:
+        raise BadRequest("confirm must be the name of the topic, which is deleted with all its records")
+    return await delete_topic(visitor, name)
+
+
+async def delete_user_confirmed(visitor: Visitor, name: Name, confirm: Name) -> NamedUser:
+    """Delete all passwords of a user, whose name is given twice."""
+    if confirm != name:
+        raise BadRequest("confirm must be the name of the user, who can no longer connect")
+    return await delete_user(visitor, name)
+
+
+async def fence_producer_confirmed(visitor: Visitor, id: TransactionalId, confirm: Name) -> FencedProducer:
+    """Shut out the producer of a transactional id, which is given twice."""
+    if confirm != id:
+        raise BadRequest("confirm must be the transactional id, whose producer is shut out")
+    return await fence_producer(visitor, id)
+
+
+async def alter_quota(
+    visitor: Visitor,
+    key: QuotaKey,
+    value: float | None = None,
+    user: Entity = "",
+    client_id: Entity = "",
+    ip: Entity = "",
+    remove: bool = False,
+) -> ChangedQuota:
+    """Set a quota of an entity, or remove it."""
+    if remove:
+        return await remove_quota(visitor, key, user, client_id, ip)
+    if value is None:
+        raise BadRequest("value is missing")
+    return await set_quota(visitor, key, value, user, client_id, ip)

@@ -1,0 +1,108 @@
+"""OpenAPI 3.1 document of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.web.router.parameters import OMITTED, Parameter
+from pylogbroker.web.router.routes import JSON, HttpRoute
+from pylogbroker.web.router.values import given, schema
+
+OPENAPI: Final = "3.1.0"
+_PLAIN_DEFAULTS: Final = (bool, int, float, str)
+
+
+@attrs.frozen
+class ApiDescription:
+    """Texts and errors of a document: `error` is their type, and any route may have the `statuses`."""
+
+    title: str
+    description: str
+    error: Any
+    statuses: Sequence[int]
+    media: str = JSON
+    security: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]:
+    """Return the document as values of JSON."""
+    named: dict[str, Any] = {}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in sorted(routes, key=lambda route: route.path):
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(api, route, named)
+    errors = {
+        str(status): {
+            "description": HTTPStatus(status).phrase,
+            "content": {api.media: {"schema": schema(api.error, named)}},
+        }
+        for status in api.statuses
+    }
+    components: dict[str, Any] = {"schemas": dict(sorted(named.items())), "responses": errors}
+    found: dict[str, Any] = {
+        "openapi": OPENAPI,
+        "info": {"title": api.title, "version": "1", "description": api.description},
+        "paths": paths,
+        "components": components,
+    }
+    if api.security:
+        components["securitySchemes"] = dict(api.security)
+        found["security"] = [{}, *({name: []} for name in api.security)]
+    return found
+
+
+def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> dict[str, Any]:
+    in_path = [route.parameters.by_name[name] for name in route.placeholders]
+    others = [each for name, each in route.parameters.by_name.items() if name not in route.placeholders]
+    parameters = [_parameter(each, "path", named) for each in in_path]
+    answer = schema(route.answer_type, named)
+    operation: dict[str, Any] = {
+        "operationId": f"{route.name}",
+        "summary": route.summary,
+        "responses": {
+            "200": {"description": "Done", "content": {route.media: {"schema": answer}}},
+            **{
+                str(status): {"$ref": f"#/components/responses/{status}"}
+                for status in api.statuses
+                if route.has_body or status != HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+            },
+        },
+    }
+    if route.has_body and others:
+        operation["requestBody"] = _body(api, others, named)
+    elif others:
+        parameters += [_parameter(each, "query", named) for each in others]
+    if parameters:
+        operation["parameters"] = parameters
+    return operation
+
+
+def _parameter(parameter: Parameter, place: str, named: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": parameter.name, "in": place, "required": parameter.is_required}
+    if place == "path":
+        found["required"] = True
+    found["schema"] = schema(given(parameter.kind), named) | _default(parameter)
+    if parameter.description:
+        found["description"] = parameter.description
+    return found
+
+
+def _body(api: ApiDescription, parameters: Sequence[Parameter], named: dict[str, Any]) -> dict[str, Any]:
+    properties = {}
+    for each in parameters:
+        properties[each.name] = schema(each.kind, named) | _default(each)
+        if each.description:
+            properties[each.name]["description"] = each.description
+    required = [each.name for each in parameters if each.is_required]
+    content: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        content["required"] = required
+    return {"required": bool(required), "content": {api.media: {"schema": content}}}
+
+
+def _default(parameter: Parameter) -> dict[str, Any]:
+    is_shown = parameter.default is not OMITTED and type(parameter.default) in _PLAIN_DEFAULTS
+    return {"default": parameter.default} if is_shown and not parameter.is_required else {}
