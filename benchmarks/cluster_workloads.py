@@ -1,10 +1,12 @@
 """Workloads of a cluster: the load, the figures measured, and their wanted ratio to Kafka's."""
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
+from confluent_kafka import Producer
 
 from benchmarks.clusters import BROKERS, MeasuredCluster
 from benchmarks.driver import call
@@ -27,6 +29,10 @@ ACKS_ALL = -1
 PARTITIONS_PER_TOPIC = 100
 FAILOVER_SECONDS_MAX = 300.0
 RETRY_SECONDS = 0.001
+TRANSACTIONS = 300
+WARM_UP_TRANSACTIONS = 10
+TRANSACTION_SECONDS_MAX = 60.0
+VALUE = bytes(100)
 Measure = Callable[[MeasuredCluster, int, float], Figures]
 
 
@@ -55,6 +61,31 @@ def replicated(batches: Batches, count: int, in_flight: int) -> Measure:
 
 def one_at_a_time(cluster: MeasuredCluster, number: int, scale: float) -> Figures:
     return produce_one_at_a_time(leader(cluster, number), int(5_000 * scale), ACKS_ALL)
+
+
+def transactions(cluster: MeasuredCluster, number: int, scale: float) -> Figures:
+    """Commit transactions of one record, back to back, with librdkafka; return median and 99th percentile.
+
+    Each round has another transactional id, so in time another coordinator. The first transactions are not counted:
+    they look for coordinator and leader.
+    """
+    session, clock, times = leader(cluster, number), time.perf_counter, []
+    count = int(TRANSACTIONS * scale)
+    with session.topic() as topic:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "linger.ms": 0})
+        producer.init_transactions(TRANSACTION_SECONDS_MAX)
+        for _ in range(WARM_UP_TRANSACTIONS + count):
+            begin = clock()
+            producer.begin_transaction()
+            producer.produce(topic, VALUE, partition=0)
+            producer.commit_transaction(TRANSACTION_SECONDS_MAX)
+            times.append(clock() - begin)
+        wanted, deadline = [2 * len(times)], clock() + TRANSACTION_SECONDS_MAX
+        while session.end_offsets(topic) != wanted and clock() < deadline:  # the last marker comes after the answer
+            time.sleep(RETRY_SECONDS)
+        expect(session.end_offsets(topic), wanted, "log end with a marker for each record")
+    times = sorted(times[WARM_UP_TRANSACTIONS:])
+    return {"ms": statistics.median(times) * 1e3, "p99 ms": times[count * 99 // 100] * 1e3}
 
 
 def leader(cluster: MeasuredCluster, number: int) -> Session:
@@ -141,6 +172,12 @@ WORKLOADS: tuple[ClusterWorkload, ...] = (
         "produce single 100 B records, one at a time",
         one_at_a_time,
         {"us": 0.7, "p99 us": 0.5},
+    ),
+    ClusterWorkload(
+        "transactions",
+        "transactions of one 100 B record, back to back",
+        transactions,
+        {"ms": 0.7, "p99 ms": 0.5},
     ),
     ClusterWorkload("leader-killed", "leader killed, to the next acknowledgement", leader_failover, {"ms": 0.5}, False),
     ClusterWorkload("resident", "resident memory of all three brokers", resident, {"MB": 0.25}, False),

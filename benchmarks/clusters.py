@@ -102,6 +102,11 @@ class MeasuredCluster:
     def ids(self) -> list[int]:
         return list(self.cluster.members)
 
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, for clients."""
+        return ",".join(each.bootstrap for each in self.cluster.members.values())
+
     def session(self, leader: int) -> Session:
         """Return a session with a broker, which leads all partitions of the topics that the session creates."""
         replicas = [leader, *(each for each in self.ids if each != leader)]
