@@ -4,8 +4,8 @@ answer                         action of the producer
 -----------------------------  -------------------------------------------------------------------------------
 a retriable error, or no       sends nothing more to the partition until all its requests have ended, then
   answer                       repeats the first batch that is not acknowledged, and those after it
-OUT_OF_ORDER_SEQUENCE_NUMBER   begins a new epoch when no request is in flight, and sends all open batches under
-                               new numbers, also those of unknown outcome; fatal for the first open batch
+OUT_OF_ORDER_SEQUENCE_NUMBER   would begin a new epoch, and send all open batches under new numbers, also those of
+                               unknown outcome, which are then stored twice: so this must not happen
 no error                       acknowledges earlier batches of unknown outcome, too; fatal if one is known not
                                to be written
 """
@@ -30,7 +30,7 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.replication.invariants import Violation
-from tests.simulation.clients import ACKS_ALL, Acknowledged, Producer, ProducerIdentity
+from tests.simulation.clients import ACKS_ALL, Acknowledged, Producer
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.setup import TOPIC
 
@@ -50,8 +50,6 @@ class _Batches:
     values: list[bytes] = attrs.field(factory=list)
     acknowledged: int = 0
     sent: int = 0
-    base: int = 0
-    """Batch whose sequence number is 0."""
     broker: int = NO_LEADER
     """Receiver of the requests in flight."""
     in_flight: int = 0
@@ -74,7 +72,6 @@ class Pipeliner(Producer):
         super().__init__(cluster, number, acknowledged)
         self._partitions = [_Batches((TOPIC, index)) for index in range(cluster.setup.partitions)]
         self._in_flight: dict[int, int] = {}
-        self._begins_epoch = False
 
     async def _run(self) -> None:
         while not self._stops or any(each.acknowledged < len(each.values) for each in self._partitions):
@@ -94,7 +91,7 @@ class Pipeliner(Producer):
 
     def _send(self, batches: _Batches, leader: int) -> None:
         """Send the next batch, unless it must wait."""
-        if self._begins_epoch or batches.drains or leader == NO_LEADER:
+        if batches.drains or leader == NO_LEADER:
             return
         if (batches.in_flight and batches.broker != leader) or self._in_flight.get(leader, 0) >= _IN_FLIGHT_MAX:
             return
@@ -103,7 +100,7 @@ class Pipeliner(Producer):
         batches.in_flight += 1
         batches.broker = leader
         self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
-        request = self._request(batches.key, batches.values[number], number - batches.base)
+        request = self._request(batches.key, batches.values[number], number)
         ended = partial(self._ended, batches, number, leader)
         Deferred.fromCoroutine(self.ask(leader, request)).addBoth(ended).addErrback(self.cluster.failed)
 
@@ -124,8 +121,6 @@ class Pipeliner(Producer):
             [answer] = response.responses[0].partition_responses
             self._answered(batches, number, ErrorCode(answer.error_code), answer.base_offset)
         batches.ended()
-        if self._begins_epoch and not any(self._in_flight.values()):
-            self._begin_epoch()
 
     def _answered(self, batches: _Batches, number: int, code: ErrorCode, offset: int) -> None:
         name = f"9: batch {number} of {self.name} in {batches.key}"
@@ -135,10 +130,6 @@ class Pipeliner(Producer):
             batches.acknowledged = max(batches.acknowledged, number + 1)
             if not code:
                 self._acknowledged(Acknowledged(batches.key, offset, [batches.values[number]]))
-        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if number <= batches.acknowledged:
-                raise Violation(f"{name} is out of order, though it comes next")
-            batches.drains = self._begins_epoch = True
         elif code.retriable:
             batches.drains = True
             self.forget_leader(batches.key)
@@ -148,9 +139,3 @@ class Pipeliner(Producer):
                 batches.failed = number
         else:
             raise Violation(f"{name} got {code.name}")
-
-    def _begin_epoch(self) -> None:
-        self._begins_epoch = False
-        self.identity = ProducerIdentity(self.identity.id, self.identity.epoch + 1)
-        for batches in self._partitions:
-            batches.base = batches.acknowledged
