@@ -42,7 +42,7 @@ def _setting(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option("--brokers", default=1, help="Number of brokers.")
 @click.option("--override", multiple=True, callback=_setting, help="A setting of the broker: NAME=VALUE.")
 @click.option("--user", multiple=True, callback=_setting, help="A user for SASL: NAME=PASSWORD.")
-@click.option("--tls", is_flag=True, help="TLS, with certificates made for it: GET /client_settings.")
+@click.option("--tls", is_flag=True, help="TLS, with certificates made for it: GET /api/client_settings.")
 @click.option("--acl", multiple=True, help="An ACL, such as 'alice read topic:orders'; others are denied.")
 @click.option("--schema-registry", is_flag=True, help="A schema registry.")
 @click.option("--child", is_flag=True, help="Read settings as a line of JSON from standard input, and end with it.")

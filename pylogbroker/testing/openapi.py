@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pylogbroker.testing.control.site import control_document
+from pylogbroker.testing.schema_registry.site import registry_document
 from pylogbroker.web.views import page_document
 
 _LINE_MAX: Final = 110
 DOCUMENTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "control.json": control_document,
+    "schema-registry.json": registry_document,
     "web-ui.json": page_document,
 }
 

@@ -8,7 +8,20 @@ from typing import Annotated, Any, Literal, Protocol, TypedDict
 CloseMoment = Literal["before", "after", "mid-frame"]
 
 
-class FaultFields(TypedDict, total=False):
+class FaultCriteria(TypedDict, total=False):
+    """Requests that a fault or a watch concerns, by their names everywhere."""
+
+    topic: str | None
+    partition: int | None
+    group: str | None
+    transactional_id: str | None
+    broker: int | None
+    client_id: str | None
+    principal: str | None
+    sender: Annotated[str | None, "clients, brokers or any; by default clients"]
+
+
+class FaultFields(FaultCriteria, total=False):
     """Effects of a fault, and the requests that it concerns, by their names everywhere."""
 
     api: Annotated[str | int | None, "name or key of an API; null is any"]
@@ -20,14 +33,6 @@ class FaultFields(TypedDict, total=False):
     close: Annotated[CloseMoment | None, "when the connection ends"]
     throttle_ms: Annotated[int, "throttle time of the answer"]
     must_fire: Annotated[bool, "a test fails if no request meets the fault"]
-    topic: str | None
-    partition: int | None
-    group: str | None
-    transactional_id: str | None
-    broker: int | None
-    client_id: str | None
-    principal: str | None
-    sender: Annotated[str | None, "clients, brokers or any"]
 
 
 class FaultRow(TypedDict):

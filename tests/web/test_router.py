@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
 import pytest
 
@@ -20,6 +20,7 @@ class Colour(StrEnum):
 class Point(TypedDict):
     x: int
     name: Annotated[str, "of the point"]
+    note: NotRequired[str]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,12 @@ def test_schemas() -> None:
     }
     assert named["Point"] == {
         "type": "object",
-        "properties": {"x": {"type": "integer"}, "name": {"type": "string", "description": "of the point"}},
-        "required": ["name", "x"],
+        "properties": {
+            "x": {"type": "integer"},
+            "name": {"type": "string", "description": "of the point"},
+            "note": {"type": "string"},
+        },
+        "required": ["x", "name"],
         "additionalProperties": False,
     }
     assert schema(Annotated[int, Capped()] | None, named) == {

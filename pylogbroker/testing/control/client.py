@@ -54,7 +54,7 @@ class ControlClient:
     def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Any:
         """Return the answer; raise what the brokers' process has raised, with the same text."""
         data = None if fields is None else json.dumps(fields).encode()
-        request = Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
+        request = Request(f"{self.address}/api{path}", data, {"Content-Type": "application/json"}, method=method)
         waits = float((fields or {}).get("timeout", 0.0))
         try:
             with self._opener.open(request, timeout=_ANSWER_SECONDS + waits) as answer:

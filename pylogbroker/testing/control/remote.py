@@ -18,13 +18,15 @@ from pylogbroker.testing.control.json_messages import from_json, to_json
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired, Faults, SeenRequest
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
+from pylogbroker.testing.faults.criteria import check_names
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.log_faults import LogFaults
 from pylogbroker.testing.faults.names import api_key, api_name
 from pylogbroker.testing.faults.network import NetworkFaults
+from pylogbroker.web.fault_port import FaultRow
 from pylogbroker.wire import SUPPORTED
 
-_LISTED: Final = {"id", "description", "hits"}
+_LISTED: Final = FaultRow.__annotations__.keys()
 
 
 @attrs.define(eq=False)
@@ -48,6 +50,7 @@ class Remote:
         """Post the arguments of a method by their names; return the result, or the fault that it made."""
         bound = signature(method).bind(None, *arguments, **named).arguments
         fields = {name: value for name, value in bound.items() if name not in ("self", "criteria", "conditions")}
+        check_names(bound.get("criteria", {}), signature(method).parameters)
         fields |= bound.get("criteria", {}) | bound.get("conditions", {})  # the rest of the named ones
         result = self.client.post(path, **_without_functions(fields))
         is_listed = isinstance(result, dict) and result.keys() == _LISTED

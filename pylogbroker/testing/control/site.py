@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from importlib.resources import files
-from typing import Any, Final
-from urllib.parse import unquote
+from collections.abc import Sequence
+from typing import Any, Final, NotRequired, TypedDict
 
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -18,25 +16,57 @@ from twisted.web.server import NOT_DONE_YET, Site
 from pylogbroker.background import run_in_background
 from pylogbroker.client.sync.background import TimedOut
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.json_text import named_once
 from pylogbroker.testing.clock import NotSettled
-from pylogbroker.testing.control.commands import Command, Commands, NotFound
+from pylogbroker.testing.control.commands import ROUTES, Commands, NotFound
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired
+from pylogbroker.web.router import (
+    ApiDescription,
+    HttpRoute,
+    HttpRouter,
+    MethodNotAllowed,
+    NoRoute,
+    document,
+)
+from pylogbroker.web.router.requests import content_of, content_type_of, members_of, texts_of
+from pylogbroker.web.router.routes import JSON
 
 log = Logger()
 
 THREADS_MAX: Final = 40
-OPENAPI: Final = "openapi.json"
-_PLACE: Final = "{}"
-_JSON: Final = b"application/json"
+_DESCRIPTION: Final = "/openapi.json"
 _STATUS: Final = (
     (FaultNotFired, 409),
-    (NotFound, 404),
+    ((NotFound, NoRoute), 404),
+    (MethodNotAllowed, 405),
     (NotRunning, 503),
     ((NotSettled, TimedOut), 504),
     ((ValueError, TypeError, LookupError, KafkaError, ConfigError), 400),
 )
+
+
+class ControlError(TypedDict):
+    """Reason of an error; 503 while the broker is down, 504 if the work takes too long."""
+
+    error: str
+    type: str
+    code: NotRequired[str]
+
+
+API: Final = ApiDescription(
+    "Control of a pylogbroker test broker",
+    "Faults of a broker that programs are tested with. Bodies are JSON objects.",
+    ControlError,
+    (400, 404, 409, 500, 503, 504),
+)
+
+
+def control_document() -> dict[str, Any]:
+    return document(API, ROUTES)
+
+
+def _describe(commands: Commands) -> dict[str, Any]:
+    return control_document()
 
 
 class ControlResource(Resource):
@@ -44,10 +74,12 @@ class ControlResource(Resource):
 
     isLeaf = True
 
-    def __init__(self, reactor: Any, commands: Commands) -> None:
+    def __init__(self, reactor: Any, commands: Commands, routes: Sequence[HttpRoute] = ROUTES) -> None:
         super().__init__()
         self._reactor = reactor
-        self._table = {(method, _template(path)): command for (method, path), command in _all(commands)}
+        self._commands = commands
+        description = HttpRoute("GET", _DESCRIPTION, _describe, hidden=frozenset({"commands"}))
+        self._router = HttpRouter((*routes, description), _DESCRIPTION)
 
     def render(self, request: Request) -> int:
         problem = "{method} {path} was not answered"
@@ -59,40 +91,20 @@ class ControlResource(Resource):
         request.notifyFinish().addErrback(gone.append)
         try:
             _reject_web_page(request)
-            command, body = self._command(request), _body(request)
-            result = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), command, **body)
+            route, parts = self._router.find(request.method.decode("ascii", "replace"), request.path.decode("ascii"))
+            arguments = route.arguments(parts, texts_of(request), _members(request))
+            pool = self._reactor.getThreadPool()
+            result = await deferToThreadPool(self._reactor, pool, route.handle, self._commands, **arguments)
             status = 200
         except Exception as error:
             status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
             result = _described(error)
+            if isinstance(error, MethodNotAllowed):
+                request.setHeader(b"allow", ", ".join(error.allowed).encode())
             if status == 500:
                 log.failure("{method} {path} failed", method=request.method, path=request.path)
         if not gone:
             _answer(request, status, result)
-
-    def _command(self, request: Request) -> Command:
-        method, path = request.method.decode(), tuple(request.path.decode().split("/")[1:])
-        if (method, path) in self._table:
-            return self._table[method, path]
-        named = (path[0], _PLACE, *path[2:])
-        if len(path) > 1 and (method, named) in self._table:
-            command, name = self._table[method, named], unquote(path[1])
-            return lambda **body: command(name, **body)
-        raise NotFound(f"there is no {method} {request.path.decode()}: see /{OPENAPI}")
-
-
-def _template(path: str) -> tuple[str, ...]:
-    """Return the parts of a path, with one text for all those in braces."""
-    return tuple(_PLACE if part.startswith("{") else part for part in path.split("/")[1:])
-
-
-def _all(commands: Commands) -> list[tuple[tuple[str, str], Command]]:
-    description: Callable[[], Any] = openapi
-    return [*commands.table().items(), (("GET", f"/{OPENAPI}"), description)]
-
-
-def openapi() -> Any:
-    return json.loads(files(__package__).joinpath(OPENAPI).read_text())
 
 
 def _described(error: Exception) -> dict[str, str]:
@@ -106,23 +118,17 @@ def _reject_web_page(request: Request) -> None:
         raise ValueError("requests of web pages are not accepted: send no Origin header")
 
 
-def _body(request: Request) -> dict[str, Any]:
-    """Return the fields of the body, or of a query; raise ValueError."""
-    content = request.content.read() if request.content is not None else b""
-    if not content:
-        return {name.decode(): values[0].decode() for name, values in (request.args or {}).items()}
-    content_type = str(request.getHeader("content-type") or "").partition(";")[0]  # a charset may follow
-    if content_type.strip().lower() != _JSON.decode():
+def _members(request: Request) -> dict[str, Any]:
+    """Return the members of the body, none without one; raise ValueError."""
+    content = content_of(request)
+    if content and content_type_of(request) != JSON:
         raise ValueError("the body has another content type than application/json")  # as forms of web pages have
-    body = json.loads(content, object_pairs_hook=named_once)
-    if not isinstance(body, dict):
-        raise ValueError("the body is no JSON object")
-    return body
+    return members_of(content)
 
 
 def _answer(request: Request, status: int, result: Any) -> None:
     request.setResponseCode(status)
-    request.setHeader(b"content-type", _JSON)
+    request.setHeader(b"content-type", JSON.encode())
     request.write(json.dumps(result).encode())
     request.finish()
 

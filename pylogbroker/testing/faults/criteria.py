@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final, TypedDict, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 import attrs
 
@@ -19,6 +19,7 @@ from pylogbroker.java.text import is_digits
 from pylogbroker.testing.faults.connection_port import FaultyConnection
 from pylogbroker.testing.faults.fields import ANY, GROUP, PARTITION, TOPIC, TRANSACTION, Keys, TopicNames, leaves
 from pylogbroker.testing.faults.names import api_name, unknown
+from pylogbroker.web.fault_port import FaultCriteria
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchTopic
 
 Predicate = Callable[[RequestContext, Any], bool]
@@ -99,17 +100,9 @@ class RequestSender(StrEnum):
     ANY = "any"
 
 
-class CriteriaFields(TypedDict, total=False):
+class CriteriaFields(FaultCriteria, total=False):
     """Conditions on requests, as tests write them."""
 
-    topic: str | None
-    partition: int | None
-    group: str | None
-    transactional_id: str | None
-    broker: int | None
-    client_id: str | None
-    principal: str | None
-    sender: str | None
     when: Predicate | None
 
 

@@ -90,6 +90,8 @@ class Watch:
         If `seen` has lost that one, return the first that it has. Do not call it on the broker's thread. With a
         `MemoryBroker`, which has no thread, time passes instead.
         """
+        if hits < 1:
+            raise ValueError(f"hits must be at least 1, not {hits}")
         with self._changed:
             if not self._wait_for(lambda: self.hits >= hits, timeout):
                 raise FaultNotFired(f"{self} saw {self.hits} of {hits} in {timeout} s; {self.came_instead()}")

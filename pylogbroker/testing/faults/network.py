@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict, Unpack
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
@@ -44,6 +44,18 @@ class Conditions:
     """The connection is reset after so many bytes; -1: never."""
     stalled: bool = False
     seed: int = 0
+
+
+class ConditionFields(TypedDict, total=False):
+    """Fields of `Conditions`, as tests write them."""
+
+    latency: float
+    jitter: float
+    bytes_per_second: float
+    piece_bytes: int
+    reset_after_bytes: int
+    stalled: bool
+    seed: int
 
 
 NONE: Final = Conditions()
@@ -143,7 +155,7 @@ class NetworkFaults:
     _up: Conditions = attrs.field(default=NONE, init=False)
     _down: Conditions = attrs.field(default=NONE, init=False)
 
-    def shape(self, direction: str = "both", **conditions: Any) -> None:
+    def shape(self, direction: str = "both", **conditions: Unpack[ConditionFields]) -> None:
         """Set the conditions of clients' connections, also of later ones: the names are those of `Conditions`."""
         wanted = Conditions(**conditions)
         where = Direction(direction)

@@ -1,13 +1,16 @@
-"""The registry by HTTP: paths, query, and answers as Confluent's registry has them."""
+"""The registry by HTTP: paths, query, and answers as Confluent's registry has them.
+
+It has the router of all HTTP interfaces. As Confluent's registry, it ignores unknown parameters, checks bodies itself,
+and has Confluent's codes of errors.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any, Final
-from urllib.parse import parse_qs, unquote
+from typing import Annotated, Any, Final, TypedDict
 
 import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -21,160 +24,270 @@ from pylogbroker.testing.schema_registry.errors import RegistryError
 from pylogbroker.testing.schema_registry.registry import SchemaRegistry
 from pylogbroker.testing.schema_registry.state import LATEST
 from pylogbroker.testing.schema_registry.values import TYPES, Version
+from pylogbroker.web.router import (
+    ApiDescription,
+    BadRequest,
+    HttpRoute,
+    HttpRouter,
+    MethodNotAllowed,
+    NoRoute,
+    document,
+)
+from pylogbroker.web.router.requests import content_of, texts_of
+from pylogbroker.web.router.values import OnlyTrue
 
 log = Logger()
 
-CONTENT_TYPE: Final = b"application/vnd.schemaregistry.v1+json"
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _VERSION_MAX: Final = 2**31 - 1
+_DESCRIPTION: Final = "/openapi.json"
+_TEXT_BYTES_MAX: Final = 64 * 1024
+Flag = Annotated[bool, OnlyTrue]
+Prefix = Annotated[str, "first characters of a subject"]
+Body = Mapping[str, Any]
 
 
-@attrs.frozen(eq=False)
-class RegistryRequest:
-    """A request without HTTP: parts of its path, query, body."""
-
-    query: Mapping[str, list[str]]
-    content: bytes
-
-    def flag(self, name: str) -> bool:
-        return self.query.get(name, ["false"])[-1].lower() == "true"
-
-    @property
-    def prefix(self) -> str:
-        return self.query.get("subjectPrefix", [""])[-1]
-
-    def body(self) -> Mapping[str, Any]:
-        try:
-            found = json.loads(self.content)
-        except ValueError as error:
-            raise RegistryError(400, f"the body is no JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise RegistryError(400, "the body is no JSON object")
-        return found
+class ReferenceFields(TypedDict):
+    name: str
+    subject: str
+    version: int
 
 
-Handler = Callable[..., Any]
+class SchemaFields(TypedDict, total=False):
+    """A schema that is given."""
+
+    schema: str
+    schemaType: Annotated[str, "AVRO, JSON or PROTOBUF; by default AVRO"]
+    references: list[ReferenceFields]
+    id: int
+    version: int
+
+
+class LevelFields(TypedDict):
+    compatibility: str
+
+
+class ModeFields(TypedDict):
+    mode: str
+
+
+class RegistryFailure(TypedDict):
+    error_code: Annotated[int, "the first three digits are the status"]
+    message: str
+
+
+class SubjectVersion(TypedDict):
+    subject: str
+    version: int
 
 
 @attrs.define(eq=False)
-class RegistryRoutes:
-    """Handlers of the registry by method and path; a handler gets the question and the parts in braces."""
+class RegistryHandlers:
+    """Handlers of the routes."""
 
-    _registry: SchemaRegistry
-    _table: list[tuple[str, re.Pattern[str], Handler]] = attrs.field(factory=list, init=False)
+    registry: SchemaRegistry
 
-    def __attrs_post_init__(self) -> None:
-        for method, path, handler in self._routes():
-            pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)
-            self._table.append((method, re.compile(pattern), handler))
-
-    def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
-        """Return the handler and what it gets of the path; raise RegistryError."""
-        found = [(known, each.fullmatch(path), handler) for known, each, handler in self._table]
-        matching = [(known, match, handler) for known, match, handler in found if match is not None]
-        for known, match, handler in matching:
-            if known == method:
-                return handler, {name: unquote(value) for name, value in match.groupdict().items()}
-        if matching:
-            raise RegistryError(405, "HTTP 405 Method Not Allowed")
-        raise RegistryError(404, "HTTP 404 Not Found")
-
-    def _routes(self) -> list[tuple[str, str, Handler]]:
-        registry = self._registry
-        return [
-            ("GET", "/?", lambda q: {}),
-            ("GET", "/subjects/?", self._subjects),
-            ("POST", "/subjects/{subject}", self._look_up),
-            ("DELETE", "/subjects/{subject}", self._delete_subject),
-            ("GET", "/subjects/{subject}/versions", self._versions),
-            ("POST", "/subjects/{subject}/versions", self._register),
-            ("GET", "/subjects/{subject}/versions/{version}", lambda q, **of: self._version(q, **of).as_json()),
-            ("DELETE", "/subjects/{subject}/versions/{version}", self._delete_version),
-            ("GET", "/subjects/{subject}/versions/{version}/schema", self._text_of_version),
-            ("GET", "/subjects/{subject}/versions/{version}/referencedby", self._referenced_by),
-            ("POST", "/compatibility/subjects/{subject}/versions", self._check),
-            ("POST", "/compatibility/subjects/{subject}/versions/{version}", self._check),
-            ("GET", "/schemas/types/?", lambda q: list(TYPES)),
-            ("GET", "/schemas/?", self._schemas),
-            ("GET", "/schemas/ids/{id}", self._schema),
-            ("GET", "/schemas/ids/{id}/schema", lambda q, id: registry.state.schema(_id(id)).text.encode()),
-            ("GET", "/schemas/ids/{id}/subjects", lambda q, id: sorted({e.subject for e in self._of_id(q, id)})),
-            ("GET", "/schemas/ids/{id}/versions", self._versions_of_id),
-            ("GET", "/config/?", lambda q: registry.level(None)),
-            ("PUT", "/config/?", lambda q: registry.set_level(None, q.body())),
-            ("DELETE", "/config/?", lambda q: registry.delete_level(None)),
-            ("GET", "/config/{s}", lambda q, s: registry.level(s, default_to_global=q.flag("defaultToGlobal"))),
-            ("PUT", "/config/{s}", lambda q, s: registry.set_level(s, q.body())),
-            ("DELETE", "/config/{s}", lambda q, s: registry.delete_level(s)),
-            ("GET", "/mode/?", lambda q: registry.mode(None)),
-            ("PUT", "/mode/?", lambda q: registry.set_mode(None, q.body(), force=q.flag("force"))),
-            ("GET", "/mode/{s}", lambda q, s: registry.mode(s, default_to_global=q.flag("defaultToGlobal"))),
-            ("PUT", "/mode/{s}", lambda q, s: registry.set_mode(s, q.body(), force=q.flag("force"))),
-            ("DELETE", "/mode/{s}", lambda q, s: registry.delete_mode(s)),
-        ]
+    def root(self) -> dict[str, Any]:
+        """Return an empty object."""
+        return {}
 
     # subjects
 
-    def _subjects(self, q: RegistryRequest) -> list[str]:
-        state = self._registry.state
-        found = state.subjects(deleted=q.flag("deleted") or q.flag("deletedOnly"))
-        live = set(state.subjects()) if q.flag("deletedOnly") else ()
-        return [each for each in found if each.startswith(q.prefix) and each not in live]
+    def subjects(self, deleted: Flag = False, deletedOnly: Flag = False, subjectPrefix: Prefix = "") -> list[str]:
+        """Return subjects."""
+        state = self.registry.state
+        found = state.subjects(deleted=deleted or deletedOnly)
+        live = set(state.subjects()) if deletedOnly else ()
+        return [each for each in found if each.startswith(subjectPrefix) and each not in live]
 
-    def _look_up(self, q: RegistryRequest, subject: str) -> Any:
-        flags = {"normalize": q.flag("normalize"), "deleted": q.flag("deleted")}
-        return self._registry.look_up(subject, q.body(), **flags)
+    def look_up(self, subject: str, body: Body, normalize: Flag = False, deleted: Flag = False) -> Any:
+        """Return the version of a subject that has a schema."""
+        return self.registry.look_up(subject, body, normalize=normalize, deleted=deleted)
 
-    def _delete_subject(self, q: RegistryRequest, subject: str) -> Any:
-        return self._registry.delete_subject(subject, permanent=q.flag("permanent"))
+    def delete_subject(self, subject: str, permanent: Flag = False) -> Any:
+        """Delete a subject, and return its versions."""
+        return self.registry.delete_subject(subject, permanent=permanent)
 
-    def _versions(self, q: RegistryRequest, subject: str) -> Any:
-        found = self._registry.state.versions(subject, deleted=q.flag("deleted"))
+    def versions(self, subject: str, deleted: Flag = False) -> list[int]:
+        """Return the versions of a subject."""
+        found = self.registry.state.versions(subject, deleted=deleted)
         if not found:
             raise RegistryError.no_subject(subject)
         return [each.version for each in found]
 
-    def _register(self, q: RegistryRequest, subject: str) -> Any:
-        return self._registry.register(subject, q.body(), normalize=q.flag("normalize"))
+    def register(self, subject: str, body: Body, normalize: Flag = False) -> Any:
+        """Register a schema, and return its id."""
+        return self.registry.register(subject, body, normalize=normalize)
 
-    def _version(self, q: RegistryRequest, subject: str, version: str) -> Version:
-        return self._registry.state.version(subject, _number(version), deleted=q.flag("deleted"))
+    def version(self, subject: str, version: str, deleted: Flag = False) -> dict[str, Any]:
+        """Return a version of a subject."""
+        return self._version(subject, version, deleted).as_json()
 
-    def _delete_version(self, q: RegistryRequest, subject: str, version: str) -> Any:
-        return self._registry.delete_version(subject, _number(version), permanent=q.flag("permanent"))
+    def delete_version(self, subject: str, version: str, permanent: Flag = False) -> Any:
+        """Delete a version of a subject, and return its number."""
+        return self.registry.delete_version(subject, _number(version), permanent=permanent)
 
-    def _text_of_version(self, q: RegistryRequest, subject: str, version: str) -> bytes:
-        return self._version(q, subject, version).schema.text.encode()
+    def text_of_version(self, subject: str, version: str, deleted: Flag = False) -> Any:
+        """Return the schema of a version alone."""
+        return self._version(subject, version, deleted).schema.text.encode()
 
-    def _referenced_by(self, q: RegistryRequest, subject: str, version: str) -> list[int]:
-        found = self._version(q, subject, version)
-        return sorted({each.id for each in self._registry.state.referrers(subject, found.version)})
+    def referenced_by(self, subject: str, version: str, deleted: Flag = False) -> list[int]:
+        """Return the ids of schemas that refer to a version."""
+        found = self._version(subject, version, deleted)
+        return sorted({each.id for each in self.registry.state.referrers(subject, found.version)})
 
-    def _check(self, q: RegistryRequest, subject: str, version: str | None = None) -> Any:
-        number = None if version is None else _number(version)
-        flags = {"normalize": q.flag("normalize"), "verbose": q.flag("verbose")}
-        return self._registry.check(subject, number, q.body(), **flags)
+    def check(self, subject: str, body: Body, normalize: Flag = False, verbose: Flag = False) -> Any:
+        """Check a schema with the versions of a subject, by its level."""
+        return self.registry.check(subject, None, body, normalize=normalize, verbose=verbose)
+
+    def check_version(
+        self, subject: str, version: str, body: Body, normalize: Flag = False, verbose: Flag = False
+    ) -> Any:
+        """Check a schema with one version of a subject."""
+        return self.registry.check(subject, _number(version), body, normalize=normalize, verbose=verbose)
+
+    def _version(self, subject: str, version: str, deleted: bool) -> Version:
+        return self.registry.state.version(subject, _number(version), deleted=deleted)
 
     # schemas
 
-    def _schemas(self, q: RegistryRequest) -> Any:
-        every = self._registry.state.all_versions(deleted=q.flag("deleted"))
-        found = [each for each in every if each.subject.startswith(q.prefix)]
-        if q.flag("latestOnly"):
+    def types(self) -> list[str]:
+        """Return the types of schemas."""
+        return list(TYPES)
+
+    def schemas(
+        self, deleted: Flag = False, latestOnly: Flag = False, subjectPrefix: Prefix = ""
+    ) -> list[dict[str, Any]]:
+        """Return all versions of subjects."""
+        every = self.registry.state.all_versions(deleted=deleted)
+        found = [each for each in every if each.subject.startswith(subjectPrefix)]
+        if latestOnly:
             found = list({each.subject: each for each in found}.values())
         return [each.as_json() for each in found]
 
-    def _schema(self, q: RegistryRequest, id: str) -> Any:
-        state = self._registry.state
+    def schema(self, id: str, fetchMaxId: Flag = False) -> dict[str, Any]:
+        """Return a schema by its id."""
+        state = self.registry.state
         fields = state.schema(_id(id)).as_json()
-        return {**fields, "maxId": state.id_max} if q.flag("fetchMaxId") else fields
+        return {**fields, "maxId": state.id_max} if fetchMaxId else fields
 
-    def _of_id(self, q: RegistryRequest, id: str) -> list[Version]:
-        state = self._registry.state
-        state.schema(_id(id))
-        return [each for each in state.all_versions(deleted=q.flag("deleted")) if each.id == _id(id)]
+    def text_of_schema(self, id: str) -> Any:
+        """Return a schema by its id, alone."""
+        return self.registry.state.schema(_id(id)).text.encode()
 
-    def _versions_of_id(self, q: RegistryRequest, id: str) -> Any:
-        return [{"subject": each.subject, "version": each.version} for each in self._of_id(q, id)]
+    def subjects_of_id(self, id: str, deleted: Flag = False) -> list[str]:
+        """Return the subjects that have a schema."""
+        return sorted({each.subject for each in self._of_id(id, deleted)})
+
+    def versions_of_id(self, id: str, deleted: Flag = False) -> list[SubjectVersion]:
+        """Return the subjects and versions that have a schema."""
+        return [{"subject": each.subject, "version": each.version} for each in self._of_id(id, deleted)]
+
+    def _of_id(self, text: str, deleted: bool) -> list[Version]:
+        state = self.registry.state
+        state.schema(_id(text))
+        return [each for each in state.all_versions(deleted=deleted) if each.id == _id(text)]
+
+    # levels of compatibility, and modes
+
+    def level(self) -> Any:
+        """Return the level of compatibility of all subjects."""
+        return self.registry.level(None)
+
+    def set_level(self, body: Body) -> Any:
+        """Set the level of compatibility of all subjects."""
+        return self.registry.set_level(None, body)
+
+    def delete_level(self) -> Any:
+        """Restore the level of compatibility of all subjects."""
+        return self.registry.delete_level(None)
+
+    def level_of(self, subject: str, defaultToGlobal: Flag = False) -> Any:
+        """Return the level of compatibility of a subject."""
+        return self.registry.level(subject, default_to_global=defaultToGlobal)
+
+    def set_level_of(self, subject: str, body: Body) -> Any:
+        """Set the level of compatibility of a subject."""
+        return self.registry.set_level(subject, body)
+
+    def delete_level_of(self, subject: str) -> Any:
+        """Restore the level of compatibility of a subject."""
+        return self.registry.delete_level(subject)
+
+    def mode(self) -> Any:
+        """Return the mode of all subjects."""
+        return self.registry.mode(None)
+
+    def set_mode(self, body: Body, force: Flag = False) -> Any:
+        """Set the mode of all subjects."""
+        return self.registry.set_mode(None, body, force=force)
+
+    def mode_of(self, subject: str, defaultToGlobal: Flag = False) -> Any:
+        """Return the mode of a subject."""
+        return self.registry.mode(subject, default_to_global=defaultToGlobal)
+
+    def set_mode_of(self, subject: str, body: Body, force: Flag = False) -> Any:
+        """Set the mode of a subject."""
+        return self.registry.set_mode(subject, body, force=force)
+
+    def delete_mode_of(self, subject: str) -> Any:
+        """Restore the mode of a subject."""
+        return self.registry.delete_mode(subject)
+
+
+def _route(method: str, path: str, handle: Any, body: Any = None) -> HttpRoute:
+    hidden = frozenset({"self", "body"})
+    return HttpRoute(method, path, handle, media=CONTENT_TYPE, hidden=hidden, body=body)
+
+
+_VERSION: Final = "/subjects/{subject}/versions/{version}"
+_COMPATIBILITY: Final = "/compatibility/subjects/{subject}/versions"
+ROUTES: Final = (
+    _route("GET", "/", RegistryHandlers.root),
+    _route("GET", "/subjects", RegistryHandlers.subjects),
+    _route("POST", "/subjects/{subject}", RegistryHandlers.look_up, SchemaFields),
+    _route("DELETE", "/subjects/{subject}", RegistryHandlers.delete_subject),
+    _route("GET", "/subjects/{subject}/versions", RegistryHandlers.versions),
+    _route("POST", "/subjects/{subject}/versions", RegistryHandlers.register, SchemaFields),
+    _route("GET", _VERSION, RegistryHandlers.version),
+    _route("DELETE", _VERSION, RegistryHandlers.delete_version),
+    _route("GET", f"{_VERSION}/schema", RegistryHandlers.text_of_version),
+    _route("GET", f"{_VERSION}/referencedby", RegistryHandlers.referenced_by),
+    _route("POST", _COMPATIBILITY, RegistryHandlers.check, SchemaFields),
+    _route("POST", f"{_COMPATIBILITY}/{{version}}", RegistryHandlers.check_version, SchemaFields),
+    _route("GET", "/schemas", RegistryHandlers.schemas),
+    _route("GET", "/schemas/types", RegistryHandlers.types),
+    _route("GET", "/schemas/ids/{id}", RegistryHandlers.schema),
+    _route("GET", "/schemas/ids/{id}/schema", RegistryHandlers.text_of_schema),
+    _route("GET", "/schemas/ids/{id}/subjects", RegistryHandlers.subjects_of_id),
+    _route("GET", "/schemas/ids/{id}/versions", RegistryHandlers.versions_of_id),
+    _route("GET", "/config", RegistryHandlers.level),
+    _route("PUT", "/config", RegistryHandlers.set_level, LevelFields),
+    _route("DELETE", "/config", RegistryHandlers.delete_level),
+    _route("GET", "/config/{subject}", RegistryHandlers.level_of),
+    _route("PUT", "/config/{subject}", RegistryHandlers.set_level_of, LevelFields),
+    _route("DELETE", "/config/{subject}", RegistryHandlers.delete_level_of),
+    _route("GET", "/mode", RegistryHandlers.mode),
+    _route("PUT", "/mode", RegistryHandlers.set_mode, ModeFields),
+    _route("GET", "/mode/{subject}", RegistryHandlers.mode_of),
+    _route("PUT", "/mode/{subject}", RegistryHandlers.set_mode_of, ModeFields),
+    _route("DELETE", "/mode/{subject}", RegistryHandlers.delete_mode_of),
+)
+API: Final = ApiDescription(
+    "Schema registry of a pylogbroker test broker",
+    "The REST interface of Confluent's schema registry, as far as docs/testing.md says.",
+    RegistryFailure,
+    (400, 404, 409, 422, 500),
+    media=CONTENT_TYPE,
+)
+
+
+def registry_document() -> dict[str, Any]:
+    return document(API, ROUTES)
+
+
+def _describe(handlers: RegistryHandlers) -> dict[str, Any]:
+    return registry_document()
 
 
 def _number(text: str) -> int:
@@ -199,7 +312,9 @@ class RegistryResource(Resource):
 
     def __init__(self, registry: SchemaRegistry) -> None:
         super().__init__()
-        self._routes = RegistryRoutes(registry)
+        self._handlers = RegistryHandlers(registry)
+        description = HttpRoute("GET", _DESCRIPTION, _describe, hidden=frozenset({"handlers"}))
+        self._router = HttpRouter((*ROUTES, description), _DESCRIPTION)
         self._lock = DeferredLock()
 
     def render(self, request: Request) -> int:
@@ -219,16 +334,40 @@ class RegistryResource(Resource):
             status, answer = 500, {"error_code": 50001, "message": f"Error in the backend datastore: {error}"}
         if not gone:
             request.setResponseCode(status)
-            request.setHeader(b"content-type", CONTENT_TYPE)
+            request.setHeader(b"content-type", CONTENT_TYPE.encode())
             request.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
             request.finish()
 
     async def _answer(self, request: Request) -> Any:
-        path, _, query = request.uri.decode("ascii", "replace").partition("?")
-        handler, parts = self._routes.find(request.method.decode("ascii", "replace"), path)
-        content = b"" if request.content is None else request.content.read()
-        answer = handler(RegistryRequest(parse_qs(query), content), **parts)
+        """Return the answer; raise RegistryError."""
+        path = request.uri.decode("ascii", "replace").partition("?")[0]
+        try:
+            route, parts = self._router.find(request.method.decode("ascii", "replace"), path.rstrip("/") or "/")
+            known = route.parameters.by_name
+            texts = {name: text for name, text in texts_of(request, _TEXT_BYTES_MAX).items() if name in known}
+            arguments = route.parameters.read(texts | parts, {})
+        except NoRoute:
+            raise RegistryError(404, "HTTP 404 Not Found") from None
+        except MethodNotAllowed as error:
+            request.setHeader(b"allow", ", ".join(error.allowed).encode())
+            raise RegistryError(405, "HTTP 405 Method Not Allowed") from None
+        except BadRequest as error:
+            raise RegistryError(400, str(error)) from None
+        if route.body is not None:
+            arguments["body"] = _body(content_of(request))
+        answer = route.handle(self._handlers, **arguments)
         return await answer if isawaitable(answer) else answer
+
+
+def _body(content: bytes) -> Body:
+    """Return the members of a body; raise RegistryError."""
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise RegistryError(400, f"the body is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RegistryError(400, "the body is no JSON object")
+    return found
 
 
 def registry_site(reactor: Any, registry: SchemaRegistry) -> Site:

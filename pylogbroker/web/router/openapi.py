@@ -71,7 +71,11 @@ def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> 
             },
         },
     }
-    if route.has_body and others:
+    if route.body is not None:
+        content = {api.media: {"schema": schema(route.body, named)}}
+        operation["requestBody"] = {"required": True, "content": content}
+        parameters += [_parameter(each, "query", named) for each in others]
+    elif route.has_body and others:
         operation["requestBody"] = _body(api, others, named)
     elif others:
         parameters += [_parameter(each, "query", named) for each in others]

@@ -36,7 +36,10 @@ class MethodNotAllowed(LookupError):
 
 @attrs.frozen(slots=False)
 class HttpRoute:
-    """`declared` has the parameters in place of `handle`, and `answer` the type of the answer."""
+    """`declared` has the parameters in place of `handle`, `answer` the type of the answer.
+
+    With `body`, the type of a body as a whole, all parameters but those of the path are in the query.
+    """
 
     method: str
     path: str
@@ -44,7 +47,10 @@ class HttpRoute:
     media: str = attrs.field(default=JSON, kw_only=True)
     declared: Callable[..., Any] | None = attrs.field(default=None, kw_only=True)
     answer: Any = attrs.field(default=None, kw_only=True)
+    body: Any = attrs.field(default=None, kw_only=True)
     hidden: frozenset[str] = attrs.field(default=HIDDEN, kw_only=True)
+    operation: str = attrs.field(default="", kw_only=True)
+    """Name of the operation, by default that of the function."""
 
     @cached_property
     def segments(self) -> tuple[str, ...]:
@@ -60,8 +66,7 @@ class HttpRoute:
 
     @property
     def name(self) -> str:
-        """Name of the operation: that of the function."""
-        return getattr(self.declared or self.handle, "__name__", "").strip("_")
+        return self.operation or getattr(self.declared or self.handle, "__name__", "").strip("_")
 
     @property
     def summary(self) -> str:

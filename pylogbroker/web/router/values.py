@@ -13,7 +13,7 @@
 | Any                   | anything              | the text                                |
 | TypedDict             | an object             | -                                       |
 
-`Annotated` adds a description, which is a text, and the rules `Capped`, `OneOf`, `Trimmed` and `Lines`.
+`Annotated` adds a description, which is a text, and the rules `Capped`, `OneOf`, `OnlyTrue`, `Trimmed` and `Lines`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ class OneOf:
     """One of some texts, where a Literal cannot name them."""
 
     choices: tuple[str, ...]
+
+
+class OnlyTrue:
+    """A flag that every text but "true" leaves off."""
 
 
 class Trimmed:
@@ -235,6 +239,8 @@ def _read(kind: Any, rules: Sequence[Any], text: str, name: str) -> Any:
         except ValueError:
             number = nan
         value = number if isfinite(number) else None
+    elif kind is bool and OnlyTrue in rules:
+        value = word.lower() == "true"
     elif kind is bool:
         value = True if word.lower() in _TRUE else False if word.lower() in _FALSE else None
     elif (choices := _choices(kind)) is not None:
@@ -303,6 +309,11 @@ def _union(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"anyOf": [*schemas]}
 
 
+def _is_required(kind: Any, name: str, member: Any) -> bool:
+    """Return whether a TypedDict always has a member: its class sees NotRequired in texts of annotations as nothing."""
+    return name in kind.__required_keys__ and get_origin(member) is not NotRequired
+
+
 def _name(kind: Any, named: dict[str, Any]) -> None:
     """Describe a TypedDict once."""
     if kind.__name__ in named:
@@ -316,6 +327,6 @@ def _name(kind: Any, named: dict[str, Any]) -> None:
     named[kind.__name__] = {
         "type": "object",
         "properties": properties,
-        "required": sorted(kind.__required_keys__),
+        "required": [name for name in members if _is_required(kind, name, members[name])],
         "additionalProperties": False,
     }

@@ -39,7 +39,7 @@ public class OrderTest {
     }
 
     private String ask(String method, String path, String body) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(control + path))
+        HttpRequest request = HttpRequest.newBuilder(URI.create(control + "/api" + path))
                 .header("Content-Type", "application/json")
                 .method(method, HttpRequest.BodyPublishers.ofString(body))
                 .build();

@@ -25,10 +25,8 @@ class FailingCommands:
 
     error: Exception
 
-    def table(self) -> dict[tuple[str, str], Any]:
-        return {("POST", "/clock/advance"): self.advance}
-
-    def advance(self, duration: float) -> None:
+    @property
+    def broker(self) -> Any:
         raise self.error
 
 

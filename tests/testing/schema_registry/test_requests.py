@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from pylogbroker.testing import Broker
+from pylogbroker.testing.schema_registry.site import registry_document
 
 JSON: Final = "application/vnd.schemaregistry.v1+json"
 ONE: Final = {"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'}
@@ -56,6 +57,19 @@ def fail(broker: Broker, request: str, body: Any = None) -> tuple[int, str]:
     assert kind == JSON
     assert status == (code if code < 1000 else code // 100)
     return code, answer["message"]
+
+
+def test_the_description_is_served_and_valid(broker: Broker) -> None:
+    assert ask(broker, "GET /openapi.json") == registry_document()
+    validator = pytest.importorskip("openapi_spec_validator", reason="needs openapi-spec-validator")
+    validator.validate(registry_document())
+
+
+def test_other_methods_are_named(broker: Broker) -> None:
+    request = Request(broker.schema_registry.url + "/schemas/types", method="DELETE")
+    with pytest.raises(HTTPError) as error:
+        urlopen(request, timeout=120)
+    assert (error.value.code, error.value.headers["Allow"]) == (405, "GET, HEAD")
 
 
 def test_versions_and_ids(broker: Broker, subject: str) -> None:
