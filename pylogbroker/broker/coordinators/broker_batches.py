@@ -21,6 +21,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.fetcher import RequestChannel
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.channel_pool import ChannelPool
 from pylogbroker.rpc.errors import Closed
 
 log = Logger()
@@ -43,9 +44,12 @@ class BrokerBatches(Generic[Q]):
     _ask: Callable[[RequestChannel, Sequence[Q]], Awaitable[None]]
     _runtime: Runtime
     _waiting: dict[int, list[Q]] = attrs.field(factory=dict, init=False)
-    _channels: dict[int, RequestChannel] = attrs.field(factory=dict, init=False)
+    _channels: ChannelPool[RequestChannel] = attrs.field(init=False)
     _running: dict[int, None] = attrs.field(factory=dict, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._channels = ChannelPool(self._open_channel)
 
     def add(self, broker_id: int, question: Q) -> None:
         """Ask soon, together with other questions; `answer` fails if the broker does not answer."""
@@ -56,14 +60,11 @@ class BrokerBatches(Generic[Q]):
 
     def disconnect(self, broker_id: int) -> None:
         """Fail the request to a broker that is gone, or has another address."""
-        channel = self._channels.pop(broker_id, None)
-        if channel is not None:
-            channel.close()
+        self._channels.disconnect(broker_id)
 
     def close(self) -> None:
         self._is_closed = True
-        for broker_id in tuple(self._channels):
-            self.disconnect(broker_id)
+        self._channels.close()
 
     def _start(self, broker_id: int) -> None:
         run_in_background(log, self._run(broker_id), "requests to broker {broker} end", broker=broker_id)
@@ -89,9 +90,7 @@ class BrokerBatches(Generic[Q]):
     def _channel(self, broker_id: int) -> RequestChannel:
         if self._is_closed:
             raise Closed("the broker stops")
-        if broker_id not in self._channels:
-            self._channels[broker_id] = self._open_channel(broker_id)
-        return self._channels[broker_id]
+        return self._channels.channel(broker_id)
 
 
 def batches_without_repetition(questions: Iterable[T], name: Callable[[T], object]) -> list[list[T]]:

@@ -10,6 +10,7 @@ import attrs
 from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.metadata.image import NO_CONTROLLER, BrokerListener, ClusterImage
 from pylogbroker.rpc.broker_channel import BrokerChannel
+from pylogbroker.rpc.channel_pool import ChannelPool
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire import Request, UnsupportedVersion
 
@@ -23,7 +24,10 @@ class ControllerChannel:
     _client_id: str
     _controller: tuple[int, Mapping[str, BrokerListener]] | None = attrs.field(default=None, init=False)
     """Broker and addresses to which the channel was opened."""
-    _channel: BrokerChannel | None = attrs.field(default=None, init=False)
+    _pool: ChannelPool[BrokerChannel] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pool = ChannelPool(lambda broker_id: self._channels.open(broker_id, self._client_id))
 
     async def request(self, make: Callable[[int], Request], versions: Sequence[int]) -> Any:
         """Return the response, in the first of the versions that the controller knows; `make` gets it.
@@ -38,9 +42,7 @@ class ControllerChannel:
         return await self._current().request(make(versions[-1]), versions[-1])
 
     def close(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        self._pool.close()
 
     def _current(self) -> BrokerChannel:
         image = self._image()
@@ -49,8 +51,7 @@ class ControllerChannel:
             raise NotConnected("the cluster has no controller now")
         broker = image.brokers.get(controller_id)
         controller = controller_id, {} if broker is None else broker.listeners
-        if self._channel is None or controller != self._controller:
-            self.close()
-            self._channel = self._channels.open(controller_id, self._client_id)
+        if controller != self._controller:
+            self._pool.close()
             self._controller = controller
-        return self._channel
+        return self._pool.channel(controller_id)

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.channel_pool import ChannelPool
 from pylogbroker.rpc.errors import ClientError
 from pylogbroker.wire import Request, UnsupportedVersion, WireError
 
@@ -29,7 +30,10 @@ class PeerRequests:
 
     _open_channel: Callable[[int], PeerChannel]
     _runtime: Runtime
-    _channels: dict[int, PeerChannel] = attrs.field(factory=dict, init=False)
+    _channels: ChannelPool[PeerChannel] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._channels = ChannelPool(self._open_channel)
 
     async def send(self, broker_id: int, request: Request, version: int | None = None) -> Any:
         """Return the response, by default in the newest version of both brokers.
@@ -37,22 +41,13 @@ class PeerRequests:
         Raise NETWORK_EXCEPTION if there is none: a change may have been made or not.
         """
         try:
-            channel = self._channels.get(broker_id)
-            if channel is None:
-                channel = self._channels[broker_id] = self._open_channel(broker_id)
-            decode = await channel.request_undecoded(request, version)
+            decode = await self._channels.channel(broker_id).request_undecoded(request, version)
             return await self._runtime.in_thread(decode)
         except UnsupportedVersion:
             raise
         except (ClientError, WireError, KafkaError) as error:
-            self._disconnect(broker_id)
+            self._channels.disconnect(broker_id)
             raise KafkaError(f"broker {broker_id} does not answer: {error}", ErrorCode.NETWORK_EXCEPTION) from error
 
-    def _disconnect(self, broker_id: int) -> None:
-        channel = self._channels.pop(broker_id, None)
-        if channel is not None:
-            channel.close()
-
     def close(self) -> None:
-        for broker_id in tuple(self._channels):
-            self._disconnect(broker_id)
+        self._channels.close()
