@@ -128,7 +128,7 @@ class PageRoot(Directory):
         self._views = ViewResource(source, routes, {JSON: in_json, EVENTS: in_json, HTML: HtmlPresentation()})
         self.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
         self.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
-        self.putChild(b"openapi.json", DescriptionPage())
+        self.putChild(b"openapi.json", DescriptionPage(source))
         _compile()
 
     def getChild(self, path: bytes, request: Request) -> Resource:

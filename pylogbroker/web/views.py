@@ -45,7 +45,7 @@ from pylogbroker.web.router.requests import texts_of
 from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
-from pylogbroker.web.texts import Page
+from pylogbroker.web.texts import Page, answer_text
 from pylogbroker.web.transaction_views import (
     abort_transaction,
     fence_producer,
@@ -269,11 +269,29 @@ def _status(code: ErrorCode) -> int:
 
 
 class DescriptionPage(Page):
-    """OpenAPI document of the API."""
+    """OpenAPI document of the API; a worker thread makes it at the first request, since that takes some 40 ms."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self._content = b""
 
     def render_GET(self, request: Request) -> bytes | int:
+        if self._content:
+            request.setHeader(b"content-type", JSON.encode())
+            return self._content
+        try:
+            services = self._source.open(request, self._source.answers)
+        except NotServed as error:
+            return answer_text(request, str(error), error.code)
+        return self._source.answers.begin(request, self._answer(request, services))
+
+    async def _answer(self, request: Request, services: Services) -> None:
+        self._content = await services.runtime.in_thread(lambda: _json(page_document()))
         request.setHeader(b"content-type", JSON.encode())
-        return _json(page_document())
+        request.setHeader(b"content-length", b"%d" % len(self._content))
+        request.write(self._content)
+        request.finish()
 
 
 def page_document() -> dict[str, Any]:

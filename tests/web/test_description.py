@@ -80,7 +80,19 @@ class TestDescription(ChangeTests, TransactionTests):
         return faults
 
     def test_description_is_served(self) -> None:
-        self.assertEqual(json.loads(self.connect().get("/openapi.json").body), description())
+        for _ in range(2):
+            answer = self.connect().get("/openapi.json")
+            self.assertEqual((answer.code, answer.headers["content-type"]), (200, "application/json"))
+            self.assertEqual(json.loads(answer.body), description())
+
+    def test_the_description_is_made_in_a_worker_thread(self) -> None:
+        self.node.threads.holding = True
+        connection = self.connect()
+        connection.protocol.dataReceived(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(connection.transport.value(), b"")
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.assertIn(b"200 OK", connection.transport.value())
 
     def test_each_operation_is_served_as_described(self) -> None:
         self.fill()

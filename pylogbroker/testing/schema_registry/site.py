@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypedDict
 
@@ -282,6 +283,7 @@ API: Final = ApiDescription(
 )
 
 
+@cache
 def registry_document() -> dict[str, Any]:
     return document(API, ROUTES)
 
