@@ -38,7 +38,7 @@ from pylogbroker.web.record_views import records
 from pylogbroker.web.router import HttpRoute
 from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
-from pylogbroker.web.texts import Directory, StaticPage
+from pylogbroker.web.texts import StaticPage
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
 from pylogbroker.web.user_views import set_password, users
 from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
@@ -118,7 +118,7 @@ class HtmlPresentation(Presentation):
         return _render(f"{template}.html", {"has_faults": source.faults is not None, **values})
 
 
-class PageRoot(Directory):
+class PageRoot(Resource):
     """Root of the HTTP server: what is not put below it is a page or the API."""
 
     def __init__(self, source: Source) -> None:

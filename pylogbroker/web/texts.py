@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
+_METHODS: Final = (b"GET", b"HEAD")
 PLAIN_TEXT: Final = b"text/plain; charset=utf-8"
 
 
@@ -19,39 +19,21 @@ def answer_text(request: Request, text: str, code: int = 200) -> bytes:
     return f"{text}\n".encode()
 
 
-class Directory(Resource):
-    """Resource that has only children: it is not found itself, nor are others below it."""
-
-    def getChild(self, path: bytes, request: Request) -> Resource:
-        return _NotFound()
-
-    def render(self, request: Request) -> bytes:
-        return answer_text(request, "not found", 404)
-
-
 class Page(Resource):
     """Leaf that answers GET and HEAD; subclasses define `render_GET`."""
 
     isLeaf = True
 
-    @property
-    def methods(self) -> Sequence[bytes]:
-        return (b"GET", b"HEAD")
-
     def render(self, request: Request) -> bytes | int:
-        if request.method not in self.methods:
-            request.setHeader(b"allow", b", ".join(self.methods))
+        if request.method not in _METHODS:
+            request.setHeader(b"allow", b", ".join(_METHODS))
             return answer_text(request, "method not allowed", 405)
         if request.postpath:
             return answer_text(request, "not found", 404)
-        return self.render_POST(request) if request.method == b"POST" else self.render_GET(request)
+        return self.render_GET(request)
 
     def render_GET(self, request: Request) -> bytes | int:
         """Return the body, or NOT_DONE_YET."""
-        raise NotImplementedError
-
-    def render_POST(self, request: Request) -> bytes | int:
-        """Do what a page whose `methods` have POST is asked for."""
         raise NotImplementedError
 
 
@@ -66,8 +48,3 @@ class StaticPage(Page):
     def render_GET(self, request: Request) -> bytes | int:
         request.setHeader(b"content-type", self._content_type)
         return self._content
-
-
-class _NotFound(Page):
-    def render(self, request: Request) -> bytes | int:
-        return answer_text(request, "not found", 404)

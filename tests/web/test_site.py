@@ -12,8 +12,10 @@ from twisted.internet.testing import StringTransport
 from twisted.web.server import Request
 
 from pylogbroker.web.health import STOPPING, Readiness, put_health
+from pylogbroker.web.pages import PageRoot
 from pylogbroker.web.site import BODY_BYTES_MAX, AllowedHosts, CheckedSite, LimitedFactory
-from pylogbroker.web.texts import Directory, Page
+from pylogbroker.web.texts import Page
+from pylogbroker.web.views import Source
 from tests.broker.log_lines import logged_lines
 
 PEER = IPv4Address("TCP", "127.0.0.1", 40000)
@@ -52,7 +54,7 @@ class Connection:
 
 
 def served(readiness: Readiness | None = None, connections_max: int = 10) -> LimitedFactory:
-    root = Directory()
+    root = PageRoot(Source())
     put_health(root, readiness or Readiness(stage=""))
     root.putChild(b"broken", Broken())
     return LimitedFactory(CheckedSite(Clock(), root, AllowedHosts(["broker.example"])), connections_max)
@@ -79,15 +81,17 @@ def test_without_a_host_nothing_is_served() -> None:
     assert Connection(served()).send(b"GET /livez HTTP/1.0\r\n\r\n").code == 421
 
 
-def test_every_answer_is_plain_and_names_no_version() -> None:
-    answers = [Connection(served()).get(path) for path in ("/livez", "/", "/nothing", "/livez/more")]
+def test_no_answer_names_the_version_of_twisted() -> None:
+    answers = [Connection(served()).get(path) for path in ("/livez", "/livez/more", "/", "/nothing", "/api/nothing")]
     answers += [Connection(served()).get("*", method="OPTIONS"), Connection(served()).get("/livez", method="POST")]
-    assert [answer.code for answer in answers] == [200, 404, 404, 404, 404, 405]
+    assert [answer.code for answer in answers] == [200, 404, 503, 404, 404, 405, 405]
     for answer in answers:
         assert "server" not in answer.headers
         assert "twisted" not in answer.body.lower()
-        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
         assert answer.headers["x-content-type-options"] == "nosniff"
+    kinds = [answer.headers["content-type"].partition(";")[0] for answer in answers]
+    plain, html = "text/plain", "text/html"
+    assert kinds == [plain, plain, html, html, "application/json", html, plain]
     assert answers[0].body == "alive\n"
     assert Connection(served()).get("/livez", method="HEAD").body == ""
 
