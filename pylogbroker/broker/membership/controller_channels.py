@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -30,7 +30,8 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
-from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.errors import Closed, NotConnected
+from pylogbroker.rpc.retries import Pauses
 from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import ConnectionSettings
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
@@ -121,8 +122,10 @@ class _RequestQueue:
     _requests: deque[BrokerRequest] = attrs.field(factory=deque, init=False)
     """The first one is in flight, or waits for its next attempt."""
     _channel: OrderedChannel | None = attrs.field(default=None, init=False)
-    _retry: IDelayedCall | None = attrs.field(default=None, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
+    _pauses: Pauses = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = Pauses(self._clock)
 
     def send(self, request: BrokerRequest) -> None:
         self._requests.append(request)
@@ -130,10 +133,8 @@ class _RequestQueue:
             self._send_first()
 
     def close(self) -> None:
-        self._is_closed = True
         self._requests.clear()
-        if self._retry is not None and self._retry.active():
-            self._retry.cancel()
+        self._pauses.close()
         if self._channel is not None:
             self._channel.close()
 
@@ -149,7 +150,7 @@ class _RequestQueue:
         sent.addCallbacks(self._done, self._failed, callbackArgs=(request,))
 
     def _done(self, response: Any, request: BrokerRequest) -> None:
-        if self._is_closed:
+        if self._pauses.is_closed:
             return
         self._requests.popleft()
         if self._requests:
@@ -157,7 +158,7 @@ class _RequestQueue:
         self._answered(request, errors_of(request, response))
 
     def _failed(self, failure: Failure) -> None:
-        if self._is_closed:
+        if self._pauses.is_closed:
             return
         if failure.check(EncodingError, UnsupportedVersion):
             log.failure("a request of the controller to broker {id} was dropped", failure=failure, id=self._broker.id)
@@ -171,4 +172,5 @@ class _RequestQueue:
                 id=self._broker.id,
                 why=failure.getErrorMessage(),
             )
-        self._retry = self._clock.callLater(RETRY_SECONDS, self._send_first)
+        pause = self._pauses.pause(RETRY_SECONDS)
+        pause.addCallbacks(lambda _: self._send_first(), lambda closed: closed.trap(Closed) and None)
