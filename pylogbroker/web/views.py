@@ -112,8 +112,8 @@ class PageError(TypedDict):
 
 API: Final = ApiDescription(
     "pylogbroker",
-    "Topics, records, groups and brokers of a cluster, asked of one broker. docs/web-ui.md explains it. Paths of faults "
-    "exist if testing.faults is true.",
+    "Topics, records, groups and brokers of a cluster, asked of one broker. docs/web-ui.md explains it. Paths of "
+    "faults exist if testing.faults is true.",
     PageError,
     (400, 401, 403, 404, 415, 503),
     security={"basic": {"type": "http", "scheme": "basic"}},
