@@ -45,7 +45,7 @@ from tests.support.signal_handlers import kept_handlers
 
 # Machines are noisy: no example has a time limit.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
-hypothesis.settings.register_profile("test", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("test", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("oracle", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("test")
 

@@ -44,14 +44,14 @@ class Budget:
 
     def some(self, places: Sequence[T], name: str) -> list[T]:
         """Return all places if thorough, else the first, the last, and a quarter of the others, or fewer if quick."""
-        return list(places) if self.thorough else self._chosen(places, examples(50), name)
+        return list(places) if self.thorough else self._chosen(places, examples(100, quick=5), name)
 
     def all_or_some(self, places: Sequence[T], name: str) -> list[T]:
         """Return all places, but the first, the last and a quarter of the others in `make quick`."""
-        return list(places) if self.thorough else self._chosen(places, examples(200), name)
+        return list(places) if self.thorough else self._chosen(places, examples(400, quick=20), name)
 
     def _chosen(self, places: Sequence[T], per_cent: int, name: str) -> list[T]:
-        """Choose so many of 100; `examples` gives half of a number in `make test`, and a tenth in `make quick`."""
+        """Choose so many of 100; `examples` gives a quarter of a number in `make test`."""
         if len(places) < 3 or per_cent >= 100:
             return list(places)
         chosen = self.chance(name).sample(range(1, len(places) - 1), (len(places) - 2) * per_cent // 100)

@@ -1,6 +1,6 @@
 """Number of examples for Hypothesis, by the profile of the run.
 
-@settings(max_examples=examples(300))     # 150 in `make test`, 30 in `make quick`, 1,500 in `make oracle`
+@settings(max_examples=examples(300))     # 75 in `make test`, 30 in `make quick`, 1,500 in `make oracle`
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ PLACES = range(10, 90, 2)
 @pytest.fixture
 def usual(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile `test`."""
-    monkeypatch.setattr(budget, "examples", lambda usual: usual // 2)
+    monkeypatch.setattr(budget, "examples", lambda usual, quick: usual // 4)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile `quick`."""
-    monkeypatch.setattr(budget, "examples", lambda usual: usual // 10)
+    monkeypatch.setattr(budget, "examples", lambda usual, quick: quick)
 
 
 def test_the_same_seed_chooses_the_same_and_another_one_does_not() -> None:
