@@ -2,8 +2,8 @@
 
 A file stays on one worker, as with `--dist loadfile`: its tests share fixtures. Files that use the Spark session stay
 together too, so that a run starts one session: it takes a gigabyte, and as long to start as fifty of its tests. They
-are first, then the tests that take half a minute each (`SPREAD`), one worker for each, then the files whose tests start
-processes, and last the quick ones, which keep all workers busy to the end.
+are first, and then the tests that take half a minute each (`SPREAD`), each on any worker. Files whose tests start
+processes follow. The quick ones are last, which keep all workers busy to the end.
 
 Tests that start processes spend half of their time in waiting for them: there are two workers for each processor.
 """
