@@ -47,9 +47,12 @@ def read(bootstrap: str, topic: str, count: int, partition: int = 0, **settings:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", **settings})
     consumer.assign([TopicPartition(topic, partition, 0)])
     values: list[bytes] = []
-    deadline = time.monotonic() + 120
-    while len(values) < count and time.monotonic() < deadline:
-        values += [message.value() for message in consumer.consume(count - len(values), 1) if not message.error()]
+
+    def consume() -> None:
+        messages = consumer.consume(count - len(values), 1)
+        values.extend(message.value() for message in messages if not message.error())
+
+    wait_until(lambda: len(values) >= count, what=lambda: values, meanwhile=consume)
     consumer.close()
     return values
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +11,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.client.producer.model import RecordMetadata
 from pylogbroker.client.sync import submissions as module
 from pylogbroker.client.sync.submissions import Submissions
+from tests.support.waiting import wait_until
 
 
 class Calls:
@@ -88,8 +88,7 @@ def test_a_wait_for_space_ends_when_space_is_freed(calls: Calls, submissions: Su
     assert first is not None
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(submissions.submit, calls.send, 60, 20.0)
-        while not submissions._blocked:
-            threading.Event().wait(0.001)
+        wait_until(lambda: submissions._blocked)
         if cancelled:
             assert first.cancel()
         calls.iterate()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
+
+from tests.support.waiting import wait_until
 
 
 @contextmanager
@@ -29,7 +30,4 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mappin
 
 def eventually(look: Callable[[], object], wanted: object, timeout: float = 120) -> None:
     """Look until it is so: what one broker of a cluster has taken in, another may not know in the same instant."""
-    deadline = time.monotonic() + timeout
-    while (found := look()) != wanted:
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{found!r} and still not {wanted!r}")
+    wait_until(lambda: look() == wanted, timeout, lambda: f"{look()!r} and still not {wanted!r}")

@@ -13,6 +13,7 @@ from tests.clients.adapters.confluent import Confluent
 from tests.clients.admin import admin_client, create_topic
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 #: librdkafka pauses for 2 s before it joins again when JoinGroup rejects the member id that it has kept
 PAUSE_SECONDS = 1.5
@@ -40,12 +41,12 @@ class Member:
 
     def read_until(self, condition: Callable[[], bool]) -> None:
         """Poll until the condition holds."""
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not condition():
-            assert time.monotonic() < deadline, (self.events, self.values)
-            message = self.consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                self.values.append(message.value())
+        wait_until(condition, WAIT_SECONDS_MAX, lambda: (self.events, self.values), meanwhile=self._poll)
+
+    def _poll(self) -> None:
+        message = self.consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            self.values.append(message.value())
 
     def commit(self) -> int:
         """Commit what was read, also again; returns the error's code, or 0."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from tests.lint import checks
+from tests.lint import checks, wall_time
 from tests.lint.checks import Finding
 from tests.lint.glossary import Glossary
 from tests.lint.texts import Kind, Name, PythonFile, Text, defined_names, markdown_texts, public_classes, python_texts
@@ -46,6 +46,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
     classes: list[Name] = []
     of_coroutines: list[Finding] = []
     of_digits: list[Finding] = []
+    of_tests: list[PythonFile] = []
     for path in _files("*.py", PYTHON):
         file = PythonFile(path, (ROOT / path).read_text())
         texts += python_texts(file)
@@ -55,6 +56,8 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
             of_coroutines += checks.dropped_coroutines(file)
             of_coroutines += checks.awaits_in_cleanup(file)
             of_digits += checks.digits_of_all_scripts(file)
+        elif path.parts[0] == wall_time.TESTS.name:
+            of_tests.append(file)
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
     findings = [
         *checks.bad_beginnings(texts),
@@ -64,6 +67,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
         *of_digits,
+        *wall_time.findings(of_tests, wall_time.WallTime.read(ROOT / wall_time.LIST)),
     ]
     in_packages = (name for name in names if name.path.parts[0] in PACKAGES)
     counted = {

@@ -25,6 +25,7 @@ from tests.clients.model import CANONICAL, START, Rec
 from tests.peers import available as java_available
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep, wait_for
+from tests.support.waiting import wait_until
 
 READERS: dict[str, Callable[[], Client]] = {
     "confluent": Confluent,
@@ -114,9 +115,7 @@ async def test_acks(broker: Broker, topic: str, acks: str) -> None:
 
 async def arrived(broker: Broker, topic: str, count: int) -> None:
     """Nobody says when records without an acknowledgement are in the log: look until they are."""
-    deadline = time.monotonic() + 120
-    while len(values(broker, topic)) < count and time.monotonic() < deadline:
-        pass
+    wait_until(lambda: len(values(broker, topic)) >= count)
 
 
 async def test_sync_sends_each_record_by_itself(broker: Broker, topic: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Rejected
 from tests.clients.model import Rec
+from tests.support.waiting import wait_until
 
 BIG = 10_000_000
 ACKS: dict[Acks, int | str] = {"0": 0, "1": 1, "all": "all"}
@@ -114,13 +114,13 @@ class KafkaPython:
 
 
 def _poll(reader: KafkaConsumer, finished: Any) -> list[Rec]:
-    deadline = time.monotonic() + TIMEOUT
     found: list[Rec] = []
-    while not finished(found):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{len(found)} records, then nothing")
+
+    def poll() -> None:
         for batch in reader.poll(timeout_ms=200).values():
             found.extend(record_of(message) for message in batch)
+
+    wait_until(lambda: finished(found), TIMEOUT, lambda: f"{len(found)} records, then nothing", meanwhile=poll)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,6 +15,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.support.waiting import wait_until
 from tests.testing.faults.raw import RawClient
 
 TIMEOUT = 120
@@ -38,10 +38,7 @@ def raw(broker: Broker) -> Iterator[RawClient]:
 
 def poll_until(consumer: Consumer, condition: Callable[[], bool]) -> None:
     """Poll until the condition holds."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline
-        consumer.poll(0.05)
+    wait_until(condition, TIMEOUT, meanwhile=lambda: consumer.poll(0.05))
 
 
 def test_records_are_gone(broker: Broker, raw: RawClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.network import Conditions, Flow
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.waiting import wait_until
 from tests.testing.faults.raw import RawClient
 
 
@@ -136,9 +136,11 @@ def run_through(broker: Broker) -> list[bytes | None]:
     consumer = Consumer({**common, "group.id": "g", "client.id": "c", "auto.offset.reset": "earliest"})
     consumer.subscribe(["t"])
     values: dict[bytes | None, None] = {}  # a member that joins again may read records twice
-    deadline = time.monotonic() + 120
-    while len(values) < 100 and time.monotonic() < deadline:
-        values |= {message.value(): None for message in consumer.consume(100, 1) if message.error() is None}
+
+    def consume() -> None:
+        values.update({message.value(): None for message in consumer.consume(100, 1) if message.error() is None})
+
+    wait_until(lambda: len(values) >= 100, what=lambda: values, meanwhile=consume)
     consumer.close()
     return list(values)
 
