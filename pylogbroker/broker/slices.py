@@ -14,16 +14,16 @@ Anything may happen between two items: the body must not rely on earlier state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from inspect import isawaitable, iscoroutine
 from math import inf
 from time import perf_counter
-from types import GeneratorType
+from types import GeneratorType, coroutine
 from typing import Any, Final, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 T = TypeVar("T")
@@ -32,6 +32,8 @@ G = TypeVar("G")
 R = TypeVar("R")
 S = TypeVar("S")
 SLICE_SECONDS: Final = 0.004
+SHORT_SECONDS: Final = 0.0005
+"""Work that takes less does not wait for others."""
 
 ITEMS_INLINE_MAX: Final = 500
 """Items of a request that is handled without steps."""
@@ -92,6 +94,53 @@ def after(steps: Generator[None, None, Any], then: Callable[[Any], Any]) -> Gene
     return (yield from result) if type(result) is GeneratorType else result
 
 
+Work = Coroutine[Any, Any, T] | Generator[Any, Any, T]
+
+
+class _Pause(Deferred[None]):
+    """Wait for the next slice."""
+
+
+def _ignore() -> None:
+    """Do nothing."""
+
+
+def _continued(work: Generator[Deferred[Any], Any, T], waited: Deferred[Any]) -> Generator[Deferred[Any], Any, T]:
+    """Run the rest of a coroutine that waits for `waited`."""
+    while True:
+        try:
+            try:
+                value = yield waited
+            except Exception as error:
+                waited = work.throw(error)
+            else:
+                waited = work.send(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _continued_until(
+    work: Generator[Deferred[Any], Any, T], pause: _Pause, on_resume: Callable[[], None]
+) -> Generator[Deferred[Any], Any, T]:
+    """Run the rest of a paused coroutine; call `on_resume` when it waits for something else, or ends."""
+    waited: Deferred[Any] = pause
+    try:
+        while isinstance(waited, _Pause):
+            try:
+                yield waited
+            except Exception as error:
+                waited = work.throw(error)
+            else:
+                waited = work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        on_resume()
+    return (yield from _continued(work, waited))
+
+
 def _untimed(work: Any) -> Any:
     return work
 
@@ -106,7 +155,7 @@ class Slices:
     _clock: IReactorTime
     seconds: float = SLICE_SECONDS
     _now: Callable[[], float] = perf_counter
-    _waiting: deque[Deferred[None]] = attrs.field(factory=deque, init=False)
+    _waiting: deque[_Pause] = attrs.field(factory=deque, init=False)
     _until: float = attrs.field(default=0.0, init=False)  # end of the slice that waiting loops share
     _scheduled: bool = attrs.field(default=False, init=False)
 
@@ -135,15 +184,61 @@ class Slices:
             async for group in self.over(groups)
         ]
 
-    async def run(self, steps: Generator[None, None, T]) -> T:
-        results: list[T] = []
+    @coroutine
+    def run(self, work: Work[T]) -> Generator[Deferred[Any], Any, T]:
+        """Run a coroutine in slices, awaited by another one; pause it when it gives way and its slice is over.
 
-        def running() -> Iterator[None]:
-            results.append((yield from steps))
+        A coroutine that is cancelled while it is paused gets CancelledError.
+        """
+        until = self._slice_end()
+        value: Any = None
+        error: Exception | None = None
+        try:
+            while True:
+                try:
+                    waited = work.send(value) if error is None else work.throw(error)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                value = error = None
+                try:
+                    if waited is not None:
+                        value = yield waited
+                        until = self._slice_end()
+                    elif self._now() >= until:
+                        yield self.next()
+                        until = self._until
+                except Exception as thrown:
+                    error = thrown
+        finally:
+            work.close()
 
-        async for _ in self.over(running()):
-            pass
-        return results[0]
+    def start(self, work: Work[T]) -> Deferred[T]:
+        """Begin to run a coroutine in slices; return a Deferred of its result."""
+        return Deferred.fromCoroutine(self.run(work))
+
+    def attempt(
+        self, work: Work[T], on_pause: Callable[[], None] = _ignore, on_resume: Callable[[], None] = _ignore
+    ) -> T | Deferred[T]:
+        """Run a coroutine in slices: return its result if it does not wait, else a Deferred.
+
+        `on_pause` is called if it is paused before it waits for anything else. `on_resume` is called after that, when
+        the coroutine waits for something else or ends.
+        """
+        sliced = self.run(work)
+        try:
+            waited = sliced.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if not isinstance(waited, _Pause):
+            return Deferred.fromCoroutine(_continued(sliced, waited))
+        on_pause()
+        return Deferred.fromCoroutine(_continued_until(sliced, waited, on_resume))
+
+    def _slice_end(self) -> float:
+        """Return when work that begins now pauses; short work need not wait behind long work."""
+        return self._now() + (min(self.seconds, SHORT_SECONDS) if self._waiting else self.seconds)
 
     async def settle(
         self, answer: Any, run: Callable[[Generator[None, None, Any]], Awaitable[Any]] | None = None
@@ -171,11 +266,12 @@ class Slices:
     async def finish(self, steps: Generator[None, None, T], items: int) -> T:
         return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)
 
-    def next(self) -> Deferred[None]:
+    def next(self) -> _Pause:
+        waiting = _Pause()
         if self.seconds == inf:
             self._until = inf
-            return succeed(None)
-        waiting: Deferred[None] = Deferred()
+            waiting.callback(None)
+            return waiting
         self._waiting.append(waiting)
         self._schedule()
         return waiting

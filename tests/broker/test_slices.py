@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from math import inf
 
 import attrs
+import pytest
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, at_once, inline_if_short, sort_in_steps
+from pylogbroker.long_loops import give_way
 
 
 @attrs.define
@@ -197,3 +199,87 @@ def test_answers_of_handlers_are_completed() -> None:
     ]
     assert timed == [some, coroutine, answers[3], after_steps]
     assert [slices.complete(6, lambda number: -number), settled(slices.complete(later(7), str))] == [-6, "7"]
+
+
+async def numbered(harness: Harness, items: int, milliseconds: float = 1) -> str:
+    for number in range(items):
+        harness.done.append(str(number))
+        harness.time += milliseconds / 1000
+        await give_way()
+    return "done"
+
+
+def test_a_coroutine_pauses_when_its_slice_is_over() -> None:
+    harness = Harness()
+    found = harness.slices.start(numbered(harness, 10))
+    assert "".join(harness.done) == "0123"
+    assert [harness.iterate(), harness.iterate(), harness.iterate()] == ["4567", "89", ""]
+    assert found.result == "done"
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_short_work_does_not_wait_behind_long_work() -> None:
+    harness = Harness()
+    harness.slices.start(numbered(harness, 6))
+    assert harness.slices.attempt(numbered(harness, 4, milliseconds=0.1)) == "done"
+    assert isinstance(harness.slices.attempt(numbered(harness, 6, milliseconds=0.1)), Deferred)
+
+
+def test_a_coroutine_has_another_slice_after_it_has_waited() -> None:
+    harness, event = Harness(), Deferred[str]()
+
+    async def work() -> str:
+        await numbered(harness, 3)
+        found = await event
+        await numbered(harness, 3)
+        return found
+
+    found = harness.slices.start(work())
+    harness.time += 1
+    event.callback("event")
+    assert found.result == "event"
+
+
+def test_an_attempt_reports_pauses_but_no_other_waiting() -> None:
+    harness, event, seen = Harness(), Deferred[None](), list[str]()
+
+    async def work(items: int, *, fails: bool = False) -> str:
+        await numbered(harness, items)
+        if fails:
+            raise KeyError
+        await event
+        return await numbered(harness, 9)
+
+    def attempt(work: Coroutine[object, object, str]) -> str | Deferred[str]:
+        return harness.slices.attempt(work, lambda: seen.append("pause"), lambda: seen.append("resume"))
+
+    assert isinstance(attempt(work(1)), Deferred)
+    assert seen == [], "it waited for the event before its slice was over"
+    waiting = attempt(work(6))
+    assert seen == ["pause"]
+    harness.iterate()
+    assert seen == ["pause", "resume"], "it waits for the event"
+    event.callback(None)
+    harness.clock.advance(0)
+    assert isinstance(waiting, Deferred)
+    assert waiting.result == "done"
+    assert seen == ["pause", "resume"]
+    failing, cancelled = attempt(work(6, fails=True)), attempt(work(6))
+    assert isinstance(failing, Deferred)
+    assert isinstance(cancelled, Deferred)
+    errors: list[type[BaseException]] = []
+    for each in failing, cancelled:
+        each.addErrback(lambda failure: errors.append(failure.type))
+    cancelled.cancel()
+    assert (seen[2:], errors) == (["pause", "pause", "resume"], [CancelledError])
+    harness.iterate()
+    assert (seen[5:], errors) == (["resume"], [CancelledError, KeyError])
+
+
+def test_an_attempt_raises_what_happens_before_it_waits() -> None:
+    async def fail() -> None:
+        await give_way()
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        Harness().slices.attempt(fail())
