@@ -58,6 +58,15 @@ async def in_order(items: Sequence[T], key: Callable[[T], Any] | None = None) ->
     return merge(*parts, key=key)  # type: ignore[arg-type]
 
 
+def advance(work: Coroutine[Any, Any, object]) -> bool:
+    """Run a coroutine until it gives way; return False when it has ended."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return False
+    return True
+
+
 def at_once(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that waits for nothing, without a pause."""
     while True:

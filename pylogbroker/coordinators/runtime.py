@@ -17,9 +17,9 @@ a log, a shard would answer as if nothing were stored. The driver runs `tick` at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -29,9 +29,8 @@ from pylogbroker.coordinators.record_writer import RecordWriter
 from pylogbroker.coordinators.replay import PartitionReplay, ReplayState
 from pylogbroker.coordinators.timers import Timer, Timers
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import advance, give_way
 from pylogbroker.partition_hash import partition_for
-
-_END: Final = object()
 
 R = TypeVar("R", bound=ReplayState)
 S = TypeVar("S")
@@ -56,10 +55,10 @@ class ShardHandler(Protocol[R, S]):
     def new_state(self) -> R:
         """Return the state for a replay."""
 
-    def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> Generator[None, None, S]:
+    async def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> S:
         """Return the shard of a complete replay, in steps; the load may be superseded between them."""
 
-    def on_active(self, shard: S, state: R, now_ms: int) -> Iterator[None]:
+    async def on_active(self, shard: S, state: R, now_ms: int) -> None:
         """Continue what the former coordinator left unfinished, in steps; the shard may change between them.
 
         No request is served before the first step ends.
@@ -68,7 +67,7 @@ class ShardHandler(Protocol[R, S]):
     def on_unload(self, shard: S, now_ms: int) -> None:
         """Answer waiting requests; stop timers."""
 
-    def sweep(self, shard: S, now_ms: int) -> Iterator[None]:
+    async def sweep(self, shard: S, now_ms: int) -> None:
         """Expire what is older than its retention, in steps; the shard may change between them."""
 
 
@@ -123,26 +122,26 @@ class CoordinatorRuntime(Generic[R, S]):
         replay = self._loading[partition] = PartitionReplay(partition, epoch, self._handler.new_state())
         return replay
 
-    def activate(self, replay: PartitionReplay[R], now_ms: int) -> Generator[None, None, None]:
+    async def activate(self, replay: PartitionReplay[R], now_ms: int) -> None:
         """Serve a completely replayed shard, unless the load was or is superseded: in steps, as it may be large."""
         if not self.is_loading(replay):
             return
         partition, handler = replay.partition, self._handler
-        shard = yield from handler.make_shard(replay, now_ms)
+        shard = await handler.make_shard(replay, now_ms)
         if not self.is_loading(replay):
             return
         del self._loading[partition]
         sweep = self._start_sweep(partition, shard, now_ms)
         self._active[partition] = _ActiveShard(shard, replay.leader_epoch, sweep)
-        yield from self._in_events(handler.on_active(shard, replay.state, now_ms))
+        await self._in_events(handler.on_active(shard, replay.state, now_ms))
 
-    def _in_events(self, steps: Iterator[None]) -> Iterator[None]:
+    async def _in_events(self, work: Coroutine[Any, Any, None]) -> None:
         """Run each step as an event."""
         is_left = True
         while is_left:
             with self._context.events:
-                is_left = next(steps, _END) is not _END
-            yield
+                is_left = advance(work)
+            await give_way()
 
     def is_loading(self, replay: PartitionReplay[R]) -> bool:
         """Return False after the load was superseded or the shard unloaded."""
@@ -185,13 +184,13 @@ class CoordinatorRuntime(Generic[R, S]):
     def next_deadline(self) -> int | None:
         return self._context.timers.next_due()
 
-    def tick(self, now_ms: int) -> Generator[None, None, None]:
+    async def tick(self, now_ms: int) -> None:
         """Run what is due: a step for each timer."""
         has_fired = True
         while has_fired:
             with self._context.events:
                 has_fired = self._context.timers.fire_next(now_ms)
-            yield
+            await give_way()
 
     def _start_sweep(self, partition: int, shard: S, now_ms: int) -> Timer:
         """Start the sweeps, for each partition at another point of the interval."""

@@ -10,14 +10,15 @@ deadlines, which may be weeks away.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from pylogbroker.long_loops import advance
+
 Action = Callable[[int], None]  # called with the time in ms
-_END: Final = object()
 _SWEPT_ENTRIES_MIN: Final = 1000
 """Size from which the heap is searched for cancelled timers."""
 
@@ -58,22 +59,22 @@ class Timers:
         self._push(timer)
         return timer
 
-    def start_periodic(self, due: int, interval_ms: int, begin: Callable[[int], Iterator[None]]) -> Timer:
-        """Begin a run at `due` and every `interval_ms`, until cancelled; other timers fire between its steps."""
-        steps: Iterator[None] | None = None
+    def start_periodic(self, due: int, interval_ms: int, begin: Callable[[int], Coroutine[Any, Any, None]]) -> Timer:
+        """Begin a run at `due` and every `interval_ms`, until cancelled; other timers fire where it gives way."""
+        work: Coroutine[Any, Any, None] | None = None
         next_due = due
 
         def take_step(now_ms: int) -> None:
-            nonlocal steps, next_due
-            if steps is None:
-                steps, next_due = begin(now_ms), now_ms + interval_ms
+            nonlocal work, next_due
+            if work is None:
+                work, next_due = begin(now_ms), now_ms + interval_ms
             self.move(timer, now_ms + 1)
-            is_over = True
+            is_left = False
             try:
-                is_over = next(steps, _END) is _END
+                is_left = advance(work)
             finally:
-                if is_over:
-                    steps = None
+                if not is_left:
+                    work = None
                     if timer.live:
                         self.move(timer, next_due)
 

@@ -5,10 +5,9 @@ A driver uses it so:
     coordinator = GroupCoordinator(GroupSettings(), log_port)
     replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __consumer_offsets
     replay.replay(entries)
-    coordinator.runtime.activate(replay, now_ms)
+    await coordinator.runtime.activate(replay, now_ms)
     coordinator.join(Join(...), reply, now_ms)                              # reply(JoinResult(...)), now or later
-    for _ in coordinator.runtime.tick(now_ms):                              # at runtime.next_deadline()
-        pass
+    await coordinator.runtime.tick(now_ms)                                  # at runtime.next_deadline()
 """
 
 from pylogbroker.groups.classic.rebalance import NewGeneration

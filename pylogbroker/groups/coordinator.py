@@ -11,7 +11,7 @@ topic. After NOT_COORDINATOR librdkafka might search until its session has expir
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -53,6 +53,7 @@ from pylogbroker.groups.requests import (
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.shard import GroupShard, GroupShardHandler
+from pylogbroker.long_loops import give_way
 from pylogbroker.wire import STRING_BYTES_MAX
 
 GROUP_TYPE = "classic"
@@ -209,20 +210,20 @@ class GroupCoordinator:
             self.runtime.shard_for(group_id).remove_if_dead(group)
         return result
 
-    def delete_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
+    async def delete_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
         """Delete offsets of deleted partitions, in steps; of loading shards when they are active."""
         deleted = set(partitions)
         for state in self.runtime.loading():
             state.deleted_partitions |= deleted
         for shard, group in [(each, group) for each in self.runtime.shards() for group in each.groups.values()]:
-            yield
+            await give_way()
             affected = list(group.offsets.partitions(deleted))
             for start in range(0, len(affected), _DELETED_OFFSETS_INLINE_MAX):
                 if group.state is not GroupState.DEAD:
                     with self._events:
                         some = set(affected[start : start + _DELETED_OFFSETS_INLINE_MAX])
                         self._shard_handler.delete_offsets(shard, group, some, now_ms)
-                yield
+                await give_way()
 
     @property
     def has_members(self) -> bool:
@@ -249,9 +250,9 @@ class GroupCoordinator:
             return GroupDescription(error, group_id)
         return GroupDescription(ErrorCode.NONE, group_id, GroupState.DEAD.value) if group is None else group.describe()
 
-    def list_groups(
+    async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> Generator[None, None, tuple[ErrorCode, list[GroupOverview]]]:
+    ) -> tuple[ErrorCode, list[GroupOverview]]:
         """List the groups in steps."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
         wanted = {state.lower() for state in states}
@@ -261,7 +262,7 @@ class GroupCoordinator:
         for group in tuple(self.groups()):
             if not wanted or group.state.value.lower() in wanted:
                 found.append(group.overview())
-            yield
+            await give_way()
         return error, found
 
     def count_groups(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection
 from typing import Final
 
 import attrs
@@ -16,6 +16,7 @@ from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
+from pylogbroker.long_loops import give_way
 
 _GROUPS_PER_STEP: Final = 50  # with ten offsets each, a millisecond
 
@@ -66,19 +67,19 @@ class GroupShardHandler:
     def new_state(self) -> ReplayedGroups:
         return ReplayedGroups()
 
-    def make_shard(self, replay: PartitionReplay[ReplayedGroups], now_ms: int) -> Generator[None, None, GroupShard]:
+    async def make_shard(self, replay: PartitionReplay[ReplayedGroups], now_ms: int) -> GroupShard:
         shard = GroupShard(replay.partition, transactions=replay.state.transactions)
         for group in replay.state.groups(replay.partition, self._events, now_ms):
             shard.groups[group.group_id] = group
-            yield
+            await give_way()
         return shard
 
-    def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> Iterator[None]:
+    async def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> None:
         """Start sessions; rebalance groups above the size limit, which may be lower now."""
         for group in list(shard.groups.values()):
             if group.state is not GroupState.DEAD:
                 self._continue(shard, group, state.deleted_partitions, now_ms)
-            yield
+            await give_way()
 
     def _continue(
         self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int
@@ -100,14 +101,14 @@ class GroupShardHandler:
                     group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
                     group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
 
-    def sweep(self, shard: GroupShard, now_ms: int) -> Iterator[None]:
+    async def sweep(self, shard: GroupShard, now_ms: int) -> None:
         groups = list(shard.groups.values())
         for start in range(0, len(groups), _GROUPS_PER_STEP):
             for group in groups[start : start + _GROUPS_PER_STEP]:
                 if group.state is not GroupState.DEAD:
                     self._offsets.expire(group, now_ms)
                     shard.remove_if_dead(group)
-            yield
+            await give_way()
 
     def delete_offsets(
         self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 import attrs
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -57,21 +57,21 @@ class BrokerMetrics:
         process: bytes = await runtime.in_thread(generate_latest, self._process)
         return [*chunks, process]
 
-    def _collect(self) -> Generator[None, None, list[bytes]]:
+    async def _collect(self) -> list[bytes]:
         broker, out = self._broker, Exposition()
         has_partitions = broker.config.boolean("metrics.partitions.enable")
-        yield from self._network.collect(out, self._factories)
-        yield from collect_topics(out, broker.partitions.traffic)
+        await self._network.collect(out, self._factories)
+        await collect_topics(out, broker.partitions.traffic)
         self._conversions.collect(out, broker.partitions.traffic.conversion_costs)
-        yield from collect_replicas(out, broker, has_partitions=has_partitions)
+        await collect_replicas(out, broker, has_partitions=has_partitions)
         fetchers = () if isinstance(broker.role, SoleRole) else broker.role.replicas.fetchers()
         self._fetch_rates.collect(out, fetchers, broker.runtime.clock.seconds())
-        yield from collect_cluster(out, broker)
-        yield from collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)
+        await collect_cluster(out, broker)
+        await collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)
         collect_loads(out, broker)
-        yield from collect_transactions(out, broker)
-        yield from collect_quotas(out, broker.quotas)
+        await collect_transactions(out, broker)
+        await collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)
         collect_disk(out)
-        return (yield from out.encode())
+        return await out.encode()

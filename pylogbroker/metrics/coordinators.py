@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.groups.classic.group import Group
+from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
@@ -25,19 +25,19 @@ def collect_sessions(out: Exposition, broker: Broker) -> None:
         out.add(families.FETCHES_EXPIRED, broker.fetches.expired[fetcher], fetcher)
 
 
-def collect_groups(
+async def collect_groups(
     out: Exposition, broker: Broker, remote_ends: RemoteEnds, ages: LagAges, *, has_partitions: bool
-) -> Iterator[None]:
+) -> None:
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
     lagging: set[PartitionKey] = set()
     offsets = 0
     for group in tuple(broker.groups.groups()):
-        yield
+        await give_way()
         states[group.state.value] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
-        yield from _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
+        await _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
     ages.forget_others(lagging)
     out.add(families.GROUPS, states.total())
     out.add(families.OFFSETS, offsets)
@@ -45,7 +45,7 @@ def collect_groups(
         out.add(family, states[state])
 
 
-def _write_offsets(
+async def _write_offsets(
     out: Exposition,
     broker: Broker,
     remote_ends: RemoteEnds,
@@ -54,7 +54,7 @@ def _write_offsets(
     group: Group,
     *,
     has_partitions: bool,
-) -> Iterator[None]:
+) -> None:
     """Write offsets and lags of a group; add the partitions where it is behind to `lagging`."""
     sums: Counter[str] = Counter()
     lags: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def _write_offsets(
     now = broker.runtime.clock.seconds()
     for number, ((topic, index), committed) in enumerate(tuple(group.offsets.committed.items())):
         if number % _OFFSETS_PER_STEP == 0:
-            yield
+            await give_way()
         partition = broker.partitions.hosted.get((topic, index))
         end = remote_ends.get((topic, index)) if partition is None else partition.log.high_watermark
         lag = None if end is None else max(0, end - committed.offset)

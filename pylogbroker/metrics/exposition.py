@@ -6,11 +6,12 @@ as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
 
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics.families import Family
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -56,11 +57,11 @@ class Exposition:
     def rows(self, families: Sequence[Family]) -> Rows:
         return Rows([(self.lines(family).append, family.name) for family in families])
 
-    def encode(self) -> Generator[None, None, list[bytes]]:
+    async def encode(self) -> list[bytes]:
         """Return the text in chunks, made in steps."""
         chunks: list[bytes] = []
         for lines in self._lines.values():
             for start in range(0, len(lines), _LINES_PER_STEP):
                 chunks.append("".join(lines[start : start + _LINES_PER_STEP]).encode())
-                yield
+                await give_way()
         return chunks

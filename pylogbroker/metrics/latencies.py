@@ -7,7 +7,7 @@ themselves: those of several brokers can be added, quantiles cannot.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import inf, nan
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.broker.distribution import BUCKETS, Distribution
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family
@@ -64,7 +65,7 @@ class LatencyMetrics:
         factory=lambda: defaultdict(RecentBuckets), init=False
     )
 
-    def collect(self, out: Exposition, listeners: Iterable[Mapping[str, Latency]], now: float) -> Iterator[None]:
+    async def collect(self, out: Exposition, listeners: Iterable[Mapping[str, Latency]], now: float) -> None:
         for request, latency in sorted(_by_request(listeners).items()):
             if not any(latency.total.buckets):
                 continue
@@ -73,7 +74,7 @@ class LatencyMetrics:
             self._write(out, families.LOCAL_TIME, request, latency.local, now)
             self._write(out, families.REMOTE_TIME, request, latency.remote, now)
             _write_histogram(out, request, latency)
-            yield
+            await give_way()
 
     def _write(self, out: Exposition, family: Family, request: str, durations: Distribution, now: float) -> None:
         recent = self._recent[family, request].update(now, durations.buckets)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.latencies import LatencyMetrics
@@ -42,21 +43,21 @@ class NetworkMetrics:
     def __attrs_post_init__(self) -> None:
         self._busy.update(time.monotonic(), time.thread_time())
 
-    def collect(self, out: Exposition, factories: Sequence[KafkaFactory]) -> Iterator[None]:
+    async def collect(self, out: Exposition, factories: Sequence[KafkaFactory]) -> None:
         now = time.monotonic()
         busy = self._busy.update(now, time.thread_time())
         for family in (families.NETWORK_IDLE, families.HANDLERS_IDLE):
             out.add(family, round(max(0.0, 1.0 - busy), 6))
         _write_requests(out, factories)
-        yield
-        yield from self._latencies.collect(out, [factory.routes.latencies for factory in factories], now)
+        await give_way()
+        await self._latencies.collect(out, [factory.routes.latencies for factory in factories], now)
         queued = waiting = 0
         for factory in factories:
             self._write_listener(out, factory, now)
             software: Counter[tuple[str, str]] = Counter()
             for number, connection in enumerate(tuple(factory.connections)):
                 if number % _CONNECTIONS_PER_STEP == 0:
-                    yield
+                    await give_way()
                 queued += connection.requests_queued
                 waiting += connection.answers_waiting
                 if (said := connection.software) is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from typing import Final
 
 from pylogbroker.broker.security.client_quotas import BrokerQuotas, QuotaUse
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.security.quotas.keys import QuotaKey
@@ -22,18 +22,18 @@ _RESOURCES: Final = {
 }
 
 
-def collect_quotas(out: Exposition, quotas: BrokerQuotas) -> Iterator[None]:
+async def collect_quotas(out: Exposition, quotas: BrokerQuotas) -> None:
     out.add(families.THROTTLED, quotas.throttles.responses)
     out.add(families.THROTTLE_SECONDS, quotas.throttles.ms / 1000)
     uses: dict[QuotaKey, list[QuotaUse]] = {}
     for number, use in enumerate(quotas.used()):
         uses.setdefault(use.key, []).append(use)
         if number % _USES_PER_STEP == 0:
-            yield
+            await give_way()
     for key, found in uses.items():
         resource, rate = _RESOURCES[key]
         for use in heapq.nlargest(CLIENTS_MAX, found, key=lambda each: each.per_second):
             labels = resource, use.user, use.client_id
             out.add(rate, round(use.per_second, 3), *labels)
             out.add(families.QUOTA_THROTTLE_TIME, use.throttle_ms, *labels)
-        yield
+        await give_way()

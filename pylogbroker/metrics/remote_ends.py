@@ -6,7 +6,7 @@ does not answer is not asked again meanwhile, and its partitions keep their last
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -18,6 +18,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.services import Peers
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -62,12 +63,12 @@ class RemoteEnds:
             if runtime.may_log("lag of groups"):
                 log.warn("brokers {slow} do not say where partitions end: lags may be old", slow=sorted(self._asked))
 
-    def _missing(self) -> Generator[None, None, dict[int, list[PartitionKey]]]:
+    async def _missing(self) -> dict[int, list[PartitionKey]]:
         broker, found = self._broker, dict[PartitionKey, int]()
         for group in tuple(broker.groups.groups()):
             for number, key in enumerate(tuple(group.offsets.committed)):
                 if number % _OFFSETS_PER_STEP == 0:
-                    yield
+                    await give_way()
                 if key not in broker.partitions.hosted and key not in found:
                     found[key] = self._leader(key)
         by_leader: dict[int, list[PartitionKey]] = {}

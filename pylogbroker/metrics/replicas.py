@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,7 @@ import attrs
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.sole_role import SoleRole
+from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import NO_LEADER, PartitionState
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
@@ -59,7 +60,7 @@ class FetchRates:
         return rate.update(now, fetcher.requests)
 
 
-def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:
+async def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -> None:
     """Write the counts of replicas; with `has_partitions`, also the metrics of each partition."""
     under_replicated = under_min = at_min = 0
     topics, hosted = broker.metadata.topics, broker.partitions.hosted
@@ -67,7 +68,7 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
         log_rows, led_rows = out.rows(_OF_LOGS), out.rows(_OF_LED)
     for number, (key, partition) in enumerate(tuple(hosted.items())):
         if number % _PARTITIONS_PER_STEP == 0:
-            yield
+            await give_way()
         labels = label_text(families.LOG_SIZE, key[0], str(key[1])) if has_partitions else ""
         if labels:
             log_rows.write(labels, *_log_values(partition))
@@ -99,7 +100,7 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
     max_lag = 0
     for number, lag in enumerate(() if isinstance(broker.role, SoleRole) else broker.role.replicas.lags()):
         if number % _LAGS_PER_STEP == 0:
-            yield
+            await give_way()
         max_lag = max(max_lag, lag)
     out.add(families.MAX_LAG, max_lag, _REPLICA)
 
@@ -117,18 +118,18 @@ def _led_values(partition: Partition, state: PartitionState) -> tuple[int, ...]:
     return *isr, log.high_watermark, log.log_start_offset, in_sync, state.leader, is_preferred, count, is_under
 
 
-def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
+async def collect_cluster(out: Exposition, broker: Broker) -> None:
     """Write the brokers that are known, and what the controller knows of the cluster."""
     image, role = broker.metadata.image, broker.role
     is_active = isinstance(role, SoleRole) or role.driver.is_active
     offline = imbalanced = 0
     for topic in image.topics.values() if is_active else ():
-        yield
+        await give_way()
         for number, state in enumerate(topic.partitions.values()):
             offline += state.leader == NO_LEADER
             imbalanced += state.leader != state.replicas[0]
             if number % _PARTITIONS_PER_STEP == 0:
-                yield
+                await give_way()
     out.add(families.ACTIVE_CONTROLLER, int(is_active))
     out.add(families.UNCLEAN_ELECTIONS, 0 if isinstance(role, SoleRole) else role.unclean_elections)
     out.add(families.OFFLINE_PARTITIONS, offline)

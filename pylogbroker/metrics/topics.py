@@ -7,6 +7,7 @@ from typing import Final
 
 from pylogbroker.broker.partitions.traffic import TopicTraffic, Traffic
 from pylogbroker.errors import ErrorCode, RejectionReason
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family
@@ -18,12 +19,12 @@ _REJECTIONS: Final = {
 }
 
 
-def collect_topics(out: Exposition, traffic: Traffic) -> Iterator[None]:
+async def collect_topics(out: Exposition, traffic: Traffic) -> None:
     """Write each topic's counts, and those of all."""
     total = TopicTraffic()
     total.add(traffic.of_others)
     for topic, counts in tuple(traffic.topics.items()):
-        yield
+        await give_way()
         total.add(counts)
         for family, value in _values(counts):
             out.add(family, value, topic)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import nan
 from typing import Final
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.latencies import number_text
@@ -29,7 +29,7 @@ def collect_loads(out: Exposition, broker: Broker) -> None:
             out.lines(family).append(f"{family.name} {number_text(seconds * 1000)}\n")
 
 
-def collect_transactions(out: Exposition, broker: Broker) -> Iterator[None]:
+async def collect_transactions(out: Exposition, broker: Broker) -> None:
     """Write how transactions come to their end."""
     markers = appends = open_ms = number = 0
     now_ms = broker.runtime.now_ms()
@@ -37,7 +37,7 @@ def collect_transactions(out: Exposition, broker: Broker) -> Iterator[None]:
         for transaction in tuple(shard.transactions.values()):
             number += 1
             if number % _TRANSACTIONS_PER_STEP == 0:
-                yield
+                await give_way()
             metadata = transaction.metadata
             if metadata.state is TransactionState.ONGOING:
                 open_ms = max(open_ms, now_ms - metadata.start_ms)

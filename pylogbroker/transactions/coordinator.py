@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
 
@@ -166,18 +166,18 @@ class TransactionCoordinator:
             return TransactionDescription(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
         return describe(transaction)
 
-    def list(
+    async def list(
         self,
         states: Collection[str] = (),
         producer_ids: Collection[int] = (),
         duration_ms: int = -1,
         now_ms: int = 0,
-    ) -> Generator[None, None, TransactionList]:
+    ) -> TransactionList:
         """List transactional ids in steps."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         everything = [each for shard in self.runtime.shards() for each in shard.transactions.values()]
-        return (yield from select(everything, states, producer_ids, duration_ms, now_ms))
+        return await select(everything, states, producer_ids, duration_ms, now_ms)
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
         return lambda value: self._events.reply(reply, value)

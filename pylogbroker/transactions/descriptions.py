@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Iterable
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import give_way
 from pylogbroker.transactions.requests import TransactionDescription, TransactionList, TransactionOverview
 from pylogbroker.transactions.states import BY_LABEL
 from pylogbroker.transactions.transaction import Transaction
@@ -25,13 +26,13 @@ def describe(transaction: Transaction) -> TransactionDescription:
     )
 
 
-def select(
+async def select(
     transactions: Iterable[Transaction],
     states: Collection[str],
     producer_ids: Collection[int],
     duration_ms: int,
     now_ms: int,
-) -> Generator[None, None, TransactionList]:
+) -> TransactionList:
     """List the ids that pass all filters and are open for over `duration_ms`, unless that is negative; in steps."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
     wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
@@ -45,5 +46,5 @@ def select(
             and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
         ):
             found.append(TransactionOverview(each.transactional_id, metadata.producer_id, metadata.state.label))
-        yield
+        await give_way()
     return TransactionList(ErrorCode.NONE, unknown, tuple(found))

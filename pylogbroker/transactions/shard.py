@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
 
 from pylogbroker.coordinators import PartitionReplay
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.long_loops import give_way
 from pylogbroker.records import Record
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.completion import Completion
@@ -52,16 +53,14 @@ class TransactionShardHandler:
     def new_state(self) -> ReplayedTransactions:
         return ReplayedTransactions()
 
-    def make_shard(
-        self, replay: PartitionReplay[ReplayedTransactions], now_ms: int
-    ) -> Generator[None, None, TransactionShard]:
+    async def make_shard(self, replay: PartitionReplay[ReplayedTransactions], now_ms: int) -> TransactionShard:
         shard = TransactionShard(replay.partition, replay.leader_epoch)
         for transactional_id, metadata in replay.state.metadata.items():
             shard.create(transactional_id, metadata)
-            yield
+            await give_way()
         return shard
 
-    def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> Iterator[None]:
+    async def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
         """Start timeouts of open transactions; write markers of decided ones, which bar their producers at once."""
         decided = [each for each in shard.transactions.values() if each.metadata.state in PREPARED]
         for transaction in decided:
@@ -69,25 +68,25 @@ class TransactionShardHandler:
         for transaction in decided:
             if shard.active:
                 self._completion.resume(transaction, now_ms)
-            yield
+            await give_way()
         for transaction in list(shard.transactions.values()):
             if shard.active and transaction.metadata.state is TransactionState.ONGOING:
                 self._completion.watch(transaction)
-            yield
+            await give_way()
 
     def on_unload(self, shard: TransactionShard, now_ms: int) -> None:
         shard.close()
         for transaction in shard.transactions.values():
             self._completion.wake(transaction)
 
-    def sweep(self, shard: TransactionShard, now_ms: int) -> Iterator[None]:
+    async def sweep(self, shard: TransactionShard, now_ms: int) -> None:
         transactions = list(shard.transactions.values())
         for start in range(0, len(transactions), _IDS_PER_STEP):
             some = [each for each in transactions[start : start + _IDS_PER_STEP] if self._is_expired(each, now_ms)]
             known = shard.transactions  # an append of the last sweep may have removed some meanwhile
             for expired in _in_appends(each for each in some if known.get(each.transactional_id) is each):
                 self._writer.write_tombstones(shard, expired, now_ms)
-            yield
+            await give_way()
 
     def _is_expired(self, transaction: Transaction, now_ms: int) -> bool:
         metadata = transaction.metadata

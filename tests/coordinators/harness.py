@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import LogEntry
 
 R = TypeVar("R", bound=ReplayState)
@@ -63,7 +63,7 @@ class RuntimeHarness(Generic[R, S]):
 
     def activate(self, replay: PartitionReplay[R]) -> None:
         """Run all steps of an activation."""
-        deque(self.runtime.activate(replay, self.now), maxlen=0)
+        at_once(self.runtime.activate(replay, self.now))
 
     def load_all(self) -> None:
         for partition in range(self.runtime.partitions):
@@ -80,5 +80,5 @@ class RuntimeHarness(Generic[R, S]):
         end = self.now + milliseconds
         while (due := self.runtime.next_deadline()) is not None and due <= end:
             self.now = max(self.now, due)
-            deque(self.runtime.tick(self.now), maxlen=0)
+            at_once(self.runtime.tick(self.now))
         self.now = end

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-
 import attrs
 import pytest
 
 from pylogbroker.coordinators import CoordinatorContext, CoordinatorRuntime, PartitionReplay
 from pylogbroker.errors import CorruptRecords, ErrorCode
+from pylogbroker.long_loops import give_way
 from pylogbroker.records import Record, build, end_marker, entries
 from tests.coordinators.harness import RuntimeHarness
 
@@ -41,20 +40,20 @@ class Handler:
     def new_state(self) -> Values:
         return Values()
 
-    def make_shard(self, replay: PartitionReplay[Values], now_ms: int) -> Generator[None, None, list[object]]:
-        yield
+    async def make_shard(self, replay: PartitionReplay[Values], now_ms: int) -> list[object]:
+        await give_way()
         return replay.state.values
 
-    def on_active(self, shard: list[object], state: Values, now_ms: int) -> Iterator[None]:
+    async def on_active(self, shard: list[object], state: Values, now_ms: int) -> None:
         self.history.append(("active", *shard))
-        yield
+        await give_way()
 
     def on_unload(self, shard: list[object], now_ms: int) -> None:
         self.history.append(("unload", *shard))
 
-    def sweep(self, shard: list[object], now_ms: int) -> Iterator[None]:
+    async def sweep(self, shard: list[object], now_ms: int) -> None:
         self.history.append(("sweep", now_ms))
-        yield
+        await give_way()
 
 
 class Harness(RuntimeHarness[Values, list[object]]):
@@ -114,7 +113,7 @@ class TestTransitions:
 
     def test_a_newer_epoch_supersedes_a_load_whose_shard_is_being_made(self) -> None:
         harness = Harness()
-        steps = harness.runtime.activate(harness.begin_load(0, epoch=5), harness.now)
+        steps = harness.runtime.activate(harness.begin_load(0, epoch=5), harness.now).__await__()
         next(steps)
         assert harness.error is LOADING
         new = harness.begin_load(0, epoch=6)

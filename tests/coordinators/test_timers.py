@@ -1,6 +1,5 @@
 """Timers, and the event queue."""
 
-from collections.abc import Iterator
 from weakref import WeakSet
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.coordinators import Call, EventQueue, Timer, Timers, run_all
+from pylogbroker.long_loops import give_way
 
 
 def fire(timers: Timers, now_ms: int) -> None:
@@ -109,9 +109,9 @@ class TestPeriodicTimers:
     def test_runs_begin_until_they_are_cancelled(self) -> None:
         timers, fired = Timers(), list[int]()
 
-        def begin(now_ms: int) -> Iterator[None]:
+        async def begin(now_ms: int) -> None:
             fired.append(now_ms)
-            yield
+            await give_way()
 
         timer = timers.start_periodic(10, 5, begin)
         for now_ms in range(30):
@@ -124,10 +124,10 @@ class TestPeriodicTimers:
     def test_other_timers_fire_between_steps(self) -> None:
         timers, fired = Timers(), list[object]()
 
-        def begin(now_ms: int) -> Iterator[None]:
+        async def begin(now_ms: int) -> None:
             for step in range(3):
                 fired.append((now_ms, step))
-                yield
+                await give_way()
 
         timers.start_periodic(10, 20, begin)
         timers.start(11, fired.append)
@@ -138,9 +138,8 @@ class TestPeriodicTimers:
     def test_a_step_may_cancel_its_timer(self) -> None:
         timers = Timers()
 
-        def begin(now_ms: int) -> Iterator[None]:
+        async def begin(now_ms: int) -> None:
             timer.cancel()
-            yield from ()
 
         timer = timers.start_periodic(10, 5, begin)
         fire(timers, 10)
@@ -149,9 +148,9 @@ class TestPeriodicTimers:
     def test_a_failure_ends_a_run_and_not_the_timer(self) -> None:
         timers, fired = Timers(), list[int]()
 
-        def begin(now_ms: int) -> Iterator[None]:
+        async def begin(now_ms: int) -> None:
             fired.append(now_ms)
-            yield
+            await give_way()
             raise IndexError
 
         timers.start_periodic(10, 5, begin)

@@ -25,6 +25,7 @@ from pylogbroker.groups import (
     TransactionalCommit,
 )
 from pylogbroker.groups.shard import GroupShard
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record, build, entries
 from tests.coordinators.harness import Answer, RuntimeHarness
 
@@ -187,8 +188,7 @@ class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
         return error
 
     def delete_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
-        for _ in self.coordinator.delete_partitions(partitions, self.now):
-            pass
+        at_once(self.coordinator.delete_partitions(partitions, self.now))
 
     def commit(
         self,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, record_schema
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record, entries
 from tests.groups.harness import Harness, subscription
 from tests.support.oracle_answers import OracleAnswers

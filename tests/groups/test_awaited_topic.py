@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult, JoinResult
+from pylogbroker.long_loops import at_once
 from tests.groups.harness import Harness
 
 T0 = ("t", 0)

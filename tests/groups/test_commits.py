@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, DeleteOffsetsResult, FetchResult, GroupSettings
+from pylogbroker.long_loops import at_once
 from tests.groups.harness import SESSION, SETTINGS, Harness, subscription
 
 DAY = 86_400_000
@@ -355,7 +355,7 @@ def test_many_deleted_partitions_are_forgotten_with_pauses() -> None:
     harness = Harness()
     partitions = [("large", index) for index in range(2500)]
     harness.commit({**dict.fromkeys(partitions, 1), U0: 1})
-    steps = harness.coordinator.delete_partitions(partitions, harness.now)
+    steps = harness.coordinator.delete_partitions(partitions, harness.now).__await__()
     assert harness.coordinator.count_offsets("g") == 2501
     next(steps)
     left = [harness.coordinator.count_offsets("g") for _ in steps]

@@ -4,7 +4,6 @@ from collections.abc import Generator
 
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import (
     CommittedOffset,
@@ -17,6 +16,7 @@ from pylogbroker.groups import (
     SyncResult,
     record_schema,
 )
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import Codec, Record, build, entries
 from tests.coordinators.harness import Answer
 from tests.groups.harness import SESSION, SETTINGS, Harness
@@ -242,7 +242,7 @@ class TestManyGroups:
         harness = Harness(settings, loaded=False)
         replay = harness.begin_load(0)
         replay.replay(entries(b"".join(before.log_port.batches[0])))
-        return harness, harness.runtime.activate(replay, harness.now), members
+        return harness, harness.runtime.activate(replay, harness.now).__await__(), members
 
     def test_no_step_makes_more_than_one_group(self) -> None:
         _, steps, _ = self.activation()

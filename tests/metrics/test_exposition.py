@@ -6,7 +6,7 @@ from collections import Counter
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from pylogbroker.broker.slices import at_once
+from pylogbroker.long_loops import at_once
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family, Kind
 from pylogbroker.metrics.network import ERRORS_MAX, bounded_errors
@@ -40,8 +40,7 @@ def test_long_text_is_made_in_steps() -> None:
     family = Family("g", Kind.GAUGE, ("n",), "Numbers.")
     for number in range(10_000):
         out.add(family, number, str(number))
-    steps = out.encode()
-    assert sum(1 for _ in steps) >= 5
+    assert sum(1 for _ in out.encode().__await__()) >= 5
 
 
 def test_a_rate_covers_about_the_last_minute() -> None:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from pylogbroker.broker.slices import at_once
+from pylogbroker.long_loops import at_once
 from pylogbroker.metrics import quotas
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity

@@ -11,8 +11,8 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.apis import find_coordinator, offset_commit
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import advance, at_once
 from pylogbroker.metrics.coordinators import collect_groups
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.lag_age import LagAges
@@ -89,7 +89,7 @@ def test_scrapes_at_the_same_time_keep_the_age_of_a_lag(node: Node) -> None:
     ends, ages, out = RemoteEnds(node.broker, None), LagAges(), Exposition()
     first, second = (collect_groups(Exposition(), node.broker, ends, ages, has_partitions=False) for _ in range(2))
     for _ in range(3):  # up to the second group
-        next(first)
+        advance(first)
     at_once(second)
     at_once(first)
     node.clock.advance(60)

@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
-from pylogbroker.broker.slices import at_once
+from pylogbroker.long_loops import at_once
 from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition

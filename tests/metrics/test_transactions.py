@@ -9,9 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.coordinators.recent_loads import RecentLoads
-from pylogbroker.broker.slices import at_once
 from pylogbroker.coordinators import AppendCallback
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import at_once
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.transactions import collect_loads, collect_transactions
 from tests.broker.member_transactions import MemberTests

@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import at_once
 from pylogbroker.transactions import TransactionSettings, TransactionTimeout, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
 from tests.transactions.harness import SETTINGS, T0, TIMEOUT, U0, Harness

@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record
 from pylogbroker.transactions import InitResult, TransactionMarker, TransactionSettings, TransactionState, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata

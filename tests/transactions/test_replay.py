@@ -2,8 +2,8 @@
 
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import at_once
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.transactions import TransactionSettings, TransactionState, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
@@ -182,7 +182,8 @@ class TestOwnership:
         harness.log_port.marker_errors = before.log_port.marker_errors
         replay = harness.begin_load(0)
         replay.replay(entries(b"".join(before.log_port.batches[0])))
-        errors = [{harness.add(pairs[name], name=name) for name in "abc"} for _ in harness.runtime.activate(replay, 0)]
+        steps = harness.runtime.activate(replay, 0).__await__()
+        errors = [{harness.add(pairs[name], name=name) for name in "abc"} for _ in steps]
         assert errors[:3] == [{E.COORDINATOR_LOAD_IN_PROGRESS}] * 3
         assert errors[3:] == [{E.CONCURRENT_TRANSACTIONS}] * (len(errors) - 3)
         assert [marker.partitions for marker in harness.log_port.markers] == [(T0, U0)] * 3

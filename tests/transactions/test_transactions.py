@@ -2,10 +2,10 @@
 
 import pytest
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.config import Values
 from pylogbroker.coordinators import IllegalTransition, check_transition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import at_once
 from pylogbroker.transactions import TransactionSettings
 from pylogbroker.transactions.states import PREDECESSORS, TransactionState
 from tests.transactions.harness import T0, T1, TIMEOUT, U0, Answer, Harness

@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import fail
 
-from pylogbroker.broker.slices import at_once
 from pylogbroker.interfaces import Create, SessionExpired, SetData
+from pylogbroker.long_loops import at_once
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import NO_TOPIC_ID, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
