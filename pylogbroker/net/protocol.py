@@ -6,8 +6,8 @@
 
 While the peer does not take its answers, or too many requests wait, no more requests are handled or read.
 
-Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`). Requests behind a long one
-wait until it is decoded and its handler's steps are done.
+Long requests are decoded and handled, and long answers encoded, in slices (`pylogbroker.broker.slices`). Requests
+behind a long one wait until it is decoded, and its handler has ended or waits for something else than a slice.
 
 A lost connection also cancels decoding and encoding (see `pylogbroker.broker.context`).
 """
@@ -20,12 +20,12 @@ from collections.abc import Coroutine, Generator
 from functools import partial
 from inspect import isawaitable
 from time import perf_counter
-from types import GeneratorType
+from types import CoroutineType, GeneratorType, coroutine
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Structure
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -34,9 +34,10 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
+from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN, LargeRequests
-from pylogbroker.net.latencies import MeasuredRead, ReadSampler
+from pylogbroker.net.latencies import MeasuredRead, MeasuredWait, ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.response_slots import ResponseEncoder, ResponseSlot
 from pylogbroker.net.routes import (
@@ -88,6 +89,11 @@ class Unmetered:
     """Quotas of connections that are not measured."""
 
     meters: None = None
+
+
+@coroutine
+def _awaitable(steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
+    return (yield from steps)
 
 
 class ConnectionFactory(Structure):
@@ -279,14 +285,11 @@ class KafkaProtocol(Protocol):
             if len(frame) <= _DECODE_INLINE_BYTES_MAX or route.decode_in_steps is None:
                 request, _ = route.decode(frame, position)
             else:
-                steps = route.decode_in_steps(frame, position)
-                try:
-                    next(steps)
-                except StopIteration as decoded:
-                    request, _ = decoded.value
-                else:
-                    self._decode_on(steps, route, context, correlation_id, frame)
+                decoded = self._slices.attempt(route.decode_in_steps(frame, position))
+                if isinstance(decoded, Deferred):
+                    self._await_decoding(decoded, route, context, correlation_id, frame)
                     return
+                request, _ = decoded
         except NotOffered as violation:
             self._violated(self._with_hint(str(violation), frame), violation.api)
         except struct.error:
@@ -297,9 +300,9 @@ class KafkaProtocol(Protocol):
         else:
             self._handle(request, route, context, correlation_id, len(frame))
 
-    def _decode_on(
+    def _await_decoding(
         self,
-        steps: Generator[None, None, tuple[Any, int]],
+        decoding: Deferred[tuple[Any, int]],
         route: Route,
         context: RequestContext,
         correlation_id: int,
@@ -329,8 +332,8 @@ class KafkaProtocol(Protocol):
             self._go_on()
 
         self._busy += 1
-        self._decoding = ensureDeferred(self.factory.services.runtime.slices.run(steps))
-        self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
+        self._decoding = decoding
+        decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
         route.requests += 1
@@ -355,22 +358,45 @@ class KafkaProtocol(Protocol):
                 self._encode_in_slices(self._take_slot(route, correlation_id, held), answer)
                 return
             self._send(chunks)
+        elif type(answer) is CoroutineType:
+            self._run(route, correlation_id, answer, held)
+            return
         elif type(answer) is GeneratorType:
-            self._busy += 1
-            self._await(route, correlation_id, self._run_steps(answer), held)
+            self._run(route, correlation_id, self._run_steps(answer), held)
             return
         elif answer is not None:
-            self._await(route, correlation_id, answer, held)
+            self._take_slot(route, correlation_id, held).await_answer(answer)
             return
         if measured is not None:
             measured.answered()
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
-        try:
-            answer = await self.factory.services.runtime.slices.run(steps)
-        finally:
-            self.factory.reactor.callLater(0, self._go_on)
+        answer = await _awaitable(steps)
         return await answer if isawaitable(answer) else answer
+
+    def _run(self, route: ResponseEncoder, correlation_id: int, work: Coroutine[Any, Any, Any], held: int) -> None:
+        """Run a handler in slices; the next requests wait until it ends, or waits for something else."""
+        slot = self._take_place(route, correlation_id, held)
+        try:
+            answer = self._slices.attempt(work, self.pause, self.go_on)
+        except Exception:
+            answer = fail()
+        slot.measured = self._wait_begins()
+        if isinstance(answer, Deferred):
+            slot.await_answer(answer)
+        else:
+            self.answer_ready(slot, answer)
+
+    @property
+    def _slices(self) -> Slices:
+        return self.factory.services.runtime.slices
+
+    def pause(self) -> None:
+        """Handle no further request until `go_on`."""
+        self._busy += 1
+
+    def go_on(self) -> None:
+        self.factory.reactor.callLater(0, self._go_on)
 
     def mute(self, ms: int) -> None:
         """Handle and read no more requests for a time; answers are sent."""
@@ -422,19 +448,21 @@ class KafkaProtocol(Protocol):
         self._out_bytes += sum(map(len, chunks))
 
     def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
-        measured = None if self._measured is None else self._measured.waits()
-        slot = ResponseSlot(self, route, correlation_id, held, measured)
+        slot = self._take_place(route, correlation_id, held)
+        slot.measured = self._wait_begins()
+        return slot
+
+    def _take_place(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
+        """Return the slot of a request whose work goes on."""
+        slot = ResponseSlot(self, route, correlation_id, held)
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= self.requests_waiting_max:
             self._blocked = True
         return slot
 
-    def _await(
-        self, route: ResponseEncoder, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
-    ) -> None:
-        slot = self._take_slot(route, correlation_id, held)
-        slot.await_answer(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
+    def _wait_begins(self) -> MeasuredWait | None:
+        return None if self._measured is None else self._measured.waits()
 
     def answer_failed(self, slot: ResponseSlot, failure: Failure) -> None:
         self.answer_ready(slot, self._failed(slot.route, failure))
@@ -449,7 +477,7 @@ class KafkaProtocol(Protocol):
 
     def _encode_in_slices(self, slot: ResponseSlot, answer: Any) -> None:
         steps = slot.route.encode_in_steps(slot.correlation_id, answer)
-        slot.await_encoding(ensureDeferred(self.factory.services.runtime.slices.run(steps)))
+        slot.await_encoding(self._slices.start(steps))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         waiting = self._waiting

@@ -54,7 +54,7 @@ class ResponseSlot:
     route: ResponseEncoder
     correlation_id: int
     held: int
-    measured: MeasuredWait | None
+    measured: MeasuredWait | None = None
     chunks: list[Chunk] | None = None
     work: Deferred[Any] | None = None
     is_encoding: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from inspect import iscoroutine
 from math import inf
 from tempfile import TemporaryDirectory
 from types import GeneratorType
@@ -102,6 +103,8 @@ class Node:
 
         def begin() -> Any:
             answer = handle(self.broker, self.context(version, host, principal), sent)
+            if iscoroutine(answer):
+                return self.broker.runtime.slices.attempt(answer)
             return at_once(answer) if isinstance(answer, GeneratorType) else answer
 
         return maybeDeferred(begin).addBoth(receive)

@@ -10,13 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
+from pylogbroker.long_loops import give_way
 from pylogbroker.net import latencies, protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
@@ -475,6 +477,56 @@ class LongTests(SynchronousTestCase):
         self.assertEqual(transport.sent, [])
         self.settle()
         self.assertEqual(correlation_ids(transport), [1])
+
+    def test_requests_behind_a_paused_handler_wait_until_it_waits_for_something_else(self) -> None:
+        event, handled = Deferred[None](), list[int]()
+
+        async def handle(services: Any, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+            for number in range(3):
+                handled.append(number)
+                await give_way()
+            await event
+            return MetadataResponse()
+
+        self.factory.apis = (*self.handlers.table(), Api.of(MetadataRequest, handle))
+        protocol, transport = connect(self.factory)
+        protocol.dataReceived(metadata(1) + heartbeat(2))
+        self.assertEqual((len(handled), self.handlers.heartbeats, transport.reading), (1, 0, False))
+        self.iterate()
+        self.assertEqual((len(handled), self.handlers.heartbeats), (2, 0))
+        self.settle()
+        self.assertEqual((len(handled), self.handlers.heartbeats, transport.reading), (3, 1, True))
+        event.callback(None)
+        self.assertEqual(correlation_ids(transport), [1, 2])
+
+    def test_a_handler_that_does_not_pause_is_answered_in_the_same_call(self) -> None:
+        async def handle(services: Any, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+            await give_way()
+            return MetadataResponse()
+
+        self.slices.seconds = inf
+        self.factory.apis = (Api.of(MetadataRequest, handle),)
+        protocol, transport = connect(self.factory)
+        protocol.dataReceived(metadata(1))
+        self.assertEqual(correlation_ids(transport), [1])
+        self.assertEqual(self.factory.reactor.getDelayedCalls(), [])
+
+    def test_a_paused_handler_ends_with_the_connection(self) -> None:
+        ended = list[type[BaseException]]()
+
+        async def handle(services: Any, context: RequestContext, request: MetadataRequest) -> None:
+            try:
+                await give_way()
+            except CancelledError as error:
+                ended.append(type(error))
+                raise
+
+        self.factory.apis = (Api.of(MetadataRequest, handle, is_read=True),)
+        protocol, _ = connect(self.factory)
+        protocol.dataReceived(metadata(1))
+        protocol.connectionLost()
+        self.settle()
+        self.assertEqual((ended, self.flushLoggedErrors()), ([CancelledError], []))
 
     def test_the_encoding_ends_with_the_connection(self) -> None:
         self.protocol.dataReceived(metadata(1))

@@ -59,7 +59,7 @@ class Legacy07Protocol(KafkaProtocol):
     def _request(self, frame: memoryview) -> None:
         if part_count(frame) > ITEMS_INLINE_MAX:
             is_read = frame[1] == MULTI_FETCH
-            self._await(_READ if is_read else _CHANGE, 0, self._handle_long(frame), len(frame))
+            self._run(_READ if is_read else _CHANGE, 0, self._handle_long(frame), len(frame))
             return
         try:
             request = decode_legacy07_request(frame)
@@ -76,7 +76,7 @@ class Legacy07Protocol(KafkaProtocol):
             self._failed(route, Failure())
             return
         if isinstance(answer, Coroutine):
-            self._await(route, 0, answer, len(frame))
+            self._run(route, 0, answer, len(frame))
         elif answer is not None:
             self._send(answer)
 

@@ -114,13 +114,6 @@ class FaultyProtocol(KafkaProtocol):
             self._down.put(b"".join(map(_bytes_of, chunks)))
         super()._flush()
 
-    def pause(self) -> None:
-        """Handle no further request until `go_on`."""
-        self._busy += 1
-
-    def go_on(self) -> None:
-        self.factory.reactor.callLater(0, self._go_on)
-
     def forget_routes(self) -> None:
         """Ask the factory's routes again: they have changed."""
         self._callers.clear()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
+from types import GeneratorType
 from typing import Any, Protocol
 
 import attrs
@@ -31,9 +32,14 @@ class Layer(Protocol):
 
 async def own_work(call: Call) -> Any:
     """Run the API's own handler to its end."""
-    slices = call.services.runtime.slices
+    slices, connection = call.services.runtime.slices, call.connection
     answer = call.api.handle(call.services, call.context, call.request)
-    return await slices.settle(answer, lambda steps: paused(call, slices.run(steps)))
+    if type(answer) is GeneratorType:
+        return await slices.settle(answer, lambda steps: paused(call, slices.run(steps)))
+    if iscoroutine(answer):
+        on_waiting = () if connection is None else (connection.pause, connection.go_on)
+        answer = slices.attempt(answer, *on_waiting)
+    return await answer if isinstance(answer, Deferred) else answer
 
 
 def layered(layers: Sequence[Layer]) -> Work:
