@@ -40,12 +40,13 @@ async def over(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def mapped(make: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return `make` of each item; give way before each `STEP_ITEMS`."""
+    """Return `make` of each item; give way at first and after each `STEP_ITEMS`."""
+    await give_way()
     made: list[R] = []
-    for number, item in enumerate(items):
-        if number % STEP_ITEMS == 0:
-            await give_way()
+    for item in items:
         made.append(make(item))
+        if len(made) % STEP_ITEMS == 0:
+            await give_way()
     return made
 
 

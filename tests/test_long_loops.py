@@ -28,7 +28,7 @@ def test_cheap_items_share_a_step() -> None:
     many = range(2 * STEP_ITEMS + 1)
     assert at_once(mapped(str, many)) == [str(number) for number in many]
     assert steps(mapped(str, many)) == 3
-    assert steps(mapped(str, ())) == 0
+    assert steps(mapped(str, ())) == 1, "many loops may be empty"
 
 
 def test_many_items_are_sorted_in_parts() -> None:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
+T = TypeVar("T")
 
 _registered: dict[int, HandledRequest] = {}
 
@@ -25,9 +27,9 @@ _registered: dict[int, HandledRequest] = {}
 class HandledRequest:
     """Request and its handler.
 
-    `handle(broker, context, request)` runs on the reactor thread. It returns the response, an awaitable of it, a
-    generator of steps that returns one of these, or None for no answer. The connection's next requests wait for a
-    generator.
+    `handle(broker, context, request)` runs on the reactor thread. It is a coroutine function if its work may be long
+    (see `pylogbroker.long_loops`). Else it returns the response, a Deferred or coroutine of it, or None for no answer.
+    The connection's next requests wait while a coroutine is paused, until it first waits for anything else.
     """
 
     request: type[Request]
@@ -116,6 +118,14 @@ def serves(
         return handle
 
     return register
+
+
+async def settled(answer: Awaitable[T] | T) -> T:
+    """Return a handler's answer, which may come later."""
+    if isawaitable(answer):
+        result: T = await answer
+        return result
+    return answer
 
 
 def registered(key: int) -> HandledRequest:

@@ -8,11 +8,12 @@ from typing import Final, Protocol, TypeVar
 import attrs
 
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource, is_allowed
-from pylogbroker.broker.limits import duplicate_error, duplicates, duplicates_in_steps
+from pylogbroker.broker.limits import duplicate_error, duplicates, find_duplicates
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 
 SETTINGS_MAX: Final = 1000
@@ -52,9 +53,9 @@ async def alter(
     validate_only: bool,
 ) -> list[R]:
     """Make or validate the alteration of each resource; `respond` gets the outcome."""
-    slices, responses = services.runtime.slices, []
-    twice = await slices.run(duplicates_in_steps((each.resource_type, each.resource_name) for each in resources))
-    async for each in slices.over(resources):
+    responses = []
+    twice = await find_duplicates((each.resource_type, each.resource_name) for each in resources)
+    async for each in over(resources):
         kind, name = each.resource_type, each.resource_name
         error = await _attempt(services, alteration(each), (kind, name) in twice, validate_only)
         code, message = (error.code, error.detail) if error else (ErrorCode.NONE, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 import attrs
 
-from pylogbroker.broker.slices import STEP_ITEMS, Slices, at_once
 from pylogbroker.config import NEW_PARTITIONS_MAX
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import STEP_ITEMS, at_once, give_way, over
 
 RESPONSE_BYTES_MAX = 64 * 1024 * 1024
 _T = TypeVar("_T")
@@ -54,22 +54,22 @@ class ResponseBudget:
         self.left -= size
 
 
-async def within_budget(items: Iterable[_T], size: Callable[[_T], int], slices: Slices) -> AsyncIterator[_T]:
+async def within_budget(items: Iterable[_T], size: Callable[[_T], int]) -> AsyncIterator[_T]:
     """Iterate over the items of a response; raise INVALID_REQUEST before the first one that does not fit."""
     budget = ResponseBudget()
-    async for item in slices.over(items):
+    async for item in over(items):
         budget.take(size(item))
         yield item
 
 
 async def attempt_each(
-    changes: Sequence[_N], attempt: Callable[[_N, KafkaError | None], Awaitable[_T]], excess: bool, slices: Slices
+    changes: Sequence[_N], attempt: Callable[[_N, KafkaError | None], Awaitable[_T]], excess: bool
 ) -> list[_T]:
     """Attempt changes of named things once each; pass the error for those named twice, or too many partitions."""
-    twice = await slices.run(duplicates_in_steps(each.name for each in changes))
+    twice = await find_duplicates(each.name for each in changes)
     error = too_many_partitions() if excess else None
     results: dict[str, _T] = {}
-    async for each in slices.over(changes):
+    async for each in over(changes):
         if each.name not in results:
             results[each.name] = await attempt(each, duplicate_error() if each.name in twice else error)
     return list(results.values())
@@ -87,15 +87,15 @@ def duplicate_error() -> KafkaError:
 
 
 def duplicates(items: Iterable[_T]) -> set[_T]:
-    return at_once(duplicates_in_steps(items))
+    return at_once(find_duplicates(items))
 
 
-def duplicates_in_steps(items: Iterable[_T]) -> Generator[None, None, set[_T]]:
+async def find_duplicates(items: Iterable[_T]) -> set[_T]:
     once: set[_T] = set()
     found: set[_T] = set()
     for number, item in enumerate(items):
         if number % STEP_ITEMS == 0:
-            yield
+            await give_way()
         (found if item in once else once).add(item)
     return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.coordinators import TopicPartition
+from pylogbroker.long_loops import STEP_ITEMS, give_way
 
 
 class PartitionInRequest(Protocol):
@@ -39,16 +39,16 @@ def count_elements(topics: Sequence[WithPartitions]) -> int:
     return len(topics) + sum(map(len, map(_partitions, topics)))
 
 
-def existing_partitions(
+async def existing_partitions(
     services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
-) -> Generator[None, None, dict[TopicPartition, R]]:
-    """Return `make` of each existing partition; yield between steps."""
+) -> dict[TopicPartition, R]:
+    """Return `make` of each existing partition; give way between steps."""
     found: dict[TopicPartition, R] = {}
     for requested in topics:
         known = services.metadata.topics.get(requested.name)
         for number, partition in enumerate(requested.partitions):
             if number % STEP_ITEMS == 0:
-                yield
+                await give_way()
             if known is not None and partition.partition_index in known.partitions:
                 found[requested.name, partition.partition_index] = make(partition)
     return found

@@ -16,6 +16,7 @@ from pylogbroker.broker.slices import Slices
 from pylogbroker.controller import reassignments
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState
 
 _NO_CANDIDATE = {
@@ -41,13 +42,13 @@ class SoleControl:
         self, kind: ElectionKind, keys: Iterable[PartitionKey] | None
     ) -> dict[PartitionKey, ErrorCode]:
         """Return ELECTION_NOT_NEEDED for each partition that is led; one in a failed directory has no candidate."""
-        return {key: self._elected(kind, key) async for key in self._slices.over(self._all() if keys is None else keys)}
+        return {key: self._elected(kind, key) async for key in over(self._all() if keys is None else keys)}
 
     async def alter_reassignments(
         self, targets: Mapping[PartitionKey, Sequence[int] | None]
     ) -> dict[PartitionKey, KafkaError | None]:
         """Accept this broker as the target, and nothing else; there is no reassignment to cancel."""
-        return {key: self._reassigned(key, target) async for key, target in self._slices.over(targets.items())}
+        return {key: self._reassigned(key, target) async for key, target in over(targets.items())}
 
     async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
         return {}

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.web.server import Request as HttpRequest
 
-from pylogbroker.broker.api import Api, Handler
+from pylogbroker.broker.api import Api, Handler, settled
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.login_queue import TooManyLogins
@@ -85,7 +85,7 @@ class Visitor:
         handle = api.handle
         if broker_id is not None and broker_id != self.services.node.id:
             handle = self._forwarding(api, broker_id, version)
-        return await self.services.runtime.slices.settle(handle(self.services, context, request))
+        return await self.services.runtime.slices.run(settled(handle(self.services, context, request)))
 
     def _forwarding(self, api: Api, broker_id: int, version: int | None) -> Handler:
         """Return what lets another broker handle requests; raise ValueError for an API without rules of its own."""

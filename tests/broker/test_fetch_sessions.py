@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.fetch.session import FetchSession, requested_partitions, requested_partitions_in_steps
+from pylogbroker.broker.fetch.session import FetchSession, many_requested_partitions, requested_partitions
 from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSessions
-from pylogbroker.broker.slices import STEP_ITEMS, at_once
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import STEP_ITEMS, at_once
 from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -158,8 +158,8 @@ def test_a_partition_named_twice_is_read_once_as_it_was_named_last() -> None:
 
 def test_many_partitions_are_collected_with_pauses() -> None:
     many = request(epoch=-1, t=[*range(2 * STEP_ITEMS), 0], u=[3])
-    assert len(list(requested_partitions_in_steps(many, by_id=False))) == 4
-    found = at_once(requested_partitions_in_steps(many, by_id=False))
+    assert len(list(many_requested_partitions(many, by_id=False).__await__())) == 3
+    found = at_once(many_requested_partitions(many, by_id=False))
     assert list(found) == [*(("t", index) for index in range(2 * STEP_ITEMS)), ("u", 3)]
     assert found["t", 0].partition is many.topics[0].partitions[-1]
     assert list(found) == list(requested_partitions(many, by_id=False))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator
-from inspect import isawaitable
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 from twisted.internet.defer import Deferred, maybeDeferred
 
+from pylogbroker.broker.api import settled
 from pylogbroker.broker.apis import (
     delete_groups,
     describe_groups,
@@ -24,7 +24,6 @@ from pylogbroker.broker.apis import (
     sync_group,
 )
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata.image import topic_resource
@@ -86,9 +85,7 @@ class GroupTests(NodeTests):
             answers.append(codec(response_type, version).decode(encoded))
 
         answer = handle(self.node.broker, context, sent)
-        if isinstance(answer, Generator):
-            answer = at_once(answer)
-        Deferred.fromCoroutine(_awaited(answer)).addCallback(answered).addErrback(self.fail)
+        self.node.broker.runtime.slices.start(settled(answer)).addCallback(answered).addErrback(self.fail)
         return answers
 
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
@@ -132,10 +129,6 @@ class GroupTests(NodeTests):
         wanted = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, [partition])])
         (answered,) = self.ask(offset_fetch.handle, OffsetFetchRequest(groups=[wanted])).groups
         return answered.topics[0].partitions[0] if not answered.error_code else answered.error_code
-
-
-async def _awaited(answer: Any) -> Any:
-    return await answer if isawaitable(answer) else answer
 
 
 class FindCoordinatorTests(NodeTests):

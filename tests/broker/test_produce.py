@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -95,9 +95,9 @@ class LongRequestTests(ProduceTests):
     def pauses(self, *places: Place) -> int:
         """Return how often appends to these places pause."""
         topics = [TopicProduceData(topic, [PartitionProduceData(index, records)]) for topic, index, records in places]
-        steps = produce.handle(self.node.broker, RequestContext(LAST), ProduceRequest(None, 1, 1000, topics))
-        assert isinstance(steps, Generator)
-        return len(list(steps))
+        work = produce.handle(self.node.broker, RequestContext(LAST), ProduceRequest(None, 1, 1000, topics))
+        assert isinstance(work, Coroutine)
+        return len(list(work.__await__()))
 
     def test_appends_of_many_records_pause_after_each_partition(self) -> None:
         self.assertEqual(self.pauses(*[("t", 0, batch([bytes(64 * 1024)]))] * 20), 20)

@@ -6,7 +6,7 @@ If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. Since version 4 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
 
@@ -14,13 +14,12 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.completed_transactions import add_when_complete
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
-from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
-from pylogbroker.broker.security.rules import Narrowed, Steps
+from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import give_way, mapped, over
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.add_partitions_to_txn import (
@@ -59,13 +58,18 @@ def _narrow(services: Services, context: RequestContext, request: AddPartitionsT
 
 
 @serves(AddPartitionsToTxnRequest, access=[_narrow])
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
+) -> AddPartitionsToTxnResponse:
     """Add or verify the partitions of each transaction, one after the other; hold back the connection for the first."""
     transactions = _transactions(context, request)
-    count = sum([1 + count_elements(asked.topics) for asked in transactions])
-    return inline_if_short(_begin(services, context, transactions), count)
+    writable = await _writable_topics(context, transactions)
+    found = []
+    for asked in transactions:
+        await give_way()
+        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+        found.append((asked, partitions, await _check_all(services, partitions, writable)))
+    return await _add_to_each(services, context, found)
 
 
 def _transactions(
@@ -82,50 +86,36 @@ def _transactions(
     return [asked]
 
 
-def _begin(
-    services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
-) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    writable = yield from _writable_topics(context, transactions)
-    found = []
-    for asked in transactions:
-        yield
-        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-        found.append((asked, partitions, (yield from _check_all(services, partitions, writable))))
-    return _add_to_each(services, context, found)
-
-
 async def _add_to_each(
     services: Services,
     context: RequestContext,
     found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
     results = []
-    async for asked, partitions, errors in services.runtime.slices.over(found):
+    async for asked, partitions, errors in over(found):
         if not errors:
             errors = (
                 _verify(services, asked, partitions)
                 if asked.verify_only
                 else await _add(services, context, asked, partitions)
             )
-        results.append(await services.runtime.slices.finish(_results(errors, asked.topics, context), len(partitions)))
+        results.append(await _results(errors, asked.topics, context))
     if context.api_version < _FIRST_WITH_SEVERAL:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
     answered = [AddPartitionsToTxnResult(each[0].transactional_id, by) for each, by in zip(found, results, strict=True)]
     return AddPartitionsToTxnResponse(results_by_transaction=answered)
 
 
-def _check_all(
-    services: Services, partitions: Sequence[TopicPartition], writable: Collection[str]
-) -> Generator[None, None, Errors]:
-    found = yield from map_in_steps(partial(_check, services, writable), partitions)
+async def _check_all(services: Services, partitions: Sequence[TopicPartition], writable: Collection[str]) -> Errors:
+    found = await mapped(partial(_check, services, writable), partitions)
     if not any(found):
         return {}
     return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, found, strict=True)}
 
 
-def _writable_topics(
+async def _writable_topics(
     context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
-) -> Steps[Collection[str]]:
+) -> Collection[str]:
     """Return the topics that the sender may write to: a broker to all, a client to none of the broker's own."""
     asked = {topic.name for transaction in transactions for topic in transaction.topics}
     if context.api_version >= _FIRST_WITH_SEVERAL:
@@ -134,7 +124,7 @@ def _writable_topics(
     if context.access is None:
         return asked
     may_write = partial(context.access.allows_on_topic, AclOperation.WRITE)
-    return set(compress(asked, (yield from map_in_steps(may_write, asked))))
+    return set(compress(asked, await mapped(may_write, asked)))
 
 
 def _check(services: Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:
@@ -159,12 +149,12 @@ def _verify(services: Services, asked: AddPartitionsToTxnTransaction, partitions
     return services.transactions.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
 
 
-def _results(
+async def _results(
     errors: Errors, topics: Sequence[AddPartitionsToTxnTopic], context: RequestContext
-) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+) -> list[AddPartitionsToTxnTopicResult]:
     results = []
     for topic in topics:
-        partitions = yield from map_in_steps(partial(_result, errors, context, topic.name), topic.partitions)
+        partitions = await mapped(partial(_result, errors, context, topic.name), topic.partitions)
         results.append(AddPartitionsToTxnTopicResult(topic.name, partitions))
     return results
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.security.quotas import tree_layout
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity, Quotas
@@ -37,25 +37,24 @@ def _identity(parts: _Parts) -> frozenset[tuple[str, str | None]]:
     return frozenset(parts.items())
 
 
-def _reject(
+async def _reject(
     context: RequestContext, request: AlterClientQuotasRequest, code: ErrorCode
-) -> Steps[AlterClientQuotasResponse]:
+) -> AlterClientQuotasResponse:
     def reject(alteration: QuotaAlteration) -> QuotaAlterationResult:
         return QuotaAlterationResult(code, code.meaning, alteration.entity)
 
-    return AlterClientQuotasResponse(entries=(yield from map_in_steps(reject, request.entries)))
+    return AlterClientQuotasResponse(entries=await mapped(reject, request.entries))
 
 
 @serves(AlterClientQuotasRequest, access=[on_cluster(AclOperation.ALTER_CONFIGS, _reject)])
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    slices = services.runtime.slices
-    asked = [(_parts(each), each) async for each in slices.over(request.entries)]
-    times = Counter([_identity(parts) async for parts, _ in slices.over(asked)])
-    distinct = {_identity(parts): (parts, each) async for parts, each in slices.over(asked)}
+    asked = [(_parts(each), each) async for each in over(request.entries)]
+    times = Counter([_identity(parts) async for parts, _ in over(asked)])
+    distinct = {_identity(parts): (parts, each) async for parts, each in over(asked)}
     results = []
-    async for identity, (parts, alteration) in slices.over(distinct.items()):
+    async for identity, (parts, alteration) in over(distinct.items()):
         result = QuotaAlterationResult(error_message=None, entity=[EntityData(*each) for each in parts.items()])
         try:
             if times[identity] > 1:

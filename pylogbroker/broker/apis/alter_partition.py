@@ -11,6 +11,7 @@ from pylogbroker.broker.membership.control import ClusterServices
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionKey, PartitionState
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_partition import (
@@ -31,15 +32,15 @@ Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
-    control, slices, version = services.cluster_control, services.runtime.slices, context.api_version
+    control, version = services.cluster_control, context.api_version
     try:
         image = control.image
-        names = [_name(image, topic, version) async for topic in slices.over(request.topics)]
+        names = [_name(image, topic, version) async for topic in over(request.topics)]
         changes: dict[PartitionKey, WantedIsr] = {}
         outcomes: Outcomes = {}
         ids = {} if version < _FIRST_WITH_IDS else {name: image.topics[name].id for name in names if name is not None}
         known = ((name, topic) for topic, name in zip(request.topics, names, strict=True) if name is not None)
-        async for name, data in slices.over((name, data) for name, topic in known for data in topic.partitions):
+        async for name, data in over((name, data) for name, topic in known for data in topic.partitions):
             if data.leader_recovery_state not in (0, 1):
                 outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
             else:
@@ -47,12 +48,12 @@ async def handle(
         outcomes |= await control.alter_partitions(request.broker_id, request.broker_epoch, changes, ids)
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
-    topics = await slices.each(
-        zip(request.topics, names, strict=True),
-        lambda named: named[0].partitions,
-        lambda named, data: _response(outcomes, named[1], data.partition_index, version),
-        lambda named, partitions: AlterPartitionTopicResponse(named[0].topic_name, named[0].topic_id, partitions),
-    )
+    topics = []
+    async for topic, known_name in over(zip(request.topics, names, strict=True)):
+        partitions = [
+            _response(outcomes, known_name, each.partition_index, version) async for each in over(topic.partitions)
+        ]
+        topics.append(AlterPartitionTopicResponse(topic.topic_name, topic.topic_id, partitions))
     return AlterPartitionResponse(topics=topics)
 
 

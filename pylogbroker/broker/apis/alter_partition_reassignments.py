@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rejections import reject_partitions
-from pylogbroker.broker.security.rules import Steps, on_cluster
-from pylogbroker.broker.slices import map_to_steps
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -25,10 +23,10 @@ _reject_topic = reject_partitions(
 )
 
 
-def _reject(
+async def _reject(
     context: RequestContext, request: AlterPartitionReassignmentsRequest, code: ErrorCode
-) -> Steps[AlterPartitionReassignmentsResponse]:
-    topics = yield from map_to_steps(partial(_reject_topic, code=code), request.topics)
+) -> AlterPartitionReassignmentsResponse:
+    topics = [await _reject_topic(topic, code) async for topic in over(request.topics)]
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.meaning, responses=topics)
 
 
@@ -36,19 +34,17 @@ def _reject(
 async def handle(
     services: PlacementServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    slices = services.runtime.slices
     named = ((topic.name, each) for topic in request.topics for each in topic.partitions)
-    targets = {(name, each.partition_index): each.replicas async for name, each in slices.over(named)}
+    targets = {(name, each.partition_index): each.replicas async for name, each in over(named)}
     try:
         errors = await services.cluster_control.alter_reassignments(targets)
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
-    responses = await slices.each(
-        request.topics,
-        lambda topic: topic.partitions,
-        lambda topic, each: _response(each.partition_index, errors[topic.name, each.partition_index]),
-        lambda topic, partitions: ReassignableTopicResponse(topic.name, partitions),
-    )
+    responses = []
+    async for topic in over(request.topics):
+        numbers = [each.partition_index for each in topic.partitions]
+        partitions = [_response(number, errors[topic.name, number]) async for number in over(numbers)]
+        responses.append(ReassignableTopicResponse(topic.name, partitions))
     return AlterPartitionReassignmentsResponse(responses=responses)
 
 

@@ -11,15 +11,14 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
-from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_to_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -31,11 +30,11 @@ from pylogbroker.wire.messages.alter_replica_log_dirs import (
 _reject_topic = reject_partitions(AlterReplicaLogDirTopicResult, AlterReplicaLogDirPartitionResult)
 
 
-def _reject(
+async def _reject(
     context: RequestContext, request: AlterReplicaLogDirsRequest, code: ErrorCode
-) -> Steps[AlterReplicaLogDirsResponse]:
+) -> AlterReplicaLogDirsResponse:
     topics = (topic for home in request.dirs for topic in home.topics)
-    return AlterReplicaLogDirsResponse(results=(yield from map_to_steps(partial(_reject_topic, code=code), topics)))
+    return AlterReplicaLogDirsResponse(results=[await _reject_topic(topic, code) async for topic in over(topics)])
 
 
 @serves(AlterReplicaLogDirsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
@@ -46,11 +45,11 @@ async def handle(
     wanted = (
         (home.path, topic.name, index) for home in request.dirs for topic in home.topics for index in topic.partitions
     )
-    async for path, topic, index in services.runtime.slices.over(wanted):
+    async for path, topic, index in over(wanted):
         error = _move(services, path, topic, index)
         results.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, error))
     return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(*each) async for each in services.runtime.slices.over(results.items())]
+        results=[AlterReplicaLogDirTopicResult(*each) async for each in over(results.items())]
     )
 
 

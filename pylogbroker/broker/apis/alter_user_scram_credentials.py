@@ -6,11 +6,11 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_in_steps, sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import in_order, mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,14 +21,14 @@ from pylogbroker.wire.messages.alter_user_scram_credentials import (
 log = Logger()
 
 
-def _reject(
+async def _reject(
     context: RequestContext, request: AlterUserScramCredentialsRequest, code: ErrorCode
-) -> Steps[AlterUserScramCredentialsResponse]:
+) -> AlterUserScramCredentialsResponse:
     def reject(name: str) -> AlterUserScramCredentialsResult:
         return AlterUserScramCredentialsResult(name, code, code.meaning)
 
-    names = yield from sort_in_steps(list(named_users(request)))
-    return AlterUserScramCredentialsResponse(results=(yield from map_in_steps(reject, names)))
+    names = await in_order(list(named_users(request)))
+    return AlterUserScramCredentialsResponse(results=await mapped(reject, names))
 
 
 @serves(AlterUserScramCredentialsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
@@ -38,10 +38,10 @@ async def handle(
     try:
         services.controller.check_is_controller()
     except KafkaError as error:
-        return await services.runtime.slices.run(_reject(context, request, error.code))
+        return await _reject(context, request, error.code)
     results = []
     changes = await services.runtime.in_thread(user_changes, request)
-    async for name, change in services.runtime.slices.over(changes.items()):
+    async for name, change in over(changes.items()):
         failure = await _attempt(services, context, name, change)
         results.append(
             AlterUserScramCredentialsResult(name, error_message=None)

@@ -10,6 +10,7 @@ from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, new_binding
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclOperation, ResourcePattern
 from pylogbroker.wire.messages.create_acls import (
     AclCreation,
@@ -28,20 +29,19 @@ async def handle(services: Services, context: RequestContext, request: CreateAcl
     if services.authorizer is None:
         rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return CreateAclsResponse(results=[rejected] * len(request.creations))
-    slices = services.runtime.slices
-    outcomes = [_checked(each) async for each in slices.over(request.creations)]
+    outcomes = [_checked(each) async for each in over(request.creations)]
     by_resource: dict[ResourcePattern, list[AclBinding]] = {}
-    async for each in slices.over(outcomes):
+    async for each in over(outcomes):
         if isinstance(each, AclBinding):
             by_resource.setdefault(each.resource, []).append(each)
     failed: dict[ResourcePattern, KafkaError] = {}
-    async for resource, bindings in slices.over(by_resource.items()):
+    async for resource, bindings in over(by_resource.items()):
         try:
             entries = frozenset(each.entry for each in bindings)
             await services.authorizer.acls.add(resource, entries, context.principal)
         except KafkaError as error:
             failed[resource] = error
-    return CreateAclsResponse(results=[_result(each, failed) async for each in slices.over(outcomes)])
+    return CreateAclsResponse(results=[_result(each, failed) async for each in over(outcomes)])
 
 
 def _result(outcome: AclBinding | KafkaError, failed: Mapping[ResourcePattern, KafkaError]) -> AclCreationResult:

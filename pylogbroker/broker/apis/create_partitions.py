@@ -33,7 +33,7 @@ async def handle(
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     enlargement = _Enlargement(controller, mutations, request.validate_only)
     excess = _count_new(services.metadata, request) > enlargement.allowance.left
-    results = await attempt_each(request.topics, enlargement.attempt, excess, services.runtime.slices)
+    results = await attempt_each(request.topics, enlargement.attempt, excess)
     return CreatePartitionsResponse(mutations.throttle_ms if mutations else 0, results)
 
 

@@ -12,7 +12,7 @@ from pylogbroker.broker.config_changes import check_number_of_settings
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance, attempt_each, duplicates
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Decision, Steps, narrow_each
+from pylogbroker.broker.security.rules import Decision, Later, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import Mutations, Services
 from pylogbroker.config import TopicConfig, describe_topic
@@ -32,7 +32,7 @@ from pylogbroker.wire.schema import NO_ID
 _FIRST_WITH_QUOTA_ERROR = 6
 
 
-def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Decision | Steps[Decision]:
+def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Later[Decision]:
     """Reject topics that the client may not create. Those that are named twice are no topics to check."""
     access = context.required_access
     times = Counter(topic.name for topic in request.topics)
@@ -53,7 +53,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     creation = _Creation(services, context.access, request.validate_only, mutations)
     excess = _count_partitions(services, request) > creation.allowance.left
-    results = await attempt_each(request.topics, creation.attempt, excess, services.runtime.slices)
+    results = await attempt_each(request.topics, creation.attempt, excess)
     return CreateTopicsResponse(mutations.throttle_ms if mutations else 0, results)
 
 

@@ -16,6 +16,7 @@ from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclFilter, AclOperation
 from pylogbroker.wire.messages.delete_acls import (
     DeleteAclsFilter,
@@ -37,14 +38,14 @@ async def handle(services: Services, context: RequestContext, request: DeleteAcl
     if services.authorizer is None:
         rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))
-    slices, acls = services.runtime.slices, services.authorizer.acls
-    filters = [_checked(each) async for each in slices.over(request.filters)]
+    acls = services.authorizer.acls
+    filters = [_checked(each) async for each in over(request.filters)]
     matched: dict[AclFilter, list[AclBinding]] = {}
     space = ResponseBudget()
-    async for wanted in slices.over(filters):
+    async for wanted in over(filters):
         if isinstance(wanted, AclFilter):
             if wanted not in matched:
-                matched[wanted] = [each async for each in slices.over(acls.index.select(wanted))]
+                matched[wanted] = [each async for each in over(acls.index.select(wanted))]
             try:
                 space.take(_BYTES_PER_ACL * len(matched[wanted]))
             except KafkaError as error:
@@ -53,7 +54,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteAcl
     return DeleteAclsResponse(
         filter_results=[
             _error(each) if isinstance(each, KafkaError) else _result(matched[each], removed)
-            async for each in slices.over(filters)
+            async for each in over(filters)
         ]
     )
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -24,15 +22,8 @@ def _rejected(group_id: str) -> DeletableGroupResult:
 
 
 @serves(DeleteGroupsRequest, access=[on_each("groups_names", "results", _may_delete, _rejected)])
-def handle(
-    services: Services, context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Generator[None, None, DeleteGroupsResponse]:
-    return inline_if_short(_delete(services, request), len(request.groups_names))
-
-
-def _delete(services: Services, request: DeleteGroupsRequest) -> Generator[None, None, DeleteGroupsResponse]:
+async def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     now_ms, response = services.runtime.now_ms(), DeleteGroupsResponse()
-    for group_id in dict.fromkeys(request.groups_names):
+    async for group_id in over(dict.fromkeys(request.groups_names)):
         response.results.append(DeletableGroupResult(group_id, services.groups.delete_group(group_id, now_ms)))
-        yield
     return response

@@ -14,6 +14,7 @@ from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from pylogbroker.long_loops import over
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log
@@ -39,12 +40,10 @@ _reject_topic = reject_partitions(
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)
-    found = await services.runtime.slices.each(
-        request.topics,
-        lambda topic: topic.partitions,
-        lambda topic, wanted: _attempt(services, topic.name, wanted, delayed),
-        lambda topic, partitions: DeleteRecordsTopicResult(topic.name, partitions),
-    )
+    found = []
+    async for topic in over(request.topics):
+        results = [_attempt(services, topic.name, wanted, delayed) async for wanted in over(topic.partitions)]
+        found.append(DeleteRecordsTopicResult(topic.name, results))
     await delayed.wait(request.timeout_ms)
     return DeleteRecordsResponse(topics=found)
 

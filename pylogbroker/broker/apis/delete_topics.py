@@ -11,10 +11,10 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import duplicate_error
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, with_fields
+from pylogbroker.broker.security.rules import Decision, Later, Narrowed, with_fields
 from pylogbroker.broker.services import Metadata, Mutations, Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -27,20 +27,19 @@ from pylogbroker.wire.schema import NO_ID
 _FIRST_WITH_QUOTA_ERROR = 5
 
 
-def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Steps[Decision]:
+def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Later[Decision]:
     """Reject topics that the client may not delete; the name of an id is a secret to those who may not see it."""
     access = context.required_access
     if access.allows_on_cluster(AclOperation.DELETE, quietly=True):
         return None
-    steps = _narrow_topics(request, partial(_rejected, access, services.metadata))
-    return inline_if_short(steps, len(request.topics) + len(request.topic_names))
+    return _narrow_topics(request, partial(_rejected, access, services.metadata))
 
 
-def _narrow_topics(
+async def _narrow_topics(
     request: DeleteTopicsRequest, reject: Callable[[DeleteTopicState], DeletableTopicResult | None]
-) -> Steps[Decision]:
-    by_id = yield from map_in_steps(reject, request.topics)
-    by_name = yield from map_in_steps(reject, map(DeleteTopicState, request.topic_names))
+) -> Decision:
+    by_id = await mapped(reject, request.topics)
+    by_name = await mapped(reject, map(DeleteTopicState, request.topic_names))
     rejected = [each for each in (*by_id, *by_name) if each is not None]
     if not rejected:
         return None
@@ -73,10 +72,9 @@ def _rejected(access: Access, metadata: Metadata, wanted: DeleteTopicState) -> D
 
 @serves(DeleteTopicsRequest, access=[_narrow])
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    slices = services.runtime.slices
     distinct: dict[uuid.UUID | str, DeleteTopicState] = {}
     twice = set()
-    async for topic in slices.over(chain(request.topics, map(DeleteTopicState, request.topic_names))):
+    async for topic in over(chain(request.topics, map(DeleteTopicState, request.topic_names))):
         identity = _identity(services.metadata, topic)
         if identity in distinct:
             twice.add(identity)
@@ -84,7 +82,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
     disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     results = []
-    async for identity, topic in slices.over(distinct.items()):
+    async for identity, topic in over(distinct.items()):
         known_error = duplicate_error() if identity in twice else disabled
         results.append(await _attempt(services, topic, known_error, mutations))
     return DeleteTopicsResponse(mutations.throttle_ms if mutations else 0, results)

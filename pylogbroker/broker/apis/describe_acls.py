@@ -9,6 +9,7 @@ from pylogbroker.broker.security.acl_requests import ACL_BYTES, NO_AUTHORIZER, a
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclOperation, ResourcePattern
 from pylogbroker.wire.messages.describe_acls import (
     AclDescription,
@@ -24,7 +25,7 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=f"{NO_AUTHORIZER} on the broker"
         )
-    slices, found = services.runtime.slices, dict[ResourcePattern, list[AclDescription]]()
+    found = dict[ResourcePattern, list[AclDescription]]()
 
     def size(binding: AclBinding) -> int:
         name_size = 0 if binding.resource in found else len(binding.resource.name)
@@ -32,7 +33,7 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
 
     try:
         selected = services.authorizer.acls.index.select(acl_filter(request))
-        async for binding in within_budget(selected, size, slices):
+        async for binding in within_budget(selected, size):
             entry = binding.entry
             found.setdefault(binding.resource, []).append(
                 AclDescription(entry.principal, entry.host, entry.operation, entry.permission)
@@ -43,6 +44,6 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
         error_message=None,
         resources=[
             DescribeAclsResource(resource.type, resource.name, resource.pattern, acls)
-            async for resource, acls in slices.over(found.items())
+            async for resource, acls in over(found.items())
         ],
     )

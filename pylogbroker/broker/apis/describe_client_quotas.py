@@ -39,7 +39,7 @@ async def handle(
         selected = parse_filter(request.components, request.strict).select(services.quotas.store.table)
         entries = [
             EntryData(_parts(entity), [ValueData(key, value) for key, value in quotas.items()])
-            async for entity, quotas in within_budget(selected, _size, services.runtime.slices)
+            async for entity, quotas in within_budget(selected, _size)
         ]
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)

@@ -16,6 +16,7 @@ from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -41,7 +42,7 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
-    asked = services.runtime.slices.over(_asked(request).items())
+    asked = over(_asked(request).items())
     return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
 
 

@@ -9,6 +9,7 @@ from pylogbroker.broker.security.delegation.requests import check_connection, pr
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import DelegationTokens, Services
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from pylogbroker.security.principals import parts
@@ -41,7 +42,7 @@ async def _described(
     if request.owners == []:
         return []
     owners: set[str] = set()
-    async for each in services.runtime.slices.over(request.owners or ()):
+    async for each in over(request.owners or ()):
         owners.add(principal_of(each))
     sender = {context.principal}
     budget = ResponseBudget()
@@ -55,7 +56,7 @@ async def _described(
         return True
 
     found = await tokens.select(is_wanted)
-    return [_result(context, issued) async for issued in services.runtime.slices.over(found)]
+    return [_result(context, issued) async for issued in over(found)]
 
 
 def _may_describe(context: RequestContext, token: DelegationToken) -> bool:

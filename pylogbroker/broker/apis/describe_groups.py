@@ -11,6 +11,7 @@ from pylogbroker.broker.security.visibility import authorized_operations
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,
@@ -32,9 +33,9 @@ def _rejected(group_id: str) -> DescribedGroup:
 @serves(DescribeGroupsRequest, access=[on_each("groups", "groups", _may_describe, _rejected)])
 async def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     space, response = ResponseBudget(), DescribeGroupsResponse()
-    async for group_id in services.runtime.slices.over(dict.fromkeys(request.groups)):
+    async for group_id in over(dict.fromkeys(request.groups)):
         group = _fitting(services.groups.describe(group_id), space)
-        members = [_member(member) async for member in services.runtime.slices.over(group.members)]
+        members = [_member(member) async for member in over(group.members)]
         asks = request.include_authorized_operations and not group.error
         operations = authorized_operations(context, AclResourceType.GROUP, group_id) if asks else NOT_ASKED
         response.groups.append(_group(group, members, operations))

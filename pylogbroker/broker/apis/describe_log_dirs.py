@@ -9,12 +9,14 @@ topics and partitions are left out.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log, LogDirectory
 from pylogbroker.wire.messages.describe_log_dirs import (
@@ -43,13 +45,13 @@ async def _asked(services: Services, request: DescribeLogDirsRequest) -> set[tup
     if request.topics is None:
         return None
     named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
-    return {key async for key in services.runtime.slices.over(named)}
+    return {key async for key in over(named)}
 
 
 async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
     found: dict[str, dict[str, list[Log]]] = {}
     copies = () if services.log_moves.copy is None else (services.log_moves.copy,)
-    async for log in services.runtime.slices.over((*services.logs.logs.values(), *copies)):
+    async for log in over((*services.logs.logs.values(), *copies)):
         if asked is None or (log.topic, log.partition) in asked:
             found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
     return found
@@ -64,9 +66,10 @@ async def _describe(services: Services, directory: LogDirectory, topics: dict[st
         return _failed(directory)
     if directory.path in services.partitions.full_directories.reasons:
         usable = 0  # a quota may be the cause, or what is left is too little
-    described = await services.runtime.slices.each(
-        sorted(topics), topics.__getitem__, lambda _, log: _partition(services, log), DescribeLogDirsTopic
-    )
+    described = [
+        DescribeLogDirsTopic(topic, await mapped(partial(_partition, services), topics[topic]))
+        async for topic in over(sorted(topics))
+    ]
     return DescribeLogDirsResult(
         log_dir=directory.path,
         topics=described,

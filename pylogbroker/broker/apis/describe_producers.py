@@ -12,6 +12,7 @@ from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import ProducerStateEntry
 from pylogbroker.wire.messages.describe_producers import (
@@ -36,9 +37,10 @@ async def handle(
 ) -> DescribeProducersResponse:
     space = ResponseBudget()
     asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
-    topics = await services.runtime.slices.each(
-        asked, lambda topic: asked[topic], lambda topic, index: _partition(services, topic, index, space), TopicResponse
-    )
+    topics = []
+    async for topic, indexes in over(asked.items()):
+        partitions = [_partition(services, topic, index, space) async for index in over(indexes)]
+        topics.append(TopicResponse(topic, partitions))
     return DescribeProducersResponse(topics=topics)
 
 

@@ -16,8 +16,8 @@ from pylogbroker.broker.replica_views import ReplicaViews
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import in_order, over
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.topic_names import name_problem
 from pylogbroker.security.acls.bindings import AclResourceType
@@ -40,7 +40,7 @@ async def handle(
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
     asked = {topic.name for topic in request.topics} or services.metadata.topics
     page = _Page(services, context, ReplicaViews.of(services, context), is_named=bool(request.topics))
-    names = await services.runtime.slices.run(sort_in_steps([name for name in asked if name >= start.topic_name]))
+    names = await in_order([name for name in asked if name >= start.topic_name])
     return await page.fill(names, start, max(limit, 1))
 
 
@@ -48,7 +48,7 @@ async def _error_response(
     services: Services, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Return an error for each topic: the response has no error field."""
-    asked = services.runtime.slices.over(dict.fromkeys([topic.name for topic in request.topics]))
+    asked = over(dict.fromkeys([topic.name for topic in request.topics]))
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
@@ -68,7 +68,7 @@ class _Page:
 
     async def fill(self, names: Iterator[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
         page, hidden = DescribeTopicPartitionsResponse(), []
-        async for name in self._services.runtime.slices.over(names):
+        async for name in over(names):
             if not may_see_topic(self._context, name):
                 hidden += [name] if self._is_named else []
                 continue

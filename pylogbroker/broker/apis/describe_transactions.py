@@ -9,11 +9,11 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, Steps, on_each
+from pylogbroker.broker.security.rules import Narrowed, on_each
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import TransactionDescription
 from pylogbroker.wire.messages.describe_transactions import (
@@ -36,9 +36,9 @@ def _without_hidden_topics(services: Services, context: RequestContext, request:
     def is_seen(topic: TopicData) -> bool:
         return may_see_topic(context, topic.topic)
 
-    def leave_out(response: DescribeTransactionsResponse) -> Steps[DescribeTransactionsResponse]:
+    async def leave_out(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
         for state in response.transaction_states:
-            state.topics = list(compress(state.topics, (yield from map_in_steps(is_seen, state.topics))))
+            state.topics = list(compress(state.topics, await mapped(is_seen, state.topics)))
         return response
 
     return Narrowed(request, leave_out)
@@ -52,7 +52,7 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     space, response = ResponseBudget(), DescribeTransactionsResponse()
-    async for name in services.runtime.slices.over(dict.fromkeys(request.transactional_ids)):
+    async for name in over(dict.fromkeys(request.transactional_ids)):
         found = _fitting(services.transactions.describe(name), space)
         response.transaction_states.append(await _state(services, found))
     return response
@@ -68,7 +68,7 @@ def _fitting(found: TransactionDescription, space: ResponseBudget) -> Transactio
 
 async def _state(services: Services, found: TransactionDescription) -> TransactionState:
     topics: dict[str, list[int]] = {}
-    async for name, index in services.runtime.slices.over(found.partitions):
+    async for name, index in over(found.partitions):
         topics.setdefault(name, []).append(index)
     return TransactionState(
         found.error,

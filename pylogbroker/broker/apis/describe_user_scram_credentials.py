@@ -56,7 +56,7 @@ async def _results(
     found = await services.scram.read([name for name in names if name and name not in twice])
     settings = iter(found)
     results = []
-    async for name in within_budget(names, lambda name: _RESULT_BYTES + len(name), services.runtime.slices):
+    async for name in within_budget(names, lambda name: _RESULT_BYTES + len(name)):
         if not name:
             results.append(_failed(name, ErrorCode.RESOURCE_NOT_FOUND, NO_NAME))
         elif name in twice:

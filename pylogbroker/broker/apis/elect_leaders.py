@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
-from pylogbroker.broker.security.rules import Steps, on_cluster
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX, map_in_steps
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.elect_leaders import (
@@ -24,20 +24,20 @@ from pylogbroker.wire.messages.elect_leaders import (
 )
 
 _FIRST_WITH_ERROR = 1
+_KEYS_PER_EVENT = 500
 
 
-def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCode) -> Steps[ElectLeadersResponse]:
-    results = dict((yield from map_in_steps(lambda key: (key, code), _keys(request))))
+async def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+    results = dict(await mapped(lambda key: (key, code), _keys(request)))
     top_level = code if context.api_version >= _FIRST_WITH_ERROR else ErrorCode.NONE
-    return ElectLeadersResponse(error_code=top_level, replica_election_results=(yield from _by_topic(results)))
+    return ElectLeadersResponse(error_code=top_level, replica_election_results=await _by_topic(results))
 
 
 @serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
     services: PlacementServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    slices = services.runtime.slices
-    keys = None if request.topic_partitions is None else [key async for key in slices.over(_keys(request))]
+    keys = None if request.topic_partitions is None else [key async for key in over(_keys(request))]
     try:
         if request.election_type not in tuple(ElectionKind):
             raise KafkaError(code=ErrorCode.INVALID_REQUEST)
@@ -47,9 +47,9 @@ async def handle(
             return ElectLeadersResponse(error_code=error.code)
         results = dict.fromkeys(keys, error.code)
     if keys is None:
-        outcomes = slices.over(results.items())
+        outcomes = over(results.items())
         results = {key: code async for key, code in outcomes if code is not ErrorCode.ELECTION_NOT_NEEDED}
-    return ElectLeadersResponse(replica_election_results=await slices.run(_by_topic(results)))
+    return ElectLeadersResponse(replica_election_results=await _by_topic(results))
 
 
 async def _elect(
@@ -60,8 +60,8 @@ async def _elect(
     if keys is None:
         return await elect(kind, None)
     results: dict[PartitionKey, ErrorCode] = {}
-    async for start in services.runtime.slices.over(range(0, max(len(keys), 1), ITEMS_INLINE_MAX)):
-        results |= await elect(kind, keys[start : start + ITEMS_INLINE_MAX])
+    async for start in over(range(0, max(len(keys), 1), _KEYS_PER_EVENT)):
+        results |= await elect(kind, keys[start : start + _KEYS_PER_EVENT])
     return results
 
 
@@ -69,7 +69,7 @@ def _keys(request: ElectLeadersRequest) -> Iterator[PartitionKey]:
     return ((topic.topic, number) for topic in request.topic_partitions or () for number in topic.partitions)
 
 
-def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> Steps[list[ReplicaElectionResult]]:
+async def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> list[ReplicaElectionResult]:
     topics: dict[str, list[ElectLeadersPartitionResult]] = {}
 
     def add(result: tuple[PartitionKey, ErrorCode]) -> None:
@@ -77,5 +77,5 @@ def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> Steps[list[ReplicaEl
         message = None if code is ErrorCode.NONE else code.meaning
         topics.setdefault(topic, []).append(ElectLeadersPartitionResult(number, code, message))
 
-    yield from map_in_steps(add, results.items())
-    return (yield from map_in_steps(lambda each: ReplicaElectionResult(*each), topics.items()))
+    await mapped(add, results.items())
+    return await mapped(lambda each: ReplicaElectionResult(*each), topics.items())

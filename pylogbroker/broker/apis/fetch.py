@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 
-from pylogbroker.broker.api import serves
+from pylogbroker.broker.api import serves, settled
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.session import (
     RequestedPartitions,
+    many_requested_partitions,
     requested_partitions,
-    requested_partitions_in_steps,
 )
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
 from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 
 _FIRST_WITH_IDS = 13
+_PARTITIONS_INLINE_MAX = 500  # some hundred microseconds
 
 
 Answer = FetchResponse | Awaitable[FetchResponse]
 
 
 @serves(FetchRequest, access=[by_handler], is_read=True)
-def handle(
-    services: Services, context: RequestContext, request: FetchRequest
-) -> Answer | Generator[None, None, Answer]:
+def handle(services: Services, context: RequestContext, request: FetchRequest) -> Answer:
     by_id = context.api_version >= _FIRST_WITH_IDS
-    if count_elements(request.topics) > ITEMS_INLINE_MAX:
-        return _in_steps(services, context, request, by_id)
+    if count_elements(request.topics) > _PARTITIONS_INLINE_MAX:
+        return _fetch_many(services, context, request, by_id)
     return _fetch(services, context, request, by_id, requested_partitions(request, by_id))
 
 
-def _in_steps(
-    services: Services, context: RequestContext, request: FetchRequest, by_id: bool
-) -> Generator[None, None, Answer]:
-    requested = yield from requested_partitions_in_steps(request, by_id)
-    return _fetch(services, context, request, by_id, requested)
+async def _fetch_many(services: Services, context: RequestContext, request: FetchRequest, by_id: bool) -> FetchResponse:
+    requested = await many_requested_partitions(request, by_id)
+    return await settled(_fetch(services, context, request, by_id, requested))
 
 
 def _fetch(

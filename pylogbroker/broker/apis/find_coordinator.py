@@ -6,9 +6,10 @@ from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, narrow_each
+from pylogbroker.broker.security.rules import Decision, Later, Narrowed, narrow_each
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,7 +24,7 @@ _RESOURCES = {
 }
 
 
-def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Decision | Steps[Decision]:
+def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Decision | Later[Decision]:
     if request.key_type not in _RESOURCES:
         return None
     kind, code = _RESOURCES[request.key_type]
@@ -39,7 +40,7 @@ async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     several = context.api_version >= _FIRST_WITH_SEVERAL
-    keys = services.runtime.slices.over(dict.fromkeys(request.coordinator_keys) if several else [request.key])
+    keys = over(dict.fromkeys(request.coordinator_keys) if several else [request.key])
     try:
         await _ensure_topic(services, request.key_type)
     except KafkaError as error:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
-from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_in_steps, map_to_steps
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -31,16 +30,16 @@ _reject_topic = reject_partitions(
 )
 
 
-def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: ErrorCode) -> Steps[LeaderAndIsrResponse]:
+async def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
     """Return the error also for each partition; before version 5 these have names."""
     if context.api_version >= _FIRST_WITH_IDS:
-        topics = yield from map_to_steps(partial(_reject_topic, code=code), request.topic_states)
+        topics = [await _reject_topic(topic, code) async for topic in over(request.topic_states)]
         return LeaderAndIsrResponse(code, topics=topics)
     named = chain(
         ((each.topic_name, each.partition_index) for each in request.ungrouped_partition_states),
         ((topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states),
     )
-    errors = yield from map_in_steps(lambda each: LeaderAndIsrPartitionError(*each, code), named)
+    errors = await mapped(lambda each: LeaderAndIsrPartitionError(*each, code), named)
     return LeaderAndIsrResponse(code, errors)
 
 

@@ -29,12 +29,11 @@ def _may_list(access: Access, group: ListedGroup) -> bool:
 
 @serves(ListGroupsRequest, access=[shows("groups", _may_list)])
 async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    slices = services.runtime.slices
-    error, groups = await slices.run(services.groups.list_groups(request.states_filter, request.types_filter))
+    error, groups = await services.groups.list_groups(request.states_filter, request.types_filter)
     try:
         listed = [
             ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE)
-            async for group in within_budget(groups, _size, slices)
+            async for group in within_budget(groups, _size)
         ]
     except KafkaError as failure:
         return ListGroupsResponse(error_code=failure.code)

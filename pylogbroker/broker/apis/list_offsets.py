@@ -23,13 +23,14 @@ import attrs
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.fetch.readahead import read_ahead
-from pylogbroker.broker.limits import duplicates_in_steps
+from pylogbroker.broker.limits import find_duplicates
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log, NewestSearch, NotCached
 from pylogbroker.wire.messages.list_offsets import (
@@ -103,15 +104,13 @@ class _Query:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     async def answer(self) -> ListOffsetsResponse:
-        topics, slices = self._request.topics, self._services.runtime.slices
+        topics = self._request.topics
         named = ((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
-        self._twice = await slices.run(duplicates_in_steps(named))
-        found = await slices.each(
-            topics,
-            lambda topic: topic.partitions,
-            lambda topic, wanted: self._attempt(topic.name, wanted),
-            lambda topic, partitions: ListOffsetsTopicResponse(topic.name, partitions),
-        )
+        self._twice = await find_duplicates(named)
+        found = []
+        async for topic in over(topics):
+            partitions = [self._attempt(topic.name, wanted) async for wanted in over(topic.partitions)]
+            found.append(ListOffsetsTopicResponse(topic.name, partitions))
         while self._pending:
             await self._search_on()
         return ListOffsetsResponse(topics=found)
@@ -156,7 +155,7 @@ class _Query:
         self._pending = [each for each in self._pending if id(each) not in served]
         in_thread = self._services.runtime.in_reading_thread if first else self._services.runtime.in_thread
         outcomes = await in_thread(_outcomes, [each.blocking.call for each in some], self._caller)
-        async for each, outcome in self._services.runtime.slices.over(zip(some, outcomes, strict=True)):
+        async for each, outcome in over(zip(some, outcomes, strict=True)):
             self._go_on(each.answer, each.log, each.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:

@@ -7,6 +7,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -20,18 +21,17 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 async def handle(
     services: PlacementServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    slices = services.runtime.slices
     named = ((topic.name, number) for topic in request.topics or () for number in topic.partition_indexes)
-    keys = None if request.topics is None else [key async for key in slices.over(named)]
+    keys = None if request.topics is None else [key async for key in over(named)]
     try:
         found = await services.cluster_control.list_reassignments(keys)
     except KafkaError as error:
         return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
-    async for (topic, number), state in slices.over(found.items()):
+    async for (topic, number), state in over(found.items()):
         topics.setdefault(topic, []).append(
             OngoingPartitionReassignment(number, list(state.replicas), list(state.adding), list(state.removing))
         )
     return ListPartitionReassignmentsResponse(
-        topics=[OngoingTopicReassignment(*each) async for each in slices.over(topics.items())]
+        topics=[OngoingTopicReassignment(*each) async for each in over(topics.items())]
     )

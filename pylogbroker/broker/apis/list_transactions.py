@@ -33,16 +33,13 @@ def _may_describe(access: Access, found: TransactionState) -> bool:
 async def handle(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    slices = services.runtime.slices
-    found = await slices.run(
-        services.transactions.list(
-            request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
-        )
+    found = await services.transactions.list(
+        request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
     )
     try:
         states = [
             TransactionState(each.transactional_id, each.producer_id, each.state)
-            async for each in within_budget(found.transactions, _size, slices)
+            async for each in within_budget(found.transactions, _size)
         ]
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)

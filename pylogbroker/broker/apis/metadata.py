@@ -6,6 +6,7 @@ creation.
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 import attrs
@@ -15,7 +16,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.replica_views import ReplicaViews
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, with_fields
+from pylogbroker.broker.security.rules import Decision, Later, Narrowed, with_fields
 from pylogbroker.broker.security.visibility import (
     authorized_operations,
     cluster_operations,
@@ -23,8 +24,8 @@ from pylogbroker.broker.security.visibility import (
     may_see_topic,
 )
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -45,18 +46,16 @@ _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_WITH_IDS_ALONE = 12
 
 
-def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Decision | Steps[Decision]:
+def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Decision | Later[Decision]:
     """Answer named topics as denied that the client may not see, or not create. A list of all leaves them out."""
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         return None
-    return inline_if_short(_narrow_topics(_AccessQuery.of(services, context, request), request, wanted), len(wanted))
+    return _narrow_topics(_AccessQuery.of(services, context, request), request, wanted)
 
 
-def _narrow_topics(
-    query: _AccessQuery, request: MetadataRequest, wanted: list[MetadataRequestTopic]
-) -> Steps[Decision]:
-    found = yield from map_in_steps(query.rejected, wanted)
+async def _narrow_topics(query: _AccessQuery, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> Decision:
+    found = await mapped(query.rejected, wanted)
     left = [each for each, denied in zip(wanted, found, strict=True) if denied is None]
     rejected = [denied for denied in found if denied is not None]
     if not rejected:
@@ -118,17 +117,12 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
     wanted = _all_or(request.topics, context.api_version)
     views = ReplicaViews.of(services, context)
     if wanted is None:
-        topics = await services.runtime.slices.each(
-            await _visible_topics(services, context),
-            lambda topic: topic.partitions,
-            lambda topic, index: _partition(views, topic, index, context.api_version),
-            lambda topic, partitions: _describe(context, topic, partitions, request),
-        )
+        visible = await _visible_topics(services, context)
+        topics = [await _describe(context, topic, views, request) async for topic in over(visible)]
     else:
         allowance = PartitionAllowance() if _asks_for_creation(request, context.api_version) else None
-        slices = services.runtime.slices
-        distinct = {(topic.name, topic.topic_id): topic async for topic in slices.over(wanted)}
-        asked = slices.over(distinct.values())
+        distinct = {(topic.name, topic.topic_id): topic async for topic in over(wanted)}
+        asked = over(distinct.values())
         topics = [await _find(services, context, request, topic, allowance, views) async for topic in asked]
     return MetadataResponse(
         brokers=[
@@ -148,7 +142,7 @@ async def _visible_topics(services: Services, context: RequestContext) -> list[T
     topics = list(services.metadata.topics.values())
     if context.access is None:
         return topics
-    return [topic async for topic in services.runtime.slices.over(topics) if may_see_topic(context, topic.name)]
+    return [topic async for topic in over(topics) if may_see_topic(context, topic.name)]
 
 
 def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[MetadataRequestTopic] | None:
@@ -171,9 +165,7 @@ async def _find(
             wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
             wanted.topic_id,
         )
-    indexes, version = services.runtime.slices.over(topic.partitions), context.api_version
-    partitions = [_partition(views, topic, index, version) async for index in indexes]
-    return _describe(context, topic, partitions, request)
+    return await _describe(context, topic, views, request)
 
 
 def _find_topic(
@@ -188,12 +180,10 @@ def _find_topic(
     return services.auto_creation.find(wanted.name, allowance)
 
 
-def _describe(
-    context: RequestContext,
-    topic: TopicImage,
-    partitions: list[MetadataResponsePartition],
-    request: MetadataRequest,
+async def _describe(
+    context: RequestContext, topic: TopicImage, views: ReplicaViews, request: MetadataRequest
 ) -> MetadataResponseTopic:
+    partitions = await mapped(partial(_partition, views, topic, version=context.api_version), topic.partitions)
     return MetadataResponseTopic(
         ErrorCode.NONE,
         topic.name,

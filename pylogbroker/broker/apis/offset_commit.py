@@ -7,20 +7,19 @@ The connection waits until the coordinator has the offsets, so that no later com
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
 from functools import partial
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
+from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,8 +32,6 @@ from pylogbroker.wire.messages.offset_commit import (
 _NOT_GIVEN = -1
 _TIMESTAMP_MAX = 2**63 - 1
 
-Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
-
 
 _reject_topic = reject_partitions(
     OffsetCommitResponseTopic, lambda each, code: OffsetCommitResponsePartition(each.partition_index, code)
@@ -43,19 +40,12 @@ _reject = reject_topics(lambda topics: OffsetCommitResponse(topics=topics), _rej
 
 
 @serves(OffsetCommitRequest, access=[on_group(AclOperation.READ, _reject), on_topics(AclOperation.READ, _reject_topic)])
-def handle(
-    services: Services, context: RequestContext, request: OffsetCommitRequest
-) -> Answer | Generator[None, None, Answer]:
-    count = count_elements(request.topics)
-    return inline_if_short(_commit(services, request, count), count)
-
-
-def _commit(services: Services, request: OffsetCommitRequest, count: int) -> Generator[None, None, Answer]:
+async def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)
-    offsets = yield from existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))
+    offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))
     if not offsets:
-        return (yield from _response({}, request))
+        return await _response({}, request)
     commit = Commit(
         request.group_id,
         request.generation_id_or_member_epoch,
@@ -65,13 +55,7 @@ def _commit(services: Services, request: OffsetCommitRequest, count: int) -> Gen
     )
     replied: Deferred[CommitResult] = Deferred()
     services.groups.commit(commit, replied.callback, now_ms)
-    return _answer(services, request, count, replied)
-
-
-async def _answer(
-    services: Services, request: OffsetCommitRequest, count: int, replied: Deferred[CommitResult]
-) -> OffsetCommitResponse:
-    return await services.runtime.slices.finish(_response(await replied, request), count)
+    return await _response(await replied, request)
 
 
 def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int | None) -> CommittedOffset:
@@ -84,10 +68,10 @@ def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int |
     )
 
 
-def _response(result: CommitResult, request: OffsetCommitRequest) -> Generator[None, None, OffsetCommitResponse]:
+async def _response(result: CommitResult, request: OffsetCommitRequest) -> OffsetCommitResponse:
     response = OffsetCommitResponse()
     for topic in request.topics:
-        partitions = yield from map_in_steps(partial(_partition, result, topic.name), topic.partitions)
+        partitions = await mapped(partial(_partition, result, topic.name), topic.partitions)
         response.topics.append(OffsetCommitResponseTopic(topic.name, partitions))
     return response
 

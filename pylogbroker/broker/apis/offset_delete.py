@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
+from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -29,20 +28,14 @@ _reject_topic = reject_partitions(
 
 
 @serves(OffsetDeleteRequest, access=[on_group(AclOperation.DELETE), on_topics(AclOperation.READ, _reject_topic)])
-def handle(
-    services: Services, context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
-    return inline_if_short(_delete(services, request), count_elements(request.topics))
-
-
-def _delete(services: Services, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
-    partitions = yield from existing_partitions(services, request.topics, lambda partition: None)
+async def handle(services: Services, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    partitions = await existing_partitions(services, request.topics, lambda partition: None)
     deleted = services.groups.delete_offsets(request.group_id, list(partitions), services.runtime.now_ms())
     if deleted.error:
         return OffsetDeleteResponse(error_code=deleted.error)
     response = OffsetDeleteResponse()
     for topic in request.topics:
-        answers = yield from map_in_steps(partial(_partition, deleted, topic.name), topic.partitions)
+        answers = await mapped(partial(_partition, deleted, topic.name), topic.partitions)
         response.topics.append(OffsetDeleteResponseTopic(topic.name, answers))
     return response
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import TypeVar
@@ -10,13 +10,13 @@ from typing import TypeVar
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
-from pylogbroker.broker.security.rules import Steps, by_handler
+from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX, inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult
+from pylogbroker.long_loops import give_way, mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -41,61 +41,36 @@ Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all 
 
 
 @serves(OffsetFetchRequest, access=[by_handler])
-def handle(
-    services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
-    return inline_if_short(_answer(services, context, request), _count(services, request))
-
-
-def _count(services: Services, request: OffsetFetchRequest) -> int:
-    """Return the number of groups, topics and partitions, or one above `ITEMS_INLINE_MAX`."""
-    requested = [(request.group_id, request.topics), *((group.group_id, group.topics) for group in request.groups)]
-    count = len(requested)
-    for group_id, topics in requested:
-        if count > ITEMS_INLINE_MAX:
-            break
-        count += (
-            services.groups.count_offsets(group_id)
-            if topics is None
-            else sum([1 + len(each.partition_indexes) for each in topics])
-        )
-    return count
-
-
-def _answer(
-    services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> Generator[None, None, OffsetFetchResponse]:
+async def handle(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
-        for group_id, partitions in (yield from _groups(request.groups)).items():
-            response.groups.append(
-                (yield from _group(services, context, group_id, partitions, request.require_stable, space))
-            )
+        for group_id, partitions in (await _groups(request.groups)).items():
+            response.groups.append(await _group(services, context, group_id, partitions, request.require_stable, space))
         return response
     requested = _distinct(request.topics)
-    found = yield from _fetch(services, context, request.group_id, requested, request.require_stable, space)
+    found = await _fetch(services, context, request.group_id, requested, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
         found = _each_with_its_error(found, requested, version)
     response = OffsetFetchResponse(error_code=found.error)
     for name, indexes in _answered(found, requested):
         of_topic = partial(_partition, OffsetFetchResponsePartition, found, name)
-        response.topics.append(OffsetFetchResponseTopic(name, (yield from map_in_steps(of_topic, indexes))))
+        response.topics.append(OffsetFetchResponseTopic(name, await mapped(of_topic, indexes)))
     return response
 
 
-def _groups(named: Sequence[OffsetFetchRequestGroup]) -> Generator[None, None, dict[str, Requested]]:
+async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     wants_all: set[str] = set()
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())
         if group.topics is None:
             wants_all.add(group.group_id)
-        yield
+        await give_way()
     groups: dict[str, Requested] = {}
     for group_id, wanted in topics.items():
         groups[group_id] = None if group_id in wants_all else _distinct(wanted)
-        yield
+        await give_way()
     return groups
 
 
@@ -105,41 +80,41 @@ def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRe
     return distinct_partitions((topic.name, topic.partition_indexes) for topic in topics)
 
 
-def _group(
+async def _group(
     services: Services,
     context: RequestContext,
     group_id: str,
     requested: Requested,
     require_stable: bool,
     space: ResponseBudget,
-) -> Generator[None, None, OffsetFetchResponseGroup]:
-    found = yield from _fetch(services, context, group_id, requested, require_stable, space)
+) -> OffsetFetchResponseGroup:
+    found = await _fetch(services, context, group_id, requested, require_stable, space)
     group = OffsetFetchResponseGroup(group_id, [], found.error)
     for name, indexes in _answered(found, requested):
         of_topic = partial(_partition, OffsetFetchResponsePartitions, found, name)
-        group.topics.append(OffsetFetchResponseTopics(name, (yield from map_in_steps(of_topic, indexes))))
+        group.topics.append(OffsetFetchResponseTopics(name, await mapped(of_topic, indexes)))
     return group
 
 
-def _fetch(
+async def _fetch(
     services: Services,
     context: RequestContext,
     group_id: str,
     requested: Requested,
     require_stable: bool,
     space: ResponseBudget,
-) -> Generator[None, None, FetchResult]:
+) -> FetchResult:
     """Return offsets of topics that the client may see; for others that it names, an error."""
-    yield
+    await give_way()
     if context.access is not None and not context.access.allows_on_group(AclOperation.DESCRIBE, group_id):
         return FetchResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = yield from _hidden_topics(context, requested)
+    hidden = await _hidden_topics(context, requested)
     partitions = None if requested is None else [key for key in _partitions(requested) if key[0] not in hidden]
-    yield
+    await give_way()
     found = services.groups.fetch(group_id, partitions, require_stable)
-    yield
+    await give_way()
     if context.access is not None and not found.error:
-        found = yield from _only_visible(context, found, requested, hidden)
+        found = await _only_visible(context, found, requested, hidden)
     try:
         space.take(sum([len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)]))
     except KafkaError as error:
@@ -147,21 +122,21 @@ def _fetch(
     return found
 
 
-def _hidden_topics(context: RequestContext, requested: Requested) -> Steps[set[str]]:
+async def _hidden_topics(context: RequestContext, requested: Requested) -> set[str]:
     """Return the named topics that the client may not see."""
     access = context.access
     if access is None or requested is None:
         return set()
-    may_see = yield from map_in_steps(partial(access.allows_on_topic, AclOperation.DESCRIBE), requested)
+    may_see = await mapped(partial(access.allows_on_topic, AclOperation.DESCRIBE), requested)
     return {name for name, seen in zip(requested, may_see, strict=True) if not seen}
 
 
-def _only_visible(
+async def _only_visible(
     context: RequestContext, found: FetchResult, requested: Requested, hidden: set[str]
-) -> Steps[FetchResult]:
+) -> FetchResult:
     if requested is None:
         names = {name for name, _ in found.offsets}
-        seen = set(compress(names, (yield from map_in_steps(partial(may_see_topic, context), names))))
+        seen = set(compress(names, await mapped(partial(may_see_topic, context), names)))
         return FetchResult(found.error, {key: offset for key, offset in found.offsets.items() if key[0] in seen})
     denied = [key for key in _partitions(requested) if key[0] in hidden]
     return FetchResult(found.error, {**found.offsets, **dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)})

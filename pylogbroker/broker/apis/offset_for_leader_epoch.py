@@ -12,6 +12,7 @@ from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -41,12 +42,10 @@ _reject_topic = reject_partitions(
 async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    found = await services.runtime.slices.each(
-        request.topics,
-        lambda topic: topic.partitions,
-        lambda topic, wanted: _look_up(services, topic.topic, wanted),
-        lambda topic, partitions: OffsetForLeaderTopicResult(topic.topic, partitions),
-    )
+    found = []
+    async for topic in over(request.topics):
+        partitions = [_look_up(services, topic.topic, wanted) async for wanted in over(topic.partitions)]
+        found.append(OffsetForLeaderTopicResult(topic.topic, partitions))
     return OffsetForLeaderEpochResponse(topics=found)
 
 

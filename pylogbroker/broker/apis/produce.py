@@ -9,15 +9,14 @@ get the same error (see `pylogbroker.broker.rejected_batches`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Coroutine
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.broker.api import serves
+from pylogbroker.broker.api import serves, settled
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
@@ -32,9 +31,8 @@ from pylogbroker.broker.produced_records import (
 from pylogbroker.broker.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch, RejectedBatches
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
-from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, Steps, narrow_in_steps
+from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, narrow_each
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import (
     ErrorCode,
     InvalidRecords,
@@ -42,6 +40,7 @@ from pylogbroker.errors import (
     ProtocolViolation,
     StorageFailure,
 )
+from pylogbroker.long_loops import give_way, mapped, over
 from pylogbroker.records import Buffer
 from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -58,28 +57,21 @@ from pylogbroker.wire.messages.produce import (
 )
 
 _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
-_partition_data = attrgetter("partition_data")
 _FIRST_WITH_LEADERS = 10
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
-_PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and some ms
 _STEP_BYTES = 64 * 1024  # appended in one step: some hundred microseconds
 _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 
 Answer = ProduceResponse | Awaitable[ProduceResponse | None] | None
 
 
-def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision | Steps[Decision]:
-    partitions = sum(map(len, map(_partition_data, request.topic_data)))
-    return inline_if_short(_narrow_topics(context, request), partitions)
-
-
-def _narrow_topics(context: RequestContext, request: ProduceRequest) -> Steps[Decision]:
+async def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision:
     access = context.required_access
     narrowed: Decision
-    if (yield from _may_write_transaction(access, request)):
+    if await _may_write_transaction(access, request):
         allows = access.allows
-        narrowed = yield from narrow_in_steps(
+        narrowed = await narrow_each(
             request, "topic_data", "responses", lambda topic: allows(_WRITE, _TOPIC, topic.name), _reject_topic
         )
     else:
@@ -88,12 +80,12 @@ def _narrow_topics(context: RequestContext, request: ProduceRequest) -> Steps[De
     return narrowed if narrowed is None or request.acks else Narrowed(narrowed.request, _close)
 
 
-def _may_write_transaction(access: Access, request: ProduceRequest) -> Steps[bool]:
+async def _may_write_transaction(access: Access, request: ProduceRequest) -> bool:
     """Return False for records of a transaction whose id the client may not use."""
     if request.transactional_id is None:
         return True
     for topic in request.topic_data:
-        if any((yield from map_in_steps(_is_transactional, topic.partition_data))):
+        if any(await mapped(_is_transactional, topic.partition_data)):
             return access.allows_on_transactional_id(AclOperation.WRITE, request.transactional_id)
     return True
 
@@ -131,28 +123,23 @@ def _close(_: object) -> None:
 
 
 @serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual)
-def handle(
-    services: Services, context: RequestContext, request: ProduceRequest
-) -> Answer | Generator[None, None, Answer]:
+def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Answer:
     response = ProduceResponse([])
     appends = _Appends(services, context, request, response)
-    if sum(map(len, map(_partition_data, request.topic_data))) > _PARTITIONS_INLINE_MAX:
-        return _append_in_steps(appends, request, response)
-    for topic in request.topic_data:
-        answers = []
-        for data in topic.partition_data:
-            answer = PartitionProduceResponse(data.index)
-            answers.append(answer)
-            appends.append(answer, topic.name, data)
-        response.responses.append(TopicProduceResponse(topic.name, answers))
-    if request.acks and not appends.queued and appends.delayed is None:  # as a rule
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1:
+        return _append_each(appends, request, response)
+    [topic] = topics  # as a rule: no coroutine
+    [data] = topic.partition_data
+    answer = PartitionProduceResponse(data.index)
+    appends.append(answer, topic.name, data)
+    response.responses.append(TopicProduceResponse(topic.name, [answer]))
+    if request.acks and not appends.queued and appends.delayed is None:
         return response
     return _answer(appends, request, response)
 
 
-def _append_in_steps(
-    appends: _Appends, request: ProduceRequest, response: ProduceResponse
-) -> Generator[None, None, Answer]:
+async def _append_each(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
     appended_bytes = 0
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
@@ -164,8 +151,8 @@ def _append_in_steps(
             appended_bytes += _APPEND_COST_BYTES + len(data.records or b"")
             if appended_bytes >= _STEP_BYTES:
                 appended_bytes = 0
-                yield
-    return _answer(appends, request, response)
+                await give_way()
+    return await settled(_answer(appends, request, response))
 
 
 def _answer(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> Answer:
@@ -305,7 +292,7 @@ class _Appends:
 
     async def finish(self) -> ProduceResponse:
         try:
-            async for later in self._services.runtime.slices.over(self.queued):
+            async for later in over(self.queued):
                 await later
         finally:
             for later in self.queued:  # without the caller, nobody asks for the others' errors

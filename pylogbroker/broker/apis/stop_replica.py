@@ -6,22 +6,22 @@ from itertools import chain
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import map_in_steps
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 
 
-def _reject(context: RequestContext, request: StopReplicaRequest, code: ErrorCode) -> Steps[StopReplicaResponse]:
+async def _reject(context: RequestContext, request: StopReplicaRequest, code: ErrorCode) -> StopReplicaResponse:
     """Return the error also for each partition; the versions name these in three ways."""
     named = chain(
         ((each.topic_name, each.partition_index) for each in request.ungrouped_partitions),
         ((topic.name, index) for topic in request.topics for index in topic.partition_indexes),
         ((topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states),
     )
-    errors = yield from map_in_steps(lambda each: StopReplicaPartitionError(*each, code), named)
+    errors = await mapped(lambda each: StopReplicaPartitionError(*each, code), named)
     return StopReplicaResponse(code, errors)
 
 

@@ -6,7 +6,6 @@ error of a loading coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -14,13 +13,13 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
-from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TransactionalCommit
+from pylogbroker.long_loops import mapped
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.txn_offset_commit import (
@@ -54,19 +53,12 @@ _reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _
         on_topics(AclOperation.READ, _reject_topic),
     ],
 )
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
-) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
+) -> TxnOffsetCommitResponse:
     """The connection waits until the coordinator has the offsets."""
-    count = count_elements(request.topics)
-    return inline_if_short(_commit(services, context, request, count), count)
-
-
-def _commit(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, count: int
-) -> Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
     now_ms = services.runtime.now_ms()
-    offsets = yield from existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
+    offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
     replied: Deferred[CommitResult] = Deferred()
     commit = TransactionalCommit(
         request.group_id,
@@ -82,7 +74,7 @@ def _commit(
         asked.answer().addCallback(_commit_if_verified, asked, services, commit, replied)
     else:
         _commit_unless(_verified(services, request) if offsets else ErrorCode.NONE, services, commit, replied)
-    return _answer(services, context, request, count, replied)
+    return await _response(await replied, request, context.api_version)
 
 
 def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
@@ -120,16 +112,6 @@ def _offset(partition: TxnOffsetCommitRequestPartition, now_ms: int) -> Committe
     )
 
 
-async def _answer(
-    services: Services,
-    context: RequestContext,
-    request: TxnOffsetCommitRequest,
-    count: int,
-    replied: Deferred[CommitResult],
-) -> TxnOffsetCommitResponse:
-    return await services.runtime.slices.finish(_response(await replied, request, context.api_version), count)
-
-
 def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
     if not services.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
@@ -138,12 +120,10 @@ def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
     return errors[key]
 
 
-def _response(
-    result: CommitResult, request: TxnOffsetCommitRequest, version: int
-) -> Generator[None, None, TxnOffsetCommitResponse]:
+async def _response(result: CommitResult, request: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        partitions = yield from map_in_steps(partial(_partition, result, version, topic.name), topic.partitions)
+        partitions = await mapped(partial(_partition, result, version, topic.name), topic.partitions)
         response.topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
     return response
 

@@ -11,9 +11,9 @@ from typing import Final
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
-from pylogbroker.broker.security.rules import Steps, on_cluster
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -29,23 +29,23 @@ _UNSAFE_DOWNGRADE: Final = 3
 
 
 @serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)])
-def handle(
+async def handle(
     services: PlacementServices, context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse | Steps[UpdateFeaturesResponse]:
+) -> UpdateFeaturesResponse:
     try:
         _ = services.cluster_control.image
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
-    return inline_if_short(_rejected(request, context.api_version), len(request.feature_updates))
+    return await _rejected(request, context.api_version)
 
 
-def _rejected(request: UpdateFeaturesRequest, version: int) -> Steps[UpdateFeaturesResponse]:
+async def _rejected(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
     def reject(update: FeatureUpdateKey) -> UpdatableFeatureResult:
         return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update, version))
 
     distinct: dict[str, FeatureUpdateKey] = {}
-    yield from map_in_steps(lambda update: distinct.setdefault(update.feature, update), request.feature_updates)
-    return UpdateFeaturesResponse(results=(yield from map_in_steps(reject, distinct.values())))
+    await mapped(lambda update: distinct.setdefault(update.feature, update), request.feature_updates)
+    return UpdateFeaturesResponse(results=await mapped(reject, distinct.values()))
 
 
 def _problem(update: FeatureUpdateKey, version: int) -> str:

@@ -7,7 +7,6 @@ readers of committed records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from twisted.internet.defer import Deferred
 
@@ -15,11 +14,11 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions
-from pylogbroker.broker.security.rules import Steps, required
+from pylogbroker.broker.security.rules import required
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import Slices, map_to_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import TransactionMarker
 from pylogbroker.wire.messages.write_txn_markers import (
@@ -42,26 +41,21 @@ def _may_write(access: Access, request: WriteTxnMarkersRequest) -> bool:
 _reject_topic = reject_partitions(WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, "partition_indexes")
 
 
-def _reject_marker(marker: WritableTxnMarker, code: ErrorCode) -> Steps[WritableTxnMarkerResult]:
-    rejected = yield from map_to_steps(partial(_reject_topic, code=code), marker.topics)
+async def _reject_marker(marker: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:
+    rejected = [await _reject_topic(topic, code) async for topic in over(marker.topics)]
     return WritableTxnMarkerResult(marker.producer_id, rejected)
 
 
-def _reject(
-    context: RequestContext, request: WriteTxnMarkersRequest, code: ErrorCode
-) -> Steps[WriteTxnMarkersResponse]:
-    return WriteTxnMarkersResponse((yield from map_to_steps(partial(_reject_marker, code=code), request.markers)))
+async def _reject(context: RequestContext, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse([await _reject_marker(marker, code) async for marker in over(request.markers)])
 
 
 @serves(WriteTxnMarkersRequest, access=[required(_may_write, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _reject)])
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    slices = services.runtime.slices
-    writes = [(wanted, _write(services, wanted)) async for wanted in slices.over(request.markers)]
-    return WriteTxnMarkersResponse(
-        [await _result(slices, wanted, await write) async for wanted, write in slices.over(writes)]
-    )
+    writes = [(wanted, _write(services, wanted)) async for wanted in over(request.markers)]
+    return WriteTxnMarkersResponse([await _result(wanted, await write) async for wanted, write in over(writes)])
 
 
 def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
@@ -78,13 +72,12 @@ def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[To
     return done
 
 
-async def _result(
-    slices: Slices, wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]
-) -> WritableTxnMarkerResult:
-    topics = await slices.each(
-        wanted.topics,
-        lambda topic: topic.partition_indexes,
-        lambda topic, index: WritableTxnMarkerPartitionResult(index, errors[topic.name, index]),
-        lambda topic, partitions: WritableTxnMarkerTopicResult(topic.name, partitions),
-    )
+async def _result(wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+    topics = []
+    async for topic in over(wanted.topics):
+        partitions = [
+            WritableTxnMarkerPartitionResult(index, errors[topic.name, index])
+            async for index in over(topic.partition_indexes)
+        ]
+        topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
     return WritableTxnMarkerResult(wanted.producer_id, topics)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.slices import STEP_ITEMS
+from pylogbroker.long_loops import mapped
 
 if TYPE_CHECKING:
     from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
@@ -49,23 +49,19 @@ RequestedPartitions = dict[PartitionKey, RequestedPartition]
 
 def requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartitions:
     """Return the partitions in order; the last duplicate counts, as in Kafka."""
-    found: RequestedPartitions = {}
+    return dict(_named(request, by_id))
+
+
+async def many_requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartitions:
+    """Like `requested_partitions`, for a long request."""
+    return dict(await mapped(lambda named: named, _named(request, by_id)))
+
+
+def _named(request: FetchRequest, by_id: bool) -> Iterator[tuple[PartitionKey, RequestedPartition]]:
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.topic
         for partition in topic.partitions:
-            found[key, partition.partition] = RequestedPartition(key, partition)
-    return found
-
-
-def requested_partitions_in_steps(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
-    found: RequestedPartitions = {}
-    for topic in request.topics:
-        key = topic.topic_id if by_id else topic.topic
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            found[key, partition.partition] = RequestedPartition(key, partition)
-    return found
+            yield (key, partition.partition), RequestedPartition(key, partition)
 
 
 @attrs.define(eq=False)

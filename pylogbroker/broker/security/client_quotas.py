@@ -10,8 +10,9 @@ While no client has a quota, `BrokerQuotas.meters` is None, and requests are han
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from hashlib import sha256
+from inspect import isawaitable, iscoroutine
 from time import perf_counter
 from typing import Any, Final, Generic
 
@@ -201,11 +202,14 @@ class _Use:
         began = perf_counter()
         answer = handle(services, self._context, request)
         self._seconds += perf_counter() - began
-        return services.runtime.slices.complete(answer, self._completed, self._timed)
+        return self._complete_later(answer) if isawaitable(answer) else self._completed(answer)
+
+    async def _complete_later(self, answer: Awaitable[Any]) -> Any:
+        return self._completed(await (self._timed(answer) if iscoroutine(answer) else answer))
 
     @types.coroutine
-    def _timed(self, work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run steps of a generator or coroutine; add their time."""
+    def _timed(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run a coroutine; add its time on the reactor's thread."""
         result: Any = None
         error: BaseException | None = None
         try:

@@ -1,22 +1,19 @@
-"""Answers to what is denied: the error for each partition, made in steps, since a request may name very many."""
+"""Answers to what is denied: the error for each partition, by coroutines, since a request may name many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import partial
+from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, Protocol
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import map_in_steps, map_to_steps
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.wire import Request, Response
 
 
 class RejectTopic(Protocol):
-    def __call__(
-        self, topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    ) -> Generator[None, None, Any]:
+    async def __call__(self, topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
         """Return a topic's part of the answer."""
 
 
@@ -29,8 +26,8 @@ def reject_partitions(
     """Reject each partition of a topic; `partitions` and `name`, which may be an id, are its fields in the request."""
     name_of, partitions_of = attrgetter(name), attrgetter(partitions)
 
-    def reject(topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Generator[None, None, Any]:
-        rejected = yield from map_in_steps(lambda each: make_partition(each, code), partitions_of(topic))
+    async def reject(topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
+        rejected = await mapped(lambda each: make_partition(each, code), partitions_of(topic))
         return make_topic(name_of(topic), rejected)
 
     return reject
@@ -38,10 +35,10 @@ def reject_partitions(
 
 def reject_topics(
     make_response: Callable[[list[Any]], Response], reject: RejectTopic, topics: str = "topics"
-) -> Callable[[RequestContext, Request, ErrorCode], Generator[None, None, Response]]:
+) -> Callable[[RequestContext, Request, ErrorCode], Coroutine[Any, Any, Response]]:
     """Reject all topics of a request, which are its field `topics`."""
 
-    def reject_all(context: RequestContext, request: Request, code: ErrorCode) -> Generator[None, None, Response]:
-        return make_response((yield from map_to_steps(partial(reject, code=code), getattr(request, topics))))
+    async def reject_all(context: RequestContext, request: Request, code: ErrorCode) -> Response:
+        return make_response([await reject(topic, code) async for topic in over(getattr(request, topics))])
 
     return reject_all

@@ -5,7 +5,7 @@ A rule looks at a request before its handler does:
     None      it may pass as it is
     Narrowed  its handler gets what is allowed; the answer gets the rest as errors, or not at all
 
-Checks of many elements are steps: a rule may return a generator of its decision.
+A rule that checks many elements is a coroutine.
 
 So handlers know nothing of authorization, unless they serve "all" of something, or create what is missing: those ask
 `RequestContext.access` themselves. Without an authorizer no rule is called.
@@ -13,24 +13,24 @@ So handlers know nothing of authorization, unless they serve "all" of something,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import compress
 from operator import not_
-from types import GeneratorType
 from typing import Any, TypeVar
 
 import attrs
 
+from pylogbroker.broker.api import settled
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.slices import after, inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
+from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire import SUPPORTED, Request, Response
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
+Later = Coroutine[Any, Any, T]
 Complete = Callable[[Any], Any]
 
 
@@ -46,8 +46,8 @@ class Narrowed:
 
 
 Decision = Narrowed | None
-Rule = Callable[[Any, RequestContext, Any], Decision | Steps[Decision]]
-Reject = Callable[[RequestContext, Any, ErrorCode], Response | Steps[Response]]
+Rule = Callable[[Any, RequestContext, Any], Decision | Later[Decision]]
+Reject = Callable[[RequestContext, Any, ErrorCode], Response | Later[Response]]
 Check = Callable[[Access, Any], bool]
 Handler = Callable[..., Any]
 Shortcut = Callable[[Handler, Handler], Handler]
@@ -71,17 +71,16 @@ def _guard(handle: Handler, rule: Rule) -> Handler:
         decision = rule(services, context, request)
         if decision is None:
             return handle(services, context, request)
-        if isinstance(decision, Narrowed):
-            return follow(services, context, request, decision)
-        return after(decision, partial(follow, services, context, request))
+        return follow(services, context, request, decision)
 
-    def follow(services: Any, context: RequestContext, request: Any, decision: Decision) -> Any:
-        if decision is None:
-            return handle(services, context, request)
-        if decision.request is None:
-            return decision.complete(empty_response(request))
-        answer = handle(services, context, decision.request)
-        return services.runtime.slices.complete(answer, decision.complete)
+    async def follow(services: Any, context: RequestContext, request: Any, decision: Decision | Later[Decision]) -> Any:
+        found: Decision = await settled(decision)
+        if found is None:
+            return await settled(handle(services, context, request))
+        if found.request is None:
+            return await settled(found.complete(empty_response(request)))
+        answer = await settled(handle(services, context, found.request))
+        return await settled(found.complete(answer))
 
     return guarded
 
@@ -156,37 +155,29 @@ def on_each(
     `elements` and `answers` are the fields of request and response.
     """
 
-    def rule(services: Any, context: RequestContext, request: Any) -> Decision | Steps[Decision]:
+    def rule(services: Any, context: RequestContext, request: Any) -> Later[Decision]:
         return narrow_each(request, elements, answers, partial(check, context.required_access), rejected)
 
     return rule
 
 
-def narrow_each(
+async def narrow_each(
     request: Any, elements: str, answers: str, check: Callable[[Any], bool], rejected: Callable[[Any], Any]
-) -> Decision | Steps[Decision]:
+) -> Decision:
     """Leave the elements that `check` does not allow out of a request.
 
-    `rejected` answers them, behind the others; its answers may be steps.
+    `rejected` answers them, behind the others; its answers may be coroutines.
     """
     asked = getattr(request, elements)
-    return inline_if_short(narrow_in_steps(request, elements, answers, check, rejected), len(asked))
-
-
-def narrow_in_steps(
-    request: Any, elements: str, answers: str, check: Callable[[Any], bool], rejected: Callable[[Any], Any]
-) -> Steps[Decision]:
-    asked = getattr(request, elements)
-    verdicts = yield from map_in_steps(check, asked)
+    verdicts = await mapped(check, asked)
     if all(verdicts):
         return None
     left = list(compress(asked, verdicts))
     denied = list(compress(asked, map(not_, verdicts)))
 
-    def add_rejected(response: Any) -> Steps[Any]:
-        for found in (yield from map_in_steps(rejected, denied)):
-            answer = (yield from found) if type(found) is GeneratorType else found
-            getattr(response, answers).append(answer)
+    async def add_rejected(response: Any) -> Any:
+        async for element in over(denied):
+            getattr(response, answers).append(await settled(rejected(element)))
         return response
 
     return Narrowed(with_fields(request, **{elements: left}) if left else None, add_rejected)
@@ -211,12 +202,12 @@ def shows(answers: str, check: Check) -> Rule:
     def rule(services: Any, context: RequestContext, request: Any) -> Narrowed:
         allowed = partial(check, context.required_access)
 
-        def leave_out(response: Any) -> Steps[Any]:
+        async def leave_out(response: Any) -> Any:
             found = getattr(response, answers)
-            verdicts = yield from map_in_steps(allowed, found)
+            verdicts = await mapped(allowed, found)
             setattr(response, answers, list(compress(found, verdicts)))
             return response
 
-        return Narrowed(request, lambda response: inline_if_short(leave_out(response), len(getattr(response, answers))))
+        return Narrowed(request, leave_out)
 
     return rule

@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.broker import limits
+from pylogbroker.broker.api import settled
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import guard
-from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.errors import ErrorCode, ProtocolViolation
+from pylogbroker.long_loops import STEP_ITEMS
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration
@@ -184,9 +185,9 @@ def test_a_remembered_topic_costs_no_rule(node: Node, access: Access) -> None:
     api = next(each for each in APIS if each.request is ProduceRequest)
     asked = list[Request]()
 
-    def rule(services: Any, context: RequestContext, request: Request) -> None:
+    async def rule(services: Any, context: RequestContext, request: Request) -> None:
         asked.append(request)
-        assert api.access[0](services, context, request) is None
+        assert await settled(api.access[0](services, context, request)) is None
 
     handle = guard(api.handle, [rule], api.shortcut)
     node.create("t")
@@ -334,4 +335,4 @@ def test_long_requests_are_denied_in_steps(node: Node, request_: Request, versio
     api = next(each for each in APIS if each.key == request_.api_key).guarded()
     assert node.broker.authorizer is not None
     context = RequestContext(version, access=node.broker.authorizer.access(ANYBODY, HOST))
-    assert len(list(api.handle(node.broker, context, request_))) >= len(PARTITIONS) / STEP_ITEMS
+    assert len(list(api.handle(node.broker, context, request_).__await__())) >= len(PARTITIONS) / STEP_ITEMS
