@@ -147,22 +147,29 @@ def nodes_of_a_cluster(directory: Path, address: str, maker: Maker = apache) -> 
         return found
 
 
-def test_apache_brokers_write_the_same_nodes_as_to_zookeeper(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+@pytest.fixture(scope="module")
+def nodes_of_apache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[str, StoredNode]:
+    """Nodes of a cluster of Apache Kafka in ZooKeeper: both tests compare with them."""
+    return nodes_of_a_cluster(tmp_path_factory.mktemp("apache"), shared_zookeeper(pytestconfig))
+
+
+def test_apache_brokers_write_the_same_nodes_as_to_zookeeper(
+    tmp_path: Path, nodes_of_apache: dict[str, StoredNode]
+) -> None:
     server = TreeServer(tmp_path / "server")
     server.start()
     try:
         ours = nodes_of_a_cluster(tmp_path / "ours", server.address)
     finally:
         server.kill()
-    theirs = nodes_of_a_cluster(tmp_path / "theirs", shared_zookeeper(pytestconfig))
-    assert ours == theirs
+    assert ours == nodes_of_apache
     assert {"/controller", "/brokers/ids/1", "/brokers/ids/2", "/latest_producer_id_block"} < ours.keys()
     assert "Unhandled" not in (tmp_path / "server" / "server.log").read_text()
 
 
-def test_our_brokers_leave_the_same_nodes_as_apaches(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    address = shared_zookeeper(pytestconfig)
-    ours = nodes_of_a_cluster(tmp_path / "own", address, own)
-    theirs = nodes_of_a_cluster(tmp_path / "theirs", address)
+def test_our_brokers_leave_the_same_nodes_as_apaches(
+    tmp_path: Path, pytestconfig: pytest.Config, nodes_of_apache: dict[str, StoredNode]
+) -> None:
+    ours = nodes_of_a_cluster(tmp_path / "own", shared_zookeeper(pytestconfig), own)
     assert DIRECTORIES in ours
-    assert without_directories(ours) == theirs
+    assert without_directories(ours) == nodes_of_apache
