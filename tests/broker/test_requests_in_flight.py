@@ -8,7 +8,8 @@ errors, and takes an answer only when the test says so:
     a retriable error            sends nothing more to the partition until all its answers are here, then repeats it
     OUT_OF_ORDER_SEQUENCE_NUMBER if an earlier batch is open: begins a new epoch when no answer is missing, and sends
                                  all open batches under new numbers; else it stops for ever
-    no error                     stops for ever if an earlier batch is known to have failed
+    no error                     stops for ever if an earlier batch is known to have failed: one that was perhaps
+                                 written, in another request or connection, is taken for written
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Batches:
     drains: bool = False
     failed: int | None = None
     """First batch that is known to have failed, and not to be written."""
+    unknown_outcomes: set[int] = attrs.field(factory=set)
+    """Batches that were perhaps written, which no later error takes back."""
 
 
 class Producer:
@@ -115,7 +118,9 @@ class Producer:
             known.drains = self._begins_epoch = True
         elif code.retriable:
             known.drains = True
-            if code not in _IN_DOUBT and known.failed is None:
+            if code in _IN_DOUBT:
+                known.unknown_outcomes.add(number)
+            elif known.failed is None and number not in known.unknown_outcomes:
                 known.failed = number
         else:
             raise AssertionError(code)
@@ -138,6 +143,9 @@ class Producer:
         """Connect again: all that is in flight is in doubt."""
         self._link.lose()
         self._link = Link(self._leader)
+        for batches in self._in_flight.values():
+            for index, number in batches.items():
+                self._partitions[index].unknown_outcomes.add(number)
         self._in_flight.clear()
         for known in self._partitions:
             known.in_flight = 0
@@ -219,6 +227,24 @@ def test_a_batch_in_doubt_is_not_sent_again_under_a_new_epoch() -> None:
             ("deliver", 0),
             ("expire", 0),
             *[("receive", 0)] * 3,
+        ]
+    )
+
+
+def test_a_batch_that_was_written_by_a_lost_connection_may_fail_before_a_later_one() -> None:
+    run(
+        [
+            ("produce", 0),
+            ("lose", 0),
+            ("produce", 1),
+            *[("produce", 0)] * 9,
+            ("deliver", 0),
+            ("lose", 0),
+            *[("produce", 0)] * 2,
+            ("produce", 1),
+            *[("deliver", 0)] * 2,
+            ("shrink", 1),
+            ("deliver", 0),
         ]
     )
 
