@@ -12,8 +12,9 @@ Anything may happen where a coroutine gives way: the code behind must not rely o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from heapq import merge
+from inspect import isawaitable
 from types import coroutine
 from typing import Any, Final, TypeVar
 
@@ -57,6 +58,14 @@ async def in_order(items: Sequence[T], key: Callable[[T], Any] | None = None) ->
         await give_way()
         parts.append(sorted(items[start : start + _SORTED_PER_STEP], key=key))  # type: ignore[type-var, arg-type]
     return merge(*parts, key=key)  # type: ignore[arg-type]
+
+
+async def settled(answer: Awaitable[T] | T) -> T:
+    """Return a handler's answer, which may come later."""
+    if isawaitable(answer):
+        result: T = await answer
+        return result
+    return answer
 
 
 def advance(work: Coroutine[Any, Any, object]) -> bool:

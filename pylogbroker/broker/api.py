@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from inspect import isawaitable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
-T = TypeVar("T")
 
 _registered: dict[int, HandledRequest] = {}
 
@@ -118,14 +116,6 @@ def serves(
         return handle
 
     return register
-
-
-async def settled(answer: Awaitable[T] | T) -> T:
-    """Return a handler's answer, which may come later."""
-    if isawaitable(answer):
-        result: T = await answer
-        return result
-    return answer
 
 
 def registered(key: int) -> HandledRequest:

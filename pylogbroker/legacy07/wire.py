@@ -17,12 +17,13 @@ and keep the order of requests.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
+from pylogbroker.long_loops import at_once, give_way
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.schema import Buffer, Chunk
 
@@ -48,7 +49,6 @@ _COUNTED = struct.Struct(">ihi")
 MULTI_FETCH, MULTI_PRODUCE = 2, 3
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
 
 
 class Legacy07ErrorCode(IntEnum):
@@ -122,15 +122,15 @@ def part_count(frame: memoryview) -> int:
 
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
     """Decode a frame without its length; raise WireError."""
-    return _at_once(decode_in_steps(frame))
+    return at_once(decode_in_steps(frame))
 
 
-def decode_in_steps(frame: memoryview) -> Steps[Legacy07Request]:
-    """Like `decode_legacy07_request`; yield after each `STEP_PARTS`."""
+async def decode_in_steps(frame: memoryview) -> Legacy07Request:
+    """Like `decode_legacy07_request`; give way after each `STEP_PARTS`."""
     reader = _Reader(frame)
     number = reader.int16()
     if number in _PART_READERS:
-        request = yield from _parts_in_steps(reader, *_PART_READERS[number])
+        request = await _parts_in_steps(reader, *_PART_READERS[number])
     elif number in _READERS:
         request = _READERS[number](reader)
     else:
@@ -140,13 +140,13 @@ def decode_in_steps(frame: memoryview) -> Steps[Legacy07Request]:
     return request
 
 
-def _parts_in_steps(
+async def _parts_in_steps(
     reader: _Reader, made: Callable[[list[T]], Legacy07Request], read: Callable[[_Reader], T]
-) -> Steps[Legacy07Request]:
+) -> Legacy07Request:
     parts: list[T] = []
     for number in range(reader.count()):
         if number % STEP_PARTS == 0:
-            yield
+            await give_way()
         parts.append(read(reader))
     return made(parts)
 
@@ -245,15 +245,6 @@ _PART_READERS: Final[dict[int, tuple[Callable[[list[Any]], Legacy07Request], Cal
 }
 
 
-def _at_once(steps: Steps[T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 # Answers
 
 
@@ -262,16 +253,16 @@ def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
 
 
 def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    return _at_once(encode_sets_in_steps(parts))
+    return at_once(encode_sets_in_steps(parts))
 
 
-def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> Steps[list[Chunk]]:
-    """Like `encode_sets`; yield after each `STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
+async def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
+    """Like `encode_sets`; give way after each `STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
     chunks: list[Chunk] = [b""]
     joined, size = bytearray(), ERROR_SIZE
     for number, (error, messages) in enumerate(parts):
         if number % STEP_PARTS == 0:
-            yield
+            await give_way()
         joined += _HEAD.pack(ERROR_SIZE + len(messages), error)
         size += HEAD_SIZE + len(messages)
         if isinstance(messages, bytes | bytearray | memoryview):

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from functools import partial
-from inspect import isawaitable
 from time import perf_counter
-from types import CoroutineType, GeneratorType, coroutine
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Structure
 
@@ -89,11 +88,6 @@ class Unmetered:
     """Quotas of connections that are not measured."""
 
     meters: None = None
-
-
-@coroutine
-def _awaitable(steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
-    return (yield from steps)
 
 
 class ConnectionFactory(Structure):
@@ -361,18 +355,11 @@ class KafkaProtocol(Protocol):
         elif type(answer) is CoroutineType:
             self._run(route, correlation_id, answer, held)
             return
-        elif type(answer) is GeneratorType:
-            self._run(route, correlation_id, self._run_steps(answer), held)
-            return
         elif answer is not None:
             self._take_slot(route, correlation_id, held).await_answer(answer)
             return
         if measured is not None:
             measured.answered()
-
-    async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
-        answer = await _awaitable(steps)
-        return await answer if isawaitable(answer) else answer
 
     def _run(self, route: ResponseEncoder, correlation_id: int, work: Coroutine[Any, Any, Any], held: int) -> None:
         """Run a handler in slices; the next requests wait until it ends, or waits for something else."""
@@ -476,8 +463,7 @@ class KafkaProtocol(Protocol):
             self.answer_encoded(slot, chunks)
 
     def _encode_in_slices(self, slot: ResponseSlot, answer: Any) -> None:
-        steps = slot.route.encode_in_steps(slot.correlation_id, answer)
-        slot.await_encoding(self._slices.start(steps))
+        slot.await_encoding(self._slices.start(slot.route.encode_in_steps(slot.correlation_id, answer)))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         waiting = self._waiting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from typing import Any, Protocol
 
 import attrs
@@ -31,7 +30,7 @@ class ResponseEncoder(Protocol):
     @property
     def has_error_code(self) -> bool: ...
     def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
-    def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
+    async def encode_in_steps(self, correlation_id: int, answer: Any, /) -> list[Chunk]: ...
 
 
 class AnswerTaker(Protocol):

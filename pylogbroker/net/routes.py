@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -97,9 +97,9 @@ class Route:
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
     encode_if_short: EncodeIfShort
-    encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]]
+    encode_in_steps: Callable[[int, Any], Coroutine[Any, Any, list[Chunk]]]
     is_read: bool = False
-    decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
+    decode_in_steps: Callable[[memoryview, int], Coroutine[Any, Any, tuple[Any, int]]] | None = None
     requests: int = attrs.field(default=0, init=False)
     errors: Counter[int] = attrs.field(factory=Counter, init=False)
     has_error_code: bool = False

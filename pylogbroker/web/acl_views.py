@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclPermission, AclResourceType, PatternType
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Start
@@ -86,8 +86,8 @@ async def acls(
     if is_enabled:
         raise_for(answer.error_code, answer.error_message)
     found = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
-    in_order = [row async for row in slices.over(await slices.run(sort_in_steps(found)))]
-    values, shown = slice_rows(start, count, in_order)
+    ordered = [row async for row in slices.over(await slices.run(in_order(found)))]
+    values, shown = slice_rows(start, count, ordered)
     return {
         "is_enabled": is_enabled,
         "filter": wanted,

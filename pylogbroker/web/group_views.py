@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
+from pylogbroker.long_loops import in_order
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.group_offsets import (
     Committed,
@@ -102,8 +102,8 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
         async for each in slices.over(() if answer is None else answer.groups):
             if search in each.group_id:
                 matching[each.group_id] = broker_id, each
-    in_order = slices.over(await slices.run(sort_in_steps(list(matching))))
-    values, shown = slice_rows(start, count, [matching[group_id] async for group_id in in_order])
+    ordered = slices.over(await slices.run(in_order(list(matching))))
+    values, shown = slice_rows(start, count, [matching[group_id] async for group_id in ordered])
     return {
         "search": search,
         **values,
@@ -144,7 +144,7 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
     services, group_id = visitor.services, id
     slices, (found, committed) = services.runtime.slices, await read_group(visitor, group_id)
     ends = await ends_of(visitor, committed)
-    keys = await slices.run(sort_in_steps(list(committed)))
+    keys = await slices.run(in_order(list(committed)))
     lag, rows = 0, list[OffsetRow]()
     async for number, key in slices.over(enumerate(keys)):
         row = _offset_row(key, committed[key], ends.get(key))

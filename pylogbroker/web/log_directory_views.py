@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import code_of, raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Start
@@ -94,8 +94,8 @@ async def log_directory(
     if found is None:
         raise KafkaError(f"broker {broker} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
     rows = [_log_row(topic, each) async for topic, each in slices.over(_logs(found))]
-    in_order = await slices.run(sort_in_steps(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
-    values, shown = slice_rows(start, count, [row async for row in slices.over(in_order)])
+    ordered = await slices.run(in_order(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
+    values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
     return {**await _row(visitor, broker, found), **values, "details": [*shown]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.broker.slices import sort_in_steps
+from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.quotas.filters import FIELDS
 from pylogbroker.security.quotas.keys import QuotaKey
@@ -57,7 +57,7 @@ async def quotas(visitor: Visitor, search: Search = "", start: Start = 0, count:
     raise_for(answer.error_code, answer.error_message)
     found = [_row(each) async for each in slices.over(answer.entries or ())]
     matching = [row async for row in slices.over(found) if any(search in name for name in _order(row))]
-    ordered = await slices.run(sort_in_steps(matching, key=_order))
+    ordered = await slices.run(in_order(matching, key=_order))
     values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
     return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
 

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from twisted.internet.task import deferLater
 
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
@@ -99,8 +99,8 @@ async def transactions(
         async for each in slices.over(() if answer is None else answer.transaction_states):
             if search in each.transactional_id:
                 matching[each.transactional_id] = broker_id
-    in_order = slices.over(await slices.run(sort_in_steps(list(matching.items()))))
-    values, shown = slice_rows(start, count, [each async for each in in_order])
+    ordered = slices.over(await slices.run(in_order(list(matching.items()))))
+    values, shown = slice_rows(start, count, [each async for each in ordered])
     return {
         "search": search,
         "state": state,
@@ -197,10 +197,8 @@ async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerS
     [found] = answer.topics[0].partitions
     raise_for(found.error_code, found.error_message)
     slices = visitor.services.runtime.slices
-    in_order = sort_in_steps(
-        found.active_producers, key=lambda each: (each.current_txn_start_offset < 0, each.producer_id)
-    )
-    return [each async for each in slices.over(await slices.run(in_order))]
+    ordered = in_order(found.active_producers, key=lambda each: (each.current_txn_start_offset < 0, each.producer_id))
+    return [each async for each in slices.over(await slices.run(ordered))]
 
 
 async def abort_transaction(

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.web.server import Request as HttpRequest
 
-from pylogbroker.broker.api import Api, Handler, settled
+from pylogbroker.broker.api import Api, Handler
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.login_queue import TooManyLogins
@@ -24,6 +24,7 @@ from pylogbroker.broker.security.rules import by_handler, guard
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.long_loops import settled
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort

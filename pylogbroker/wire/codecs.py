@@ -8,7 +8,6 @@ Encoded frames are lists of chunks, the first of them bytes. Regions and large r
 """
 
 import struct
-from collections.abc import Generator
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
@@ -45,7 +44,7 @@ class MessageCodec(Generic[M]):
 
     @cached_property
     def decode_at_in_steps(self) -> DecodeInSteps:
-        """Like `decode_at`, but yields from time to time."""
+        """Like `decode_at`, but gives way from time to time."""
         return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     @cached_property
@@ -54,7 +53,7 @@ class MessageCodec(Generic[M]):
 
     @cached_property
     def chunks_in_steps(self) -> EncodeInSteps:
-        """Like `chunks`, but yields from time to time."""
+        """Like `chunks`, but gives way from time to time."""
         return stepwise_encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
@@ -107,8 +106,8 @@ class ResponseCodec(MessageCodec[R]):
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
         return self._framed(correlation_id, self.chunks(message))
 
-    def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
-        return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
+    async def frame_in_steps(self, correlation_id: int, message: R) -> list[Chunk]:
+        return self._framed(correlation_id, await self.chunks_in_steps(message))
 
     def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:
         chunks[0] = self._header.pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]

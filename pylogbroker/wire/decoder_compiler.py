@@ -30,7 +30,7 @@ memory, which a limit on the frame's bytes would not bound.
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -42,7 +42,7 @@ from pylogbroker.wire.schema import TEXTS, Field, FieldType, WireMessage, fields
 from pylogbroker.wire.source import SourceText
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
-DecodeInSteps: TypeAlias = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
+DecodeInSteps: TypeAlias = Callable[[memoryview, int], Coroutine[Any, Any, tuple[Any, int]]]
 DecodeField: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int, int]]
 Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
 
@@ -53,7 +53,7 @@ def decoder(cls: type[WireMessage], version: int, flexible: bool) -> Decode:
 
 
 def stepwise_decoder(cls: type[WireMessage], version: int, flexible: bool) -> DecodeInSteps:
-    """Compile a decoder that yields after every `STEP` structs in arrays."""
+    """Compile a decoder that gives way after every `STEP` structs in arrays."""
     made: DecodeInSteps = _DecoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
@@ -75,7 +75,7 @@ class _DecoderCompiler:
     def message(self, cls: type[WireMessage]) -> Any:
         name = f"{cls.__name__} v{self._version}"
         cut_off = f'raise WireError("{name} is cut off") from None'
-        with self._source.function("decode(buffer, position)"):
+        with self._source.function("decode(buffer, position)", self._in_steps):
             with self._source.block("try"):
                 self._line(f"left = {self._elements_max}")
                 self._source.begin_steps(self._in_steps)

@@ -14,7 +14,7 @@ Tagged fields, and fields that the version lacks, are compared with their defaul
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,7 @@ from pylogbroker.wire.source import SourceText, is_plain
 
 Encode: TypeAlias = Callable[[Any], list[Chunk]]
 FrameIfShort: TypeAlias = Callable[[int, Any, int], list[Chunk] | None]
-EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
+EncodeInSteps: TypeAlias = Callable[[Any], Coroutine[Any, Any, list[Chunk]]]
 Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
 OWN_CHUNK_BYTES_MIN: Final = 4096
@@ -59,7 +59,7 @@ def bounded_frame_encoder(cls: type, version: int, flexible: bool, header: struc
 
 
 def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
-    """Compile an encoder that yields after every `STEP` structs in arrays."""
+    """Compile an encoder that gives way after every `STEP` structs in arrays."""
     made: EncodeInSteps = _EncoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
@@ -87,7 +87,8 @@ class _EncoderCompiler:
     def message(self, cls: type) -> Any:
         name = f"{cls.__name__} v{self._version}"
         header = self._bounded_frame
-        with self._source.function("encode(correlation_id, message, left)" if header else "encode(message)"):
+        signature = "encode(correlation_id, message, left)" if header else "encode(message)"
+        with self._source.function(signature, self._in_steps):
             with self._source.block("try"), self._frame(cls, header) if header else self._chunks():
                 self._source.begin_steps(self._in_steps)
                 self._struct(cls, "message")

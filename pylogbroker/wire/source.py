@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import NoneType
 from typing import Any, Final
 
+from pylogbroker.long_loops import give_way
+
 STEP: Final = 128
 _PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes, list))
 
@@ -38,23 +40,21 @@ class SourceText:
     def begin_steps(self, in_steps: bool) -> None:
         if in_steps:
             self.line("steps = 0")
-            with self.block("if steps"):  # a generator, even without a loop
-                self.line("yield")
 
     def step(self, *finish: str) -> None:
-        """Count a step; after every `STEP`, run the `finish` statements and yield."""
+        """Count a step; after every `STEP`, run the `finish` statements and give way."""
         self.line("steps += 1")
         with self.block(f"if not steps % {STEP}"):
             for statement in finish:
                 self.line(statement)
-            self.line("yield")
+            self.line(f"await {self.name(give_way, 'give_way')}()")
 
     @contextmanager
-    def function(self, signature: str) -> Iterator[None]:
-        """Make the lines of this context a function before the current one."""
+    def function(self, signature: str, gives_way: bool = False) -> Iterator[None]:
+        """Make the lines of this context a function, or coroutine function, before the current one."""
         outer = self._lines, self._indent
         self._lines, self._indent = [], ""
-        with self.block(f"def {signature}"):
+        with self.block(f"{'async ' * gives_way}def {signature}"):
             yield
         self._whole += self._lines
         self._lines, self._indent = outer

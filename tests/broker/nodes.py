@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from inspect import iscoroutine
 from math import inf
 from tempfile import TemporaryDirectory
-from types import GeneratorType
 from typing import Any
 
 import attrs
@@ -21,7 +20,6 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged
@@ -105,7 +103,7 @@ class Node:
             answer = handle(self.broker, self.context(version, host, principal), sent)
             if iscoroutine(answer):
                 return self.broker.runtime.slices.attempt(answer)
-            return at_once(answer) if isinstance(answer, GeneratorType) else answer
+            return answer
 
         return maybeDeferred(begin).addBoth(receive)
 

@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from pylogbroker.broker.api import settled
 from pylogbroker.broker.apis import (
     delete_groups,
     describe_groups,
@@ -26,6 +25,7 @@ from pylogbroker.broker.apis import (
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.interfaces import Create
+from pylogbroker.long_loops import settled
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.storage import Log
 from pylogbroker.wire import SUPPORTED, Request, codec

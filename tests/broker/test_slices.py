@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Iterable
-from math import inf
+from collections.abc import Coroutine, Iterable
 
 import attrs
 import pytest
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, at_once, inline_if_short, sort_in_steps
+from pylogbroker.broker.slices import Slices
 from pylogbroker.long_loops import give_way
 
 
@@ -103,102 +102,6 @@ def test_a_stop_finishes_all_loops_at_once() -> None:
     assert harness.loop("x" * 100).called
     harness.clock.advance(0)
     assert harness.clock.getDelayedCalls() == []
-
-
-def test_groups_share_slices() -> None:
-    harness = Harness()
-
-    def make(group: str, item: int) -> str:
-        harness.time += 0.001
-        return f"{group}{item}"
-
-    found = Deferred.fromCoroutine(harness.slices.each("abc", lambda group: range(2), make, lambda *pair: pair))
-    assert not found.called
-    harness.clock.advance(0)
-    assert found.result == [("a", ["a0", "a1"]), ("b", ["b0", "b1"]), ("c", ["c0", "c1"])]
-
-
-def test_the_steps_of_a_generator_are_run_in_slices() -> None:
-    harness = Harness()
-
-    def steps() -> Generator[None, None, str]:
-        for _ in range(6):
-            harness.time += 0.001
-            yield
-        return "done"
-
-    found = Deferred.fromCoroutine(harness.slices.run(steps()))
-    assert not found.called
-    harness.clock.advance(0)
-    assert found.result == "done"
-
-
-def test_only_generators_with_many_items_are_left_to_be_run_in_slices() -> None:
-    def steps() -> Generator[None, None, str]:
-        yield
-        return "done"
-
-    long = steps()
-    assert inline_if_short(steps(), ITEMS_INLINE_MAX) == "done"
-    assert inline_if_short(long, ITEMS_INLINE_MAX + 1) is long
-
-
-def test_many_items_are_sorted_in_parts() -> None:
-    numbers = [number * 7919 % 10_007 for number in range(10_007)]
-    steps = list(sort_in_steps(numbers))
-    assert len(steps) == 11
-    assert list(at_once(sort_in_steps(numbers))) == list(range(10_007))
-    assert list(at_once(sort_in_steps(numbers, key=lambda number: -number))) == list(range(10_006, -1, -1))
-    assert list(at_once(sort_in_steps([]))) == []
-
-
-def test_answers_of_handlers_are_settled() -> None:
-    slices, seen = Slices(Clock(), inf), []
-    waiting: Deferred[None] = Deferred()
-
-    def steps(result: object) -> Generator[None, None, object]:
-        yield
-        return result
-
-    def run(given: Generator[None, None, object]) -> Deferred[object]:
-        seen.append(given)
-        return Deferred.fromCoroutine(slices.run(given))
-
-    settled = [Deferred.fromCoroutine(slices.settle(each)) for each in (1, steps(2), waiting, steps(waiting))]
-    assert [each.called for each in settled] == [True, True, False, False]
-    waiting.callback(None)
-    assert [each.called for each in settled] == [True, True, True, True]
-    assert [each.result for each in settled[:2]] == [1, 2]
-    mine = steps(3)
-    assert Deferred.fromCoroutine(slices.settle(mine, run)).result == 3
-    assert seen == [mine]
-
-
-def test_answers_of_handlers_are_completed() -> None:
-    slices, timed = Slices(Clock(), inf), list[object]()
-
-    def steps(result: object) -> Generator[None, None, object]:
-        yield
-        return result
-
-    async def later(result: object) -> object:
-        return result
-
-    def note(work: object) -> object:
-        timed.append(work)
-        return work
-
-    def settled(answer: object) -> object:
-        return Deferred.fromCoroutine(slices.settle(answer)).result
-
-    some, coroutine = steps(2), later(3)
-    after_steps = later(4)
-    answers = [1, some, coroutine, steps(after_steps), succeed(5)]
-    assert [settled(slices.complete(each, lambda number: steps(-number), note)) for each in answers] == [
-        -number for number in range(1, 6)
-    ]
-    assert timed == [some, coroutine, answers[3], after_steps]
-    assert [slices.complete(6, lambda number: -number), settled(slices.complete(later(7), str))] == [-6, "7"]
 
 
 async def numbered(harness: Harness, items: int, milliseconds: float = 1) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ from pylogbroker.broker.api import Api
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.long_loops import give_way
+from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net import latencies, protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
@@ -95,12 +95,12 @@ def correlation_ids(transport: FakeTransport) -> list[int]:
 STEPS = 5
 
 
-def stepping(done: list[int], answer: Any) -> Generator[None, None, Any]:
+async def stepping(done: list[int], answer: Any) -> Any:
     """A handler's steps; `done` numbers those that have been taken."""
     for number in range(STEPS):
         done.append(number)
-        yield
-    return answer
+        await give_way()
+    return await settled(answer)
 
 
 class ProtocolTests(SynchronousTestCase):
@@ -478,27 +478,6 @@ class LongTests(SynchronousTestCase):
         self.settle()
         self.assertEqual(correlation_ids(transport), [1])
 
-    def test_requests_behind_a_paused_handler_wait_until_it_waits_for_something_else(self) -> None:
-        event, handled = Deferred[None](), list[int]()
-
-        async def handle(services: Any, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-            for number in range(3):
-                handled.append(number)
-                await give_way()
-            await event
-            return MetadataResponse()
-
-        self.factory.apis = (*self.handlers.table(), Api.of(MetadataRequest, handle))
-        protocol, transport = connect(self.factory)
-        protocol.dataReceived(metadata(1) + heartbeat(2))
-        self.assertEqual((len(handled), self.handlers.heartbeats, transport.reading), (1, 0, False))
-        self.iterate()
-        self.assertEqual((len(handled), self.handlers.heartbeats), (2, 0))
-        self.settle()
-        self.assertEqual((len(handled), self.handlers.heartbeats, transport.reading), (3, 1, True))
-        event.callback(None)
-        self.assertEqual(correlation_ids(transport), [1, 2])
-
     def test_a_handler_that_does_not_pause_is_answered_in_the_same_call(self) -> None:
         async def handle(services: Any, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
             await give_way()
@@ -609,8 +588,8 @@ class LongTests(SynchronousTestCase):
         self.assertEqual(correlation_ids(transport), [2])
 
     def test_steps_that_find_a_violation(self) -> None:
-        def failing() -> Generator[None, None, None]:
-            yield
+        async def failing() -> None:
+            await give_way()
             raise ProtocolViolation("a reason")
 
         protocol, transport = self.connect_with(lambda *_: failing())
@@ -621,8 +600,8 @@ class LongTests(SynchronousTestCase):
         self.assertEqual(["a reason" in line for line in lines], [True])
 
     def test_steps_that_fail(self) -> None:
-        def failing() -> Generator[None, None, None]:
-            yield
+        async def failing() -> None:
+            await give_way()
             raise KeyError("a defect")
 
         protocol, transport = self.connect_with(lambda *_: failing())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -29,12 +29,12 @@ T = TypeVar("T")
 VERSIONS = {key: range(request.versions.first, request.versions.last + 1) for key, (request, _) in SUPPORTED.items()}
 
 
-def finish(steps: Generator[None, None, T]) -> tuple[T, int]:
-    """The result, and how often the generator paused."""
+def finish(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    """The result, and how often the coroutine gave way."""
     pauses = 0
     while True:
         try:
-            next(steps)
+            work.send(None)
         except StopIteration as end:
             return end.value, pauses
         pauses += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from pylogbroker.broker.api import serves, settled
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.session import (
@@ -17,6 +17,7 @@ from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import settled
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 
 _FIRST_WITH_IDS = 13

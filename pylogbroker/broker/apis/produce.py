@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.broker.api import serves, settled
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
@@ -40,7 +40,7 @@ from pylogbroker.errors import (
     ProtocolViolation,
     StorageFailure,
 )
-from pylogbroker.long_loops import give_way, mapped, over
+from pylogbroker.long_loops import give_way, mapped, over, settled
 from pylogbroker.records import Buffer
 from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType

@@ -20,7 +20,7 @@ work: only the image changes at once. Source: Kafka's class ReplicaManager.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -29,11 +29,12 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.replication.replicas import Replicas
-from pylogbroker.broker.slices import Slices, map_in_steps
+from pylogbroker.broker.slices import Slices
 from pylogbroker.config import TopicConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import CoordinationError
+from pylogbroker.long_loops import mapped
 from pylogbroker.metadata.delta import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -156,7 +157,7 @@ class ControllerOrders:
             response = LeaderAndIsrResponse()
             for topic in topics:
                 errors = await self._obey(topic)
-                every = await self._slices.run(_errors_in_steps(topic, "" if by_id else topic.topic_name, errors))
+                every = await self._slices.run(_errors(topic, "" if by_id else topic.topic_name, errors))
                 if by_id:
                     response.topics.append(LeaderAndIsrTopicError(topic.topic_id, every))
                 else:
@@ -214,7 +215,7 @@ class ControllerOrders:
             def answer(key: TopicPartition) -> StopReplicaPartitionError:
                 return StopReplicaPartitionError(*key, errors.get(key, ErrorCode.NONE))
 
-            return StopReplicaResponse(partition_errors=await self._slices.run(map_in_steps(answer, orders)))
+            return StopReplicaResponse(partition_errors=await self._slices.run(mapped(answer, orders)))
         finally:
             self._lock.release()
 
@@ -385,14 +386,14 @@ def _metadata_topics_of(request: UpdateMetadataRequest) -> list[UpdateMetadataTo
     return list(found.values())
 
 
-def _errors_in_steps(
+def _errors(
     topic: LeaderAndIsrTopicState, name: str, errors: Mapping[int, ErrorCode]
-) -> Generator[None, None, list[LeaderAndIsrPartitionError]]:
+) -> Coroutine[Any, Any, list[LeaderAndIsrPartitionError]]:
     def answer(state: LeaderAndIsrPartitionState) -> LeaderAndIsrPartitionError:
         index = state.partition_index
         return LeaderAndIsrPartitionError(name, index, errors.get(index, ErrorCode.NONE))
 
-    return map_in_steps(answer, topic.partition_states)
+    return mapped(answer, topic.partition_states)
 
 
 def _stops_of(request: StopReplicaRequest) -> Iterator[tuple[TopicPartition, tuple[int, bool]]]:

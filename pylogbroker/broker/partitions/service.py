@@ -24,10 +24,10 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
 from pylogbroker.broker.partitions.traffic import Traffic
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.broker.throttles import is_throttled
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
+from pylogbroker.long_loops import STEP_ITEMS
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import (
     NO_TOPIC_ID,

@@ -21,11 +21,10 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pylogbroker.broker.api import settled
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.errors import ErrorCode
-from pylogbroker.long_loops import mapped, over
+from pylogbroker.long_loops import mapped, over, settled
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire import SUPPORTED, Request, Response
 

@@ -17,7 +17,6 @@ from twisted.logger import Logger
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import (
     CoordinationError,
@@ -28,6 +27,7 @@ from pylogbroker.interfaces import (
     Operation,
     SetData,
 )
+from pylogbroker.long_loops import in_order
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import changed_entity, notification
 from pylogbroker.metadata.entity_names import desanitized, sanitized
@@ -77,7 +77,7 @@ class ScramStore:
             raise kafka_error(error) from error
 
         slices = self._runtime.slices
-        return [name async for name in slices.over(await slices.run(sort_in_steps(names)))]
+        return [name async for name in slices.over(await slices.run(in_order(names)))]
 
     async def read(self, names: Sequence[str]) -> list[Settings | zk_schema.BadNode]:
         """Return the settings of each user; raise KafkaError."""

@@ -6,14 +6,13 @@ Each request waits for the previous one: clients may produce to a new topic and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from typing import Any
 
 import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import (
@@ -43,7 +42,7 @@ class _Encoded:
     def encode_if_short(self, correlation_id: int, answer: list[Chunk], structs_max: int) -> list[Chunk]:
         return answer
 
-    def encode_in_steps(self, correlation_id: int, answer: list[Chunk]) -> Generator[None, None, list[Chunk]]:
+    async def encode_in_steps(self, correlation_id: int, answer: list[Chunk]) -> list[Chunk]:
         raise NotImplementedError("no answer is long")
 
 
@@ -57,7 +56,7 @@ class Legacy07Protocol(KafkaProtocol):
     requests_waiting_max = 1
 
     def _request(self, frame: memoryview) -> None:
-        if part_count(frame) > ITEMS_INLINE_MAX:
+        if part_count(frame) > requests.PARTS_INLINE_MAX:
             is_read = frame[1] == MULTI_FETCH
             self._run(_READ if is_read else _CHANGE, 0, self._handle_long(frame), len(frame))
             return

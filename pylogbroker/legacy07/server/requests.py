@@ -58,6 +58,8 @@ FORMAT = {"message.format.version": "0.7"}
 
 _IN_MEMORY_BYTES_MAX = 1 << 20  # of a response; further regions are sent from their files
 
+PARTS_INLINE_MAX = 500
+
 Answer = list[Chunk] | None  # None: no response
 log = Logger()
 
@@ -92,7 +94,7 @@ def handle(
 
 
 async def handle_long(services: Services, request: Legacy07Request, caller: Caller, access: Access | None) -> Answer:
-    """Like `handle`, in slices, for requests of more than `ITEMS_INLINE_MAX` parts."""
+    """Like `handle`, in slices, for requests of more than `PARTS_INLINE_MAX` parts."""
     match request:
         case MultiProduce(productions):
             await _produce_long(services, access, productions)

@@ -13,8 +13,8 @@ from twisted.logger import Logger
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.context import Caller
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import at_once
 from pylogbroker.config import Listener
+from pylogbroker.long_loops import at_once
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.routes import Routes

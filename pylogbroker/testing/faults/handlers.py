@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import isawaitable, iscoroutine
-from types import GeneratorType
 from typing import Any, Protocol
 
 import attrs
@@ -34,8 +33,6 @@ async def own_work(call: Call) -> Any:
     """Run the API's own handler to its end."""
     slices, connection = call.services.runtime.slices, call.connection
     answer = call.api.handle(call.services, call.context, call.request)
-    if type(answer) is GeneratorType:
-        return await slices.settle(answer, lambda steps: paused(call, slices.run(steps)))
     if iscoroutine(answer):
         on_waiting = () if connection is None else (connection.pause, connection.go_on)
         answer = slices.attempt(answer, *on_waiting)

@@ -11,13 +11,12 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.broker import limits
-from pylogbroker.broker.api import settled
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import guard
 from pylogbroker.errors import ErrorCode, ProtocolViolation
-from pylogbroker.long_loops import STEP_ITEMS
+from pylogbroker.long_loops import STEP_ITEMS, settled
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration
