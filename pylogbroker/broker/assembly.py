@@ -108,7 +108,7 @@ class Broker:
         if isinstance(self.role, SoleRole):
             from pylogbroker.broker.sole_control import SoleControl  # tools of operators alone ask it
 
-            return SoleControl(self.node.id, self.metadata, self.partitions, self.runtime.slices)
+            return SoleControl(self.node.id, self.metadata, self.partitions)
         return self.role.driver
 
     @property

@@ -12,7 +12,6 @@ import attrs
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.slices import Slices
 from pylogbroker.controller import reassignments
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -32,7 +31,6 @@ class SoleControl:
     _broker_id: int
     _metadata: ClusterMetadata
     _partitions: Partitions
-    _slices: Slices
 
     @property
     def image(self) -> ClusterImage:
