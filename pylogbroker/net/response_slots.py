@@ -34,7 +34,7 @@ class ResponseEncoder(Protocol):
 
 
 class AnswerTaker(Protocol):
-    """Connection that sends answers."""
+    """Queue of a connection's answers."""
 
     def answer_ready(self, slot: ResponseSlot, answer: Any, /) -> None: ...
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk], /) -> None: ...
@@ -49,7 +49,7 @@ class ResponseSlot:
     `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
     """
 
-    connection: AnswerTaker | None  # None: closed
+    answers: AnswerTaker | None  # None: the connection is lost
     route: ResponseEncoder
     correlation_id: int
     held: int
@@ -68,7 +68,7 @@ class ResponseSlot:
 
     def detach(self, memory: MemoryLimit) -> int:
         """Cancel reads and encoding; return the bytes that stay in use until the work is done."""
-        self.connection = None
+        self.answers = None
         work, self.work = self.work, None
         if work is None:
             return 0
@@ -79,25 +79,25 @@ class ResponseSlot:
         return self.held
 
     def _ready(self, answer: Any) -> None:
-        if self.connection is not None:
+        if self.answers is not None:
             try:  # an errback of its own would cost each answer more
-                self.connection.answer_ready(self, answer)
+                self.answers.answer_ready(self, answer)
             except Exception:
                 self._broken(Failure())
 
     def _failed(self, failure: Failure) -> None:
-        if self.connection is not None:
+        if self.answers is not None:
             try:
-                self.connection.answer_failed(self, failure)
+                self.answers.answer_failed(self, failure)
             except Exception:
                 self._broken(Failure())
         elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
             log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
 
     def _encoded(self, chunks: list[Chunk]) -> None:
-        if self.connection is not None:
-            self.connection.answer_encoded(self, chunks)
+        if self.answers is not None:
+            self.answers.answer_encoded(self, chunks)
 
     def _broken(self, failure: Failure) -> None:
-        if self.connection is not None:
-            self.connection.answer_broken(failure)
+        if self.answers is not None:
+            self.answers.answer_broken(failure)

@@ -119,9 +119,8 @@ class SaslProtocol(KafkaProtocol):
         self._begin(None)
         self._quotas = Unmetered()
         setting = "sasl.server.max.receive.size"
-        self._frames.limit(services.config.integer(setting), setting)
+        self._requests.splitter.limit(services.config.integer(setting), setting)
         self._identity: tuple[str, str] | None = None
-        self._login: Deferred[bytes | AuthenticationFailed] | None = None
         self._has_failed = False
         self._authenticated_at = 0.0
         self.session_lifetime_ms = 0
@@ -129,10 +128,8 @@ class SaslProtocol(KafkaProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         super().connectionLost(reason)
-        self._routes = _NO_ROUTES  # the others refer to this connection, and with them only a collection would free it
-        self._callers.clear()
-        if self._login is not None:
-            self._login.cancel()  # so that no thread works for nobody
+        # the others refer to this connection, and with them only a collection would free it
+        self._headers.use(_NO_ROUTES)
 
     def _request(self, frame: memoryview) -> None:
         authentication = self._authentication
@@ -159,36 +156,35 @@ class SaslProtocol(KafkaProtocol):
 
     def _begin(self, identity: tuple[str, str] | None) -> None:
         self._authentication = self.factory.services.sasl.authentication(self.factory.listener_name, identity)
-        self._routes = _Handlers(self, self._authentication).routes()
-        self._callers.clear()
+        self._headers.use(_Handlers(self, self._authentication).routes())
 
     async def _token(self, token: bytes) -> None:
         """Handle a token without a header, as after SaslHandshake 0; a failure has no answer."""
-        self._waiting_bytes += len(token)
+        self._requests.at_work_bytes += len(token)
         try:
             outcome = await self.respond(token)
         except ProtocolViolation as violation:
-            self._violated(str(violation))
+            self.violated(str(violation))
         except CancelledError:
             pass  # the connection is lost
         else:
             if isinstance(outcome, AuthenticationFailed):
                 self.end(str(outcome))
-            elif not self._closing:
-                self._send([_SIZE.pack(len(outcome)) + outcome])
+            elif not self.is_closing:
+                self._answers.send([_SIZE.pack(len(outcome)) + outcome])
         finally:
-            self._waiting_bytes -= len(token)
+            self._requests.at_work_bytes -= len(token)
 
     def _broken(self, failure: Failure) -> None:
         log.failure("the authentication of {peer} failed", failure, peer=self.peer)
         self._count_failure()
         self.close_because("its authentication failed")
 
-    def _violated(self, reason: str, api: str = "") -> None:
+    def violated(self, reason: str, api: str = "") -> None:
         """Count a client that sends anything else than its credentials, too."""
-        if not self._closing:
+        if not self.is_closing:
             self._count_failure()
-        super()._violated(reason, api)
+        super().violated(reason, api)
 
     def _count_failure(self) -> None:
         if self._authentication is not None and not self._has_failed:
@@ -199,7 +195,7 @@ class SaslProtocol(KafkaProtocol):
         """Return the mechanism's answer, or after the delay why there is none; other requests wait for it."""
         authentication, services = self._authentication, self.factory.services
         assert authentication is not None
-        self._busy += 1
+        self._flow.hold()
         began = services.runtime.clock.seconds()
 
         def failed(failure: Any) -> Deferred[Any]:
@@ -211,18 +207,15 @@ class SaslProtocol(KafkaProtocol):
             return failed(outcome) if isinstance(outcome, AuthenticationFailed) else self._responded(outcome)
 
         def go_on(result: Any) -> Any:
-            self.factory.reactor.callLater(0, self._go_on)  # after the answer
+            self.factory.reactor.callLater(0, self._flow.release)  # after the answer
             return result
 
-        def checked(result: Any) -> Any:
-            self._login = None
-            return result
-
-        self._login = done = services.sasl.run(self._host, authentication.attempt, token)
-        return done.addBoth(checked).addCallback(responded).addErrback(failed).addBoth(go_on)
+        login = services.sasl.run(self._host, authentication.attempt, token)
+        self._requests.cancel_with_connection(login)  # so that no thread works for nobody
+        return login.addCallback(responded).addErrback(failed).addBoth(go_on)
 
     def _responded(self, token: bytes) -> bytes:
-        authentication = None if self._closing else self._authentication
+        authentication = None if self.is_closing else self._authentication
         user = authentication.user if authentication is not None else None
         if authentication is not None and user is not None:
             is_first = self._identity is None
@@ -233,13 +226,11 @@ class SaslProtocol(KafkaProtocol):
             self.session_lifetime_ms = services.sasl.session_lifetime_ms(
                 listener, authentication.mechanism, authentication.expires_ms
             )
-            self._principal = f"User:{user}"
-            self._by_token = authentication.by_token
+            self._headers.identify(f"User:{user}", authentication.by_token)
+            self._headers.use(self.factory.routes)
             self._authentication = None
-            self._routes = self.factory.routes
             self._quotas = self.factory.quotas
-            self._callers.clear()
-            self._frames.limit(self.factory.max_request_bytes, "socket.request.max.bytes")
+            self._requests.splitter.limit(self.factory.max_request_bytes, "socket.request.max.bytes")
             if is_first:
                 self.factory.authenticated(self)
         return token

@@ -65,7 +65,7 @@ class Peer:
 
     @property
     def principal(self) -> str:
-        return self.protocol._resolve(18, 0, -1, b"")[1].principal
+        return self.protocol._headers.principal
 
 
 class SaslNodeTests(NodeTests):

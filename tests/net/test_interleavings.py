@@ -24,6 +24,7 @@ from twisted.internet.task import Clock
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.slices import Slices
+from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
@@ -38,7 +39,13 @@ from tests.support.examples import examples
 CONNECTIONS = 2
 VERSION = 9
 LONG = 250  # topics of a long request or answer: a few steps
-SMALL = {"_OUT_CHUNKS": 2, "UNSENT_BYTES_MAX": 100, "_DECODE_INLINE_BYTES_MAX": 1000, "_ENCODE_INLINE_STRUCTS_MAX": 9}
+SMALL = {
+    "answer_queue.OUT_CHUNKS_MAX": 2,
+    "answer_queue.UNSENT_BYTES_MAX": 100,
+    "answer_queue._ENCODE_INLINE_STRUCTS_MAX": 9,
+    "protocol.OUT_CHUNKS_MAX": 2,
+    "protocol._DECODE_INLINE_BYTES_MAX": 1000,
+}
 """Limits of a connection, small enough that a few requests exceed them."""
 
 Answer = MetadataResponse | None
@@ -190,9 +197,9 @@ def _small_limits() -> Iterator[None]:
     time = itertools.count()
     with ExitStack() as stack:
         for name, limit in SMALL.items():
-            stack.enter_context(patch(f"pylogbroker.net.protocol.{name}", limit))
+            stack.enter_context(patch(f"pylogbroker.net.{name}", limit))
         stack.enter_context(patch("pylogbroker.net.protocol.perf_counter", lambda: next(time) / 1000))
-        stack.enter_context(patch.object(KafkaProtocol, "requests_waiting_max", 3))
+        stack.enter_context(patch.object(AnswerQueue, "slots_max", 3))
         yield
 
 

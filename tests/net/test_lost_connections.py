@@ -223,11 +223,11 @@ def connected(
         deferred_actions=broker.runtime.deferred_actions,
     )
     protocol = kind("10.0.0.1")
-    protocol.work_seconds = inf  # no pause
+    protocol.round_seconds = inf  # no pause
     protocol.factory = factory  # type: ignore[assignment]
     transport = FakeTransport()
     protocol.makeConnection(transport)  # type: ignore[arg-type]
-    protocol._principal = PRINCIPAL
+    protocol._headers.identify(PRINCIPAL)
     return protocol, transport
 
 

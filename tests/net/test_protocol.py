@@ -19,9 +19,11 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.long_loops import give_way, settled
-from pylogbroker.net import latencies, protocol
+from pylogbroker.net import latencies
+from pylogbroker.net.answer_queue import REQUESTS_WAITING_MAX, UNSENT_BYTES_MAX, AnswerQueue
+from pylogbroker.net.flow_control import FlowEvent
 from pylogbroker.net.limits import MemoryLimit
-from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
+from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -108,7 +110,7 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers = Handlers()
         self.factory = FakeFactory(self.handlers.table())
         self.protocol, self.transport = connect(self.factory)
-        self.patch(KafkaProtocol, "work_seconds", inf)
+        self.patch(KafkaProtocol, "round_seconds", inf)
 
     def settle(self) -> None:
         self.factory.reactor.advance(0)
@@ -122,7 +124,8 @@ class ProtocolTests(SynchronousTestCase):
             return SimpleNamespace(principal=principal)
 
         self.factory.authorizer = SimpleNamespace(access=access)
-        self.protocol.dataReceived(heartbeat(1) + heartbeat(2, version=3))
+        protocol, _ = connect(self.factory)
+        protocol.dataReceived(heartbeat(1) + heartbeat(2, version=3))
         first, second = self.handlers.contexts
         self.assertEqual(asked, [("User:ANONYMOUS", "10.0.0.1")])
         self.assertIs(first.access, second.access)
@@ -133,13 +136,13 @@ class ProtocolTests(SynchronousTestCase):
         for name in names:
             self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, name))
         self.assertEqual([context.client_id for context in self.handlers.contexts], names)
-        self.assertEqual(len(self.protocol._callers), 4)
+        self.assertEqual(len(self.protocol._headers.known), 4)
 
     def test_a_cut_off_client_id_is_not_a_known_one(self) -> None:
         self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, "ab"))
         for cut_off in (struct.pack(">ihhihs", 11, 12, 4, 1, 2, b"a"), struct.pack(">ihhih", 10, 12, 4, 1, -2)):
             other, transport = connect(self.factory)
-            other._callers = self.protocol._callers
+            other._headers.known = self.protocol._headers.known
             with logged_lines() as lines:
                 other.dataReceived(cut_off)
                 self.settle()
@@ -170,7 +173,7 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers.waiting.pop().callback(MetadataResponse())
         clock.advance(5)
         self.protocol.dataReceived(heartbeat(5))
-        heartbeats, asked = (self.protocol._routes.latencies[name] for name in ("Heartbeat", "Metadata"))
+        heartbeats, asked = (self.protocol._headers.routes.latencies[name] for name in ("Heartbeat", "Metadata"))
         self.assertEqual(sum(heartbeats.total.buckets), 4)
         self.assertEqual(heartbeats.local.buckets[bucket_of(0.003)], 4)
         self.assertAlmostEqual(heartbeats.local.sum / 1e9, 4 * 0.003)
@@ -190,7 +193,7 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers.work = lambda: clock.advance(0.0001)
         for number in range(latencies.ALL_PER_SECOND_MAX):
             self.protocol.dataReceived(heartbeat(number))
-        counted = self.protocol._routes.latencies["Heartbeat"].total
+        counted = self.protocol._headers.routes.latencies["Heartbeat"].total
         self.assertEqual(counted.buckets[bucket_of(0.0001)], latencies.ALL_PER_SECOND_MAX)
         for number in range(10 * latencies.SPARSE):
             self.protocol.dataReceived(heartbeat(number))
@@ -204,13 +207,13 @@ class ProtocolTests(SynchronousTestCase):
     def test_requests_behind_a_full_buffer_wait(self) -> None:
         clock = Clock()
         self.patch(latencies, "perf_counter_ns", lambda: round(clock.seconds() * 1e9))
-        self.protocol._blocked = True
+        self.protocol._flow.on(FlowEvent.BLOCK)
         self.transport.full = True
-        self.transport.kept = [bytes(protocol.UNSENT_BYTES_MAX + 1)]
+        self.transport.kept = [bytes(UNSENT_BYTES_MAX + 1)]
         self.protocol.dataReceived(heartbeat(1))
         clock.advance(2)
         self.transport.drain(self.protocol)
-        latency = self.protocol._routes.latencies["Heartbeat"]
+        latency = self.protocol._headers.routes.latencies["Heartbeat"]
         self.assertEqual((latency.total.sum, latency.local.sum), (2_000_000_000, 0))
 
     def test_requests_and_their_errors_are_counted(self) -> None:
@@ -219,7 +222,7 @@ class ProtocolTests(SynchronousTestCase):
         self.protocol.dataReceived(metadata(5))
         self.handlers.waiting.pop().errback(KafkaError("no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         self.assertEqual(self.transport.closed, "")
-        routes = {(route.name, version): route for version, route in self.protocol._routes}
+        routes = {(route.name, version): route for version, route in self.protocol._headers.routes}
         counts = routes["Heartbeat", 4]
         self.assertEqual(counts.requests, 4)
         self.assertEqual(counts.errors, {ErrorCode.UNKNOWN_MEMBER_ID: 2, ErrorCode.UNKNOWN_SERVER_ERROR: 1})
@@ -359,7 +362,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.handlers.waiting), REQUESTS_WAITING_MAX + 1)
 
     def test_immediate_answers_at_the_limit_do_not_block_later_requests(self) -> None:
-        self.patch(KafkaProtocol, "requests_waiting_max", 1)
+        self.patch(AnswerQueue, "slots_max", 1)
         protocol, transport = connect(FakeFactory((Api.of(MetadataRequest, lambda *_: succeed(MetadataResponse())),)))
         protocol.dataReceived(metadata(1) + metadata(2))
         self.assertEqual((correlation_ids(transport), transport.reading), ([1, 2], True))
@@ -556,7 +559,7 @@ class LongTests(SynchronousTestCase):
     def test_a_request_that_was_decoded_too_late_is_not_handled(self) -> None:
         self.protocol.dataReceived(self.long_request(1))
         self.protocol.close_because("a test")
-        while self.protocol._decoding is not None:
+        while self.protocol._requests.at_work_bytes:
             self.iterate()
         self.assertEqual(self.handlers.waiting, [])
 

@@ -10,14 +10,23 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import ensureDeferred
 
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.wire.messages.metadata import MetadataRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.net.fakes import FakeTransport, frame
 from tests.support.certificates import Certificates, identity
+
+
+def context_of(protocol: KafkaProtocol) -> RequestContext:
+    """Return the context of a request on a connection."""
+    request = memoryview(frame(MetadataRequest(), 9, 1, "me"))[4:]
+    (_, context), _ = protocol._headers.resolve(request, MetadataRequest.api_key, 9, len("me"))
+    return context
 
 
 class TlsListenerTests(NodeTests):
@@ -44,13 +53,13 @@ class TlsListenerTests(NodeTests):
     def test_a_certificate_gives_the_principal(self) -> None:
         protocol, transport = self.connect()
         protocol.secured(identity("alice").certificate.public_bytes(Encoding.DER))
-        _, context = protocol._resolve(3, 9, 2, b"me")
+        context = context_of(protocol)
         self.assertEqual((context.principal, context.listener), ("User:alice", "SSL"))
         self.node.clock.advance(10)
         self.assertEqual(transport.closed, "")
         nobody, _ = self.connect()
         nobody.secured(None)
-        self.assertEqual(nobody._resolve(3, 9, 2, b"me")[1].principal, "User:ANONYMOUS")
+        self.assertEqual(context_of(nobody).principal, "User:ANONYMOUS")
 
     def test_a_client_without_a_principal_is_not_served(self) -> None:
         protocol, _ = self.connect()

@@ -23,6 +23,7 @@ from pylogbroker.legacy07.wire import (
     decode_legacy07_request,
     part_count,
 )
+from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.service import KafkaFactory
@@ -50,10 +51,25 @@ _READ = _Encoded(is_read=True)
 _CHANGE = _Encoded(is_read=False)
 
 
+class Legacy07Answers(AnswerQueue):
+    """Answers that have no error of a request as a whole."""
+
+    __slots__ = ()
+    slots_max = 1
+
+    def failed(self, route: ResponseEncoder, failure: Failure) -> None:
+        """Close the connection: the protocol has no error response here."""
+        if failure.check(ProtocolViolation, KafkaError):
+            self._connection.violated(f"bad request: {failure.value}")
+        else:
+            log.failure("a request of {peer} failed", failure, peer=self._connection.peer)
+            self._connection.close_because(f"a request failed: {failure.value}")
+
+
 class Legacy07Protocol(KafkaProtocol):
     """Broker's side of one connection."""
 
-    requests_waiting_max = 1
+    answers_type = Legacy07Answers
 
     def _request(self, frame: memoryview) -> None:
         if part_count(frame) > requests.PARTS_INLINE_MAX:
@@ -63,38 +79,29 @@ class Legacy07Protocol(KafkaProtocol):
         try:
             request = decode_legacy07_request(frame)
         except ProtocolViolation as violation:
-            self._violated(self._with_hint(f"bad request: {violation}", frame))
+            self.violated(self._with_hint(f"bad request: {violation}", frame))
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = requests.handle(self.factory.services, request, self._caller, self._current_access())
+            answer = requests.handle(self.factory.services, request, self._caller, self._headers.access)
         except ProtocolViolation as violation:
-            self._violated(f"bad request: {violation}")
+            self.violated(f"bad request: {violation}")
             return
         except Exception:
-            self._failed(route, Failure())
+            self._answers.failed(route, Failure())
             return
         if isinstance(answer, Coroutine):
             self._run(route, 0, answer, len(frame))
         elif answer is not None:
-            self._send(answer)
+            self._answers.send(answer)
 
     async def _handle_long(self, frame: memoryview) -> requests.Answer:
-        services, access = self.factory.services, self._current_access()
+        services, access = self.factory.services, self._headers.access
         request = await services.runtime.slices.run(decode_in_steps(frame))
         return await requests.handle_long(services, request, self._caller, access)
 
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
         return describe_kafka_request(frame)
-
-    def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> None:
-        """Close the connection: the protocol has no error response here."""
-        failure = failure or Failure()
-        if failure.check(ProtocolViolation, KafkaError):
-            self._violated(f"bad request: {failure.value}")
-        else:
-            log.failure("a request of {peer} failed", failure, peer=self.peer)
-            self.close_because(f"a request failed: {failure.value}")
 
 
 class Legacy07Factory(KafkaFactory):

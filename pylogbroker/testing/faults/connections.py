@@ -15,6 +15,8 @@ from pylogbroker.broker.context import Caller
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.long_loops import at_once
+from pylogbroker.net.answer_queue import AnswerQueue
+from pylogbroker.net.flow_control import FlowEvent
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.routes import Routes
@@ -48,12 +50,48 @@ class _CutFrame(bytes):
     """Half of a frame: the connection ends with it."""
 
 
+class FaultyAnswers(AnswerQueue):
+    """Answers that leave as the conditions of their direction say; a fault may cut one."""
+
+    __slots__ = ("_answer_to_cut", "_down", "_is_cut", "_on_cut")
+
+    def __init__(self, connection: FaultyProtocol, transport: Any) -> None:
+        super().__init__(connection, transport)
+        self._down = connection.down
+        self._on_cut = connection.end_soon
+        self._answer_to_cut: Any = None
+        self._is_cut = False
+
+    def cut(self, answer: Any) -> None:
+        self._answer_to_cut = answer
+
+    def encode(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
+        if answer is not self._answer_to_cut:
+            return super().encode(route, correlation_id, answer)
+        frame = b"".join(map(_bytes_of, at_once(route.encode_in_steps(correlation_id, answer))))
+        return [_CutFrame(frame[: len(frame) // 2])]
+
+    def send(self, chunks: list[Chunk]) -> None:
+        if self._is_cut:
+            return
+        super().send(chunks)
+        if chunks and type(chunks[0]) is _CutFrame:
+            self._is_cut = True
+            self._on_cut()
+
+    def flush(self) -> bool:
+        if self._down.is_shaped and self.out:
+            chunks, self.out, self.out_bytes = self.out, [], 0
+            self._down.put(b"".join(map(_bytes_of, chunks)))
+        return super().flush()
+
+
 class FaultyProtocol(KafkaProtocol):
     """Connection that faults may pause, close or cut."""
 
+    answers_type = FaultyAnswers
+    _answers: FaultyAnswers
     number = 0
-    _answer_to_cut: Any = None
-    _is_cut = False
 
     @property
     def broker_id(self) -> int:
@@ -78,13 +116,13 @@ class FaultyProtocol(KafkaProtocol):
     def connectionMade(self) -> None:
         clock = self.factory.reactor
         self._up = Flow(clock, super().dataReceived, self.reset)
-        self._down = Flow(clock, lambda piece: self.transport.send_chunks([piece]), self.reset)
-        self.number = self._faulty_factory.faults.entered(self._caller, self)
+        self.down = Flow(clock, lambda piece: self.transport.send_chunks([piece]), self.reset)
         super().connectionMade()
+        self.number = self._faulty_factory.faults.entered(self._caller, self)
 
     def connectionLost(self, reason: Any = None) -> None:
         self._up.close()
-        self._down.close()
+        self.down.close()
         self._faulty_factory.faults.left(self._caller)
         super().connectionLost(reason)
 
@@ -93,7 +131,7 @@ class FaultyProtocol(KafkaProtocol):
         if up is not None:
             self._up.shape(up)
         if down is not None:
-            self._down.shape(down)
+            self.down.shape(down)
 
     def reset(self) -> None:
         """End the connection at once, without what was not sent."""
@@ -108,45 +146,29 @@ class FaultyProtocol(KafkaProtocol):
         else:
             super().dataReceived(data)
 
-    def _flush(self) -> None:
-        if self._down.is_shaped and self._out and not self._closing:
-            chunks, self._out, self._out_bytes = self._out, [], 0
-            self._down.put(b"".join(map(_bytes_of, chunks)))
-        super()._flush()
-
     def forget_routes(self) -> None:
         """Ask the factory's routes again: they have changed."""
-        self._callers.clear()
+        self._headers.known.clear()
 
     def close_now(self) -> None:
         """Close; drop what was not sent."""
-        if not self._closing:
+        if not self.is_closing:
             log.info("closing the connection from {peer}, by a fault", peer=self.peer)
             self._close()
 
     def cut(self, answer: Any) -> None:
         """Send half of the frame of an answer, then close."""
-        self._answer_to_cut = answer
+        self._answers.cut(answer)
 
-    def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
-        if answer is not self._answer_to_cut:
-            return super()._encoded(route, correlation_id, answer)
-        frame = b"".join(map(_bytes_of, at_once(route.encode_in_steps(correlation_id, answer))))
-        return [_CutFrame(frame[: len(frame) // 2])]
-
-    def _send(self, chunks: list[Chunk]) -> None:
-        if self._is_cut:
-            return
-        super()._send(chunks)
-        if chunks and type(chunks[0]) is _CutFrame:
-            self._is_cut = True
-            self.factory.reactor.callLater(0, self._end)
+    def end_soon(self) -> None:
+        """End behind what has left of the answers."""
+        self.factory.reactor.callLater(0, self._end)
 
     def _end(self) -> None:
-        if not self._closing:
+        if not self.is_closing:
             log.info("closing the connection from {peer} within an answer, by a fault", peer=self.peer)
             self._flush()
-            self._closing = True
+            self._flow.on(FlowEvent.CLOSE)
             self.transport.loseConnection()
 
 

@@ -20,7 +20,7 @@ from pylogbroker.security.quotas.rates import SampledRate, Windows
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.nodes import Node, opened_node
 from tests.broker.security.test_access import AUTHORIZER
-from tests.net.fakes import FakeFactory, connect
+from tests.net.fakes import FakeFactory, connect, frame
 
 MEGABYTE = 1024 * 1024
 
@@ -81,4 +81,6 @@ def test_long_client_ids_are_not_remembered() -> None:
     with little_memory(MEGABYTE):
         for number in range(60):
             id_ = b"%d" % number * 16_000
-            assert protocol._resolve(18, 0, len(id_), id_)[1].client_id == id_.decode()
+            request = memoryview(frame(ApiVersionsRequest(), 0, 1, id_.decode()))[4:]
+            (_, context), _ = protocol._headers.resolve(request, 18, 0, len(id_))
+            assert context.client_id == id_.decode()
