@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import select
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
+from pylogbroker.broker.slices import Slices
 from pylogbroker.net import poller
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN
 from pylogbroker.net.limits import MemoryLimit
@@ -44,6 +46,7 @@ class LargeRequestTests(SynchronousTestCase):
         self.handled: list[str] = []
         self.factory = FakeFactory((Api.of(HeartbeatRequest, self.heartbeat),), max_request_bytes=1 << 27)
         self.factory.memory = MemoryLimit(1 << 30)
+        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=Slices(self.factory.reactor)))
 
     def heartbeat(self, broker: Any, context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
         self.handled.append(request.group_id)
