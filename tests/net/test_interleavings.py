@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +24,7 @@ from twisted.internet.task import Clock
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.slices import Slices
+from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.wire.messages.metadata import (
@@ -81,10 +82,10 @@ class Server:
         return later
 
 
-def steps(answer: Any) -> Generator[None, None, Any]:
+async def steps(answer: Any) -> Any:
     for _ in range(3):
-        yield
-    return answer
+        await give_way()
+    return await settled(answer)
 
 
 WAYS: dict[str, Callable[[Server, Answer], Any]] = {
