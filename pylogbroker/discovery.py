@@ -35,17 +35,21 @@ log = Logger()
 def built_in(*interfaces: InterfaceClass) -> Mapping[str, Any]:
     """Return the built-in plugins that provide any of the interfaces, by name."""
     modules = [import_module(f"{plugins.__name__}.{name}") for name in sorted(plugins.BUILT_IN)]
-    found: list[Any] = [each for module in modules for each in vars(module).values() if IPlugin.providedBy(each)]
-    return MappingProxyType({each.name: each for each in found if any(one.providedBy(each) for one in interfaces)})
+    candidates: list[Any] = [
+        candidate for module in modules for candidate in vars(module).values() if IPlugin.providedBy(candidate)
+    ]
+    return MappingProxyType(
+        {plugin.name: plugin for plugin in candidates if any(one.providedBy(plugin) for one in interfaces)}
+    )
 
 
 def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
     """Return the plugins that provide any of the interfaces, by name; log lines call them `kind`."""
-    found: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    by_name: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for place, plugin in _providers(interfaces):
         name: object = getattr(plugin, "name", None)
         if isinstance(name, str) and _NAME.fullmatch(name):
-            found[name][place] = plugin
+            by_name[name][place] = plugin
         else:
             log.error(
                 "ignored the {kind} {place}: its name, {name!r}, must be made of a-z, 0-9 and -",
@@ -53,7 +57,7 @@ def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
                 place=place,
                 name=name,
             )
-    chosen = {name: _chosen(kind, name, claims) for name, claims in found.items()}
+    chosen = {name: _chosen(kind, name, claims) for name, claims in by_name.items()}
     return {name: plugin for name, plugin in chosen.items() if plugin is not None}
 
 
@@ -79,13 +83,13 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
     """
     for module in _dropins():
         try:
-            found = [(each.name, _adapted(each, interfaces)) for each in module.plugins]
+            pairs = [(plugin.name, _adapted(plugin, interfaces)) for plugin in module.plugins]
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             log.error("ignored the plugins in {module}: {why!r}", module=module.moduleName, why=error)
         else:
-            yield from ((f"{module.moduleName}.{name}", plugin) for name, plugin in found if plugin is not None)
+            yield from ((f"{module.moduleName}.{name}", plugin) for name, plugin in pairs if plugin is not None)
 
 
 _remembered: list[CachedDropin] = []
@@ -112,7 +116,7 @@ def _dropins() -> Iterable[CachedDropin]:
 
 
 def _imported() -> list[CachedDropin]:
-    names = sorted({found.name for found in iter_modules(plugins.__path__)})
+    names = sorted({module.name for module in iter_modules(plugins.__path__)})
     return [dropin for name in names if (dropin := _dropin(f"{plugins.__name__}.{name}")) is not None]
 
 
@@ -133,4 +137,4 @@ def _dropin(name: str) -> CachedDropin | None:
 
 
 def _adapted(plugin: object, interfaces: tuple[InterfaceClass, ...]) -> object | None:
-    return next((found for interface in interfaces if (found := interface(plugin, None)) is not None), None)
+    return next((adapted for interface in interfaces if (adapted := interface(plugin, None)) is not None), None)

@@ -85,18 +85,18 @@ def written(value: Any, sort_keys: bool = False) -> str:
             names = sorted(value) if sort_keys else value
             return "{" + ",".join(f"{json.dumps(name)}:{written(value[name], sort_keys)}" for name in names) + "}"
         case list():
-            return "[" + ",".join(written(each, sort_keys) for each in value) + "]"
+            return "[" + ",".join(written(element, sort_keys) for element in value) + "]"
     return json.dumps(value, allow_nan=False)
 
 
 def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object's members; raise ValueError for a name that is given twice, since one value would get lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise MemberTwice(f"{twice} is given twice")
-    return found
+    return members
 
 
 def _ignored(number: str) -> Any:

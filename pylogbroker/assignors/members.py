@@ -16,12 +16,12 @@ def in_order(members: Members) -> list[str]:
 
 def subscribers(partitions: Mapping[str, int], members: Members) -> dict[str, list[str]]:
     """Return the subscribers of each existing topic in the members' order; topics are sorted."""
-    found: dict[str, list[str]] = {}
+    by_topic: dict[str, list[str]] = {}
     for member in in_order(members):
         for topic in set(members[member].topics):
             if topic in partitions:
-                found.setdefault(topic, []).append(member)
-    return {topic: found[topic] for topic in sorted(found)}
+                by_topic.setdefault(topic, []).append(member)
+    return {topic: by_topic[topic] for topic in sorted(by_topic)}
 
 
 def _place(member: str, instance_id: str | None) -> tuple[bool, str, str]:

@@ -105,7 +105,7 @@ class _Division:
     def level(self) -> None:
         settled: set[str] = set()
         while len(settled) < len(self._members):
-            richest = max((each for each in self._members if each not in settled), key=self._counts.__getitem__)
+            richest = max((member for member in self._members if member not in settled), key=self._counts.__getitem__)
             came, goal = self._search(richest)
             if goal is None:
                 settled.update(came)
@@ -114,7 +114,7 @@ class _Division:
 
     def result(self) -> dict[str, list[TopicPartition]]:
         return {
-            member: sorted(each for pile in piles.values() for some in pile.values() for each in some)
+            member: sorted(partition for pile in piles.values() for some in pile.values() for partition in some)
             for member, piles in self._piles.items()
         }
 
@@ -160,7 +160,7 @@ class _Division:
     def _move(self, giver: str, receiver: str, kind: _Kind) -> None:
         """Move a partition: preferably one whose home is the receiver, else one away from home."""
         pile = self._piles[giver][kind]
-        home = receiver if receiver in pile else next((each for each in pile if each != giver), giver)
+        home = receiver if receiver in pile else next((member for member in pile if member != giver), giver)
         partition = pile[home].pop()
         if not pile[home]:
             del pile[home]

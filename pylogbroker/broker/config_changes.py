@@ -54,23 +54,25 @@ async def alter(
 ) -> list[R]:
     """Make or validate the alteration of each resource; `respond` gets the outcome."""
     responses = []
-    twice = await find_duplicates((each.resource_type, each.resource_name) for each in resources)
-    async for each in over(resources):
-        kind, name = each.resource_type, each.resource_name
-        error = await _attempt(services, alteration(each), (kind, name) in twice, validate_only)
+    twice = await find_duplicates((named.resource_type, named.resource_name) for named in resources)
+    async for resource in over(resources):
+        kind, name = resource.resource_type, resource.resource_name
+        error = await _attempt(services, alteration(resource), (kind, name) in twice, validate_only)
         code, message = (error.code, error.detail) if error else (ErrorCode.NONE, None)
         responses.append(respond(code, message, kind, name))
     return responses
 
 
-async def _attempt(services: Services, wanted: ConfigAlteration, twice: bool, validate_only: bool) -> KafkaError | None:
+async def _attempt(
+    services: Services, alteration: ConfigAlteration, twice: bool, validate_only: bool
+) -> KafkaError | None:
     try:
         if twice:
             raise duplicate_error()
-        check_number_of_settings(len(wanted.changes))
-        _check_kind(wanted)
-        resource = find_resource(services, wanted.kind, wanted.name)
-        await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
+        check_number_of_settings(len(alteration.changes))
+        _check_kind(alteration)
+        resource = find_resource(services, alteration.kind, alteration.name)
+        await _alter(resource, _checked(alteration.changes), alteration.keep, validate_only)
     except KafkaError as error:
         return error
     return None
@@ -82,10 +84,10 @@ def check_number_of_settings(count: int) -> None:
         raise KafkaError(f"{count} settings are named; nothing has more than {SETTINGS_MAX}", ErrorCode.INVALID_CONFIG)
 
 
-def _check_kind(wanted: ConfigAlteration) -> None:
-    if wanted.kind == ResourceType.TOPIC and not wanted.name:
+def _check_kind(alteration: ConfigAlteration) -> None:
+    if alteration.kind == ResourceType.TOPIC and not alteration.name:
         raise KafkaError("There are no settings of all topics: name one", ErrorCode.INVALID_REQUEST)
-    if wanted.kind == ResourceType.BROKER_LOGGER and not wanted.keep:
+    if alteration.kind == ResourceType.BROKER_LOGGER and not alteration.keep:
         raise KafkaError("Loggers are changed one by one, not all at once", ErrorCode.INVALID_REQUEST)
 
 
@@ -106,8 +108,8 @@ def _operation(number: int) -> ConfigOperation:
     try:
         return ConfigOperation(number)
     except ValueError as error:
-        known = ", ".join(f"{operation:d} {operation.name}" for operation in ConfigOperation)
-        raise KafkaError(f"There is no operation {number}; there are {known}", ErrorCode.INVALID_REQUEST) from error
+        names = ", ".join(f"{operation:d} {operation.name}" for operation in ConfigOperation)
+        raise KafkaError(f"There is no operation {number}; there are {names}", ErrorCode.INVALID_REQUEST) from error
 
 
 async def _alter(resource: Resource, changes: list[SettingChange], keep: bool, validate_only: bool) -> None:

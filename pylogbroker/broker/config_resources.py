@@ -183,7 +183,7 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
         return LoggerResource()
     raise KafkaError(
         f"Resources of type {_OTHER_TYPES.get(kind, kind)} have no settings here; those of type "
-        f"{', '.join(each.name for each in ResourceType)} have",
+        f"{', '.join(resource_type.name for resource_type in ResourceType)} have",
         ErrorCode.INVALID_REQUEST,
     )
 

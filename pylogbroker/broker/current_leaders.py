@@ -26,11 +26,11 @@ class CurrentLeader:
 
 def find_leader(services: Services, context: RequestContext, topic: str | UUID, index: int) -> CurrentLeader | None:
     """Return the newest leader that this broker knows of; None if it knows none."""
-    found = _newest(services, topic, index)
-    if found is None or found[0] == NO_LEADER:
+    leader = _newest(services, topic, index)
+    if leader is None or leader[0] == NO_LEADER:
         return None
-    address = services.node.address_of(found[0], services.metadata.image, context)
-    return CurrentLeader(*found, address)
+    address = services.node.address_of(leader[0], services.metadata.image, context)
+    return CurrentLeader(*leader, address)
 
 
 def _newest(services: Services, topic: str | UUID, index: int) -> tuple[int, int] | None:
@@ -38,8 +38,8 @@ def _newest(services: Services, topic: str | UUID, index: int) -> tuple[int, int
     name = image.topic_names.get(topic.int) if isinstance(topic, UUID) else topic
     if name is None:
         return None
-    known = image.topics.get(name)
-    state = None if known is None else known.partitions.get(index)
+    topic_image = image.topics.get(name)
+    state = None if topic_image is None else topic_image.partitions.get(index)
     announced = None if state is None else (state.leader, state.leader_epoch)
     partition = services.partitions.hosted.get((name, index))
     ordered = None if partition is None else partition.ordered_leader

@@ -57,8 +57,8 @@ class FollowedNodes:
 
     def close(self) -> None:
         self._sessions.stop()
-        for each in self._notifications:
-            each.stop()
+        for notification in self._notifications:
+            notification.stop()
 
     async def change(self, path: str, attempt: Callable[[Node | None], Awaitable[T]]) -> T:
         """Return the result of `attempt`, which gets the node and commits its change; raise KafkaError."""
@@ -79,6 +79,6 @@ class FollowedNodes:
         raise KafkaError(f"the {self._subject} in {path} changed {_ATTEMPTS_MAX} times meanwhile; try again")
 
     async def _read_all(self) -> None:
-        for each in self._notifications:
-            await each.start()
+        for notification in self._notifications:
+            await notification.start()
         await self._lock.run(lambda: ensureDeferred(self._read()))

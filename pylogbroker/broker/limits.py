@@ -66,12 +66,12 @@ async def attempt_each(
     changes: Sequence[_N], attempt: Callable[[_N, KafkaError | None], Awaitable[_T]], excess: bool
 ) -> list[_T]:
     """Attempt changes of named things once each; pass the error for those named twice, or too many partitions."""
-    twice = await find_duplicates(each.name for each in changes)
+    twice = await find_duplicates(named.name for named in changes)
     error = too_many_partitions() if excess else None
     results: dict[str, _T] = {}
-    async for each in over(changes):
-        if each.name not in results:
-            results[each.name] = await attempt(each, duplicate_error() if each.name in twice else error)
+    async for change in over(changes):
+        if change.name not in results:
+            results[change.name] = await attempt(change, duplicate_error() if change.name in twice else error)
     return list(results.values())
 
 
@@ -101,7 +101,7 @@ async def find_duplicates(items: Iterable[_T]) -> set[_T]:
 
 
 def distinct_partitions(requested: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    found: dict[str, dict[int, None]] = {}
+    distinct: dict[str, dict[int, None]] = {}
     for topic, indexes in requested:
-        found.setdefault(topic, {}).update(dict.fromkeys(indexes))
-    return {topic: list(indexes) for topic, indexes in found.items()}
+        distinct.setdefault(topic, {}).update(dict.fromkeys(indexes))
+    return {topic: list(indexes) for topic, indexes in distinct.items()}

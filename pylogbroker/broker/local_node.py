@@ -36,9 +36,9 @@ class LocalNode:
 
         At the start of a whole cluster none is announced. Some clients never ask again after an answer without brokers.
         """
-        known = image.brokers if self.id in image.brokers else (*image.brokers, self.id)
-        found = (self.address_of(broker_id, image, context) for broker_id in known)
-        return [address for address in found if address is not None]
+        broker_ids = image.brokers if self.id in image.brokers else (*image.brokers, self.id)
+        addresses = (self.address_of(broker_id, image, context) for broker_id in broker_ids)
+        return [address for address in addresses if address is not None]
 
     def address_of(self, broker_id: int, image: ClusterImage, context: RequestContext) -> BrokerAddress | None:
         """Return the address of this broker, or of an announced one, on the request's listener, if it has one."""

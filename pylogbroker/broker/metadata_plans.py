@@ -119,21 +119,21 @@ class MetadataPlans:
             accepted = self._metadata.image.settings(resource)
         else:
             accepted = self._config.explicit(dynamic_layer(resource))
-        wanted = change(stored)
-        kept = {name: text for name, text in wanted.items() if stored.get(name) == text != accepted.get(name)}
-        others = {name: text for name, text in wanted.items() if name not in kept}
+        changed = change(stored)
+        kept = {name: text for name, text in changed.items() if stored.get(name) == text != accepted.get(name)}
+        others = {name: text for name, text in changed.items() if name not in kept}
         return kept | self.plan_config(resource, lambda _: others)
 
-    def _place(self, wanted: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
+    def _place(self, topic: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
         racks = self._racks()
-        if wanted.assignment:
-            self._allow(wanted.name, len(wanted.assignment), allowance)
+        if topic.assignment:
+            self._allow(topic.name, len(topic.assignment), allowance)
             brokers = tuple(racks)
-            return placement.by_hand(wanted.partitions, wanted.replication_factor, brokers, wanted.assignment)
-        count = self._config.integer("num.partitions") if wanted.partitions == -1 else wanted.partitions
-        self._allow(wanted.name, count, allowance)
+            return placement.by_hand(topic.partitions, topic.replication_factor, brokers, topic.assignment)
+        count = self._config.integer("num.partitions") if topic.partitions == -1 else topic.partitions
+        self._allow(topic.name, count, allowance)
         default = self._config.integer("default.replication.factor")
-        width = default if wanted.replication_factor == -1 else wanted.replication_factor
+        width = default if topic.replication_factor == -1 else topic.replication_factor
         return placement.of_new_topic(count, width, racks, self._random_below)
 
     def _racks(self) -> placement.Racks:

@@ -86,8 +86,8 @@ class Notifications:
 
     async def _read(self) -> None:
         names = await self._children()
-        found = await self._tree.get_many([self._child(name) for name in names])
-        nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
+        stored = await self._tree.get_many([self._child(name) for name in names])
+        nodes = {name: node for name, node in zip(names, stored, strict=True) if node is not None}
         await self._act([node.data for name, node in nodes.items() if name not in self._handled])
         self._handled = set(names)  # only now: after an error they are read again
         try:

@@ -47,12 +47,12 @@ def _checked_of_old(records: Buffer, version: int) -> Buffer:
     """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
     if version >= FIRST_WITH_V2 and records[_MAGIC_AT] != 2:
         raise _wrong_magic(records, version)
-    found = list(entries(records, partial=True))
-    if any(entry.codec is Codec.ZSTD for entry in found):
+    log_entries = list(entries(records, partial=True))
+    if any(entry.codec is Codec.ZSTD for entry in log_entries):
         raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if version < FIRST_WITH_V2 and any(entry.is_transactional for entry in found):
+    if version < FIRST_WITH_V2 and any(entry.is_transactional for entry in log_entries):
         raise missing_transactional_id()
-    return records if found or version >= FIRST_WITH_V2 else b""
+    return records if log_entries or version >= FIRST_WITH_V2 else b""
 
 
 def missing_transactional_id() -> KafkaError:

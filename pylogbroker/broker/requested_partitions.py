@@ -43,12 +43,12 @@ async def existing_partitions(
     services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
 ) -> dict[TopicPartition, R]:
     """Return `make` of each existing partition; give way between steps."""
-    found: dict[TopicPartition, R] = {}
+    by_partition: dict[TopicPartition, R] = {}
     for requested in topics:
-        known = services.metadata.topics.get(requested.name)
+        topic = services.metadata.topics.get(requested.name)
         for number, partition in enumerate(requested.partitions):
             if number % STEP_ITEMS == 0:
                 await give_way()
-            if known is not None and partition.partition_index in known.partitions:
-                found[requested.name, partition.partition_index] = make(partition)
-    return found
+            if topic is not None and partition.partition_index in topic.partitions:
+                by_partition[requested.name, partition.partition_index] = make(partition)
+    return by_partition

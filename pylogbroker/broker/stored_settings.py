@@ -56,8 +56,8 @@ class StoredSettings:
                 errors.append(str(error))
             else:
                 accepted[name] = text
-        for each in errors:
-            if each not in self._reported.get(topic, ()):
-                log.warn("topic {topic} does without a setting: {error}", topic=topic, error=each)
+        for message in errors:
+            if message not in self._reported.get(topic, ()):
+                log.warn("topic {topic} does without a setting: {error}", topic=topic, error=message)
         self._reported[topic] = errors
         return accepted

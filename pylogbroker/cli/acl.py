@@ -57,7 +57,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from pylogbroker.client.admin import AclFilter, AclOperation, AclPermission, AclResourceType, PatternType
 
-        wanted = AclFilter(
+        acl_filter = AclFilter(
             AclResourceType[_member(kind)],
             name,
             PatternType[_member(pattern)],
@@ -66,7 +66,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
             AclOperation[_member(operation)],
             AclPermission[_member(permission)],
         )
-        return function(*arguments, wanted=wanted, **others)
+        return function(*arguments, wanted=acl_filter, **others)
 
     return with_filter
 
@@ -78,8 +78,8 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def list_acls(wanted: AclFilter, connection: Connection, output: str) -> None:
     """Show the ACLs that options select; by default all."""
     with connection.admin() as admin:
-        found = admin.acls.describe(wanted)
-    show(_rows(found), output)
+        bindings = admin.acls.describe(wanted)
+    show(_rows(bindings), output)
 
 
 @command.command("create", short_help="Allow or deny operations on a resource.")
@@ -126,8 +126,8 @@ def create(
     resource = ResourcePattern(AclResourceType[_member(kind)], CLUSTER_NAME if name is None else name, pattern)
     allowed = AclPermission[_member(permission)]
     made = [
-        AclBinding(resource, AccessControlEntry(principal, host, AclOperation[_member(each)], allowed))
-        for each in dict.fromkeys(operations)
+        AclBinding(resource, AccessControlEntry(principal, host, AclOperation[_member(operation)], allowed))
+        for operation in dict.fromkeys(operations)
     ]
     with connection.admin() as admin:
         admin.acls.create(made)
@@ -158,15 +158,15 @@ def _member(text: str | None) -> str:
 def _rows(bindings: Iterable[AclBinding]) -> list[dict[str, Any]]:
     rows = [
         {
-            "principal": each.entry.principal,
-            "host": each.entry.host,
-            "permission": _word(each.entry.permission),
-            "operation": _word(each.entry.operation),
-            "resource": _word(each.resource.type),
-            "name": each.resource.name,
-            "pattern": _word(each.resource.pattern),
+            "principal": binding.entry.principal,
+            "host": binding.entry.host,
+            "permission": _word(binding.entry.permission),
+            "operation": _word(binding.entry.operation),
+            "resource": _word(binding.resource.type),
+            "name": binding.resource.name,
+            "pattern": _word(binding.resource.pattern),
         }
-        for each in bindings
+        for binding in bindings
     ]
     return sorted(rows, key=lambda it: (it["resource"], it["name"], it["principal"], it["operation"]))
 

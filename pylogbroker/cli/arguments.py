@@ -25,32 +25,32 @@ class InputFile(click.File):
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> IO[Any]:
         if value == "-" and sys.stdin is None:
             self.fail("the standard input is closed: give a file, or leave the standard input open", param, context)
-        found: IO[Any] = super().convert(value, param, context)
-        return found
+        file: IO[Any] = super().convert(value, param, context)
+        return file
 
 
 def assignments(texts: tuple[str, ...], option: str) -> dict[str, str]:
     """Return the pairs of repeated NAME=VALUE."""
-    found = {}
+    pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint=option)
-        found[name.strip()] = value
-    return found
+        pairs[name.strip()] = value
+    return pairs
 
 
 def header_assignments(texts: tuple[str, ...], option: str) -> list[Header]:
     """Return the headers of repeated NAME=VALUE: bytes as they were typed, in order; names may be repeated."""
-    found: list[Header] = []
+    headers: list[Header] = []
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint=option)
-        if any("\ud800" <= each <= "\udfff" for each in name):
+        if any("\ud800" <= character <= "\udfff" for character in name):
             raise click.BadParameter(f"{text!r}: the name is not UTF-8", param_hint=option)
-        found.append((name, os.fsencode(value)))
-    return found
+        headers.append((name, os.fsencode(value)))
+    return headers
 
 
 def open_output() -> IO[bytes]:
@@ -62,12 +62,12 @@ def open_output() -> IO[bytes]:
 
 def partitions(texts: Iterable[str], option: str) -> dict[str, tuple[int, ...] | None]:
     """Return the partitions of each topic in `TOPIC` (None: all of them) or `TOPIC:0,3`; a topic may be repeated."""
-    found: dict[str, tuple[int, ...] | None] = {}
+    by_topic: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         if not topic or (colon and not re.fullmatch(r"\d+(,\d+)*", numbers)):
             raise click.BadParameter(f"{text!r}: expected TOPIC or TOPIC:PARTITION,...", param_hint=option)
-        before = found.get(topic, ())
-        named = {int(each) for each in numbers.split(",")} if colon else ()
-        found[topic] = tuple(sorted({*before, *named})) if colon and before is not None else None
-    return found
+        before = by_topic.get(topic, ())
+        named = {int(number) for number in numbers.split(",")} if colon else ()
+        by_topic[topic] = tuple(sorted({*before, *named})) if colon and before is not None else None
+    return by_topic

@@ -29,18 +29,18 @@ def command() -> None:
 def info(connection: Connection, output: str) -> None:
     """Show brokers and controller."""
     with connection.admin() as admin:
-        found = admin.cluster.describe()
+        cluster = admin.cluster.describe()
     brokers = [
         {
-            "broker": each.broker_id,
-            "host": each.host,
-            "port": each.port,
-            "rack": each.rack,
-            "controller": each.broker_id == found.controller,
+            "broker": broker.broker_id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+            "controller": broker.broker_id == cluster.controller,
         }
-        for each in found.brokers
+        for broker in cluster.brokers
     ]
-    show({"cluster_id": found.cluster_id, "controller": found.controller, "brokers": brokers}, output, brokers)
+    show({"cluster_id": cluster.cluster_id, "controller": cluster.controller, "brokers": brokers}, output, brokers)
 
 
 @command.command("features", short_help="Show features with their levels.")
@@ -52,11 +52,11 @@ def features(connection: Connection, output: str) -> None:
     Clusters with ZooKeeper may have none.
     """
     with connection.admin() as admin:
-        found = admin.cluster.features()
+        by_name = admin.cluster.features()
     show(
         [
-            {"feature": name, "lowest": each.lowest, "highest": each.highest, "finalized": each.finalized}
-            for name, each in sorted(found.items())
+            {"feature": name, "lowest": levels.lowest, "highest": levels.highest, "finalized": levels.finalized}
+            for name, levels in sorted(by_name.items())
         ],
         output,
     )
@@ -68,19 +68,19 @@ def features(connection: Connection, output: str) -> None:
 def log_dirs(connection: Connection, output: str) -> None:
     """Show the log directories of brokers, with their sizes in bytes."""
     with connection.admin() as admin:
-        found = admin.replicas.log_dirs()
+        by_broker = admin.replicas.log_dirs()
     rows = [
         {
             "broker": broker,
-            "path": each.path,
-            "replicas": len(each.replicas),
-            "bytes": sum(replica.size for replica in each.replicas.values()),
-            "total_bytes": each.total_bytes,
-            "usable_bytes": each.usable_bytes,
-            "error": None if each.error is None else each.error.code.name,
+            "path": directory.path,
+            "replicas": len(directory.replicas),
+            "bytes": sum(replica.size for replica in directory.replicas.values()),
+            "total_bytes": directory.total_bytes,
+            "usable_bytes": directory.usable_bytes,
+            "error": None if directory.error is None else directory.error.code.name,
         }
-        for broker, dirs in found.items()
-        for each in dirs
+        for broker, dirs in by_broker.items()
+        for directory in dirs
     ]
     show(rows, output)
 
@@ -95,29 +95,33 @@ def health(context: click.Context, connection: Connection, output: str) -> None:
     Exits with 0 if nothing is, with 10 if anything is, and with 1 if no broker answers.
     """
     with connection.admin() as admin:
-        found = _health(admin)
-    lists = [name for name in found if isinstance(found[name], list)]
-    rows = {"healthy": found["healthy"], "controller": found["controller"], "brokers": found["brokers"]}
-    show(found, output, {**rows, **{name: found[name] for name in lists}})  # type: ignore[arg-type]
-    if not found["healthy"]:
+        report = _health(admin)
+    lists = [name for name in report if isinstance(report[name], list)]
+    rows = {"healthy": report["healthy"], "controller": report["controller"], "brokers": report["brokers"]}
+    show(report, output, {**rows, **{name: report[name] for name in lists}})  # type: ignore[arg-type]
+    if not report["healthy"]:
         context.exit(UNHEALTHY)
 
 
 def _health(admin: AdminClient) -> dict[str, Any]:
     cluster = admin.cluster.describe()
-    names = [each.name for each in admin.topics.list(include_internal=True)]
+    names = [topic.name for topic in admin.topics.list(include_internal=True)]
     partitions = [
-        (f"{topic.name}/{each.partition}", each)
+        (f"{topic.name}/{partition.partition}", partition)
         for topic in existing_topics(admin, names).values()
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
-    log_dirs = [(broker, each) for broker, dirs in admin.replicas.log_dirs().items() for each in dirs]
-    failed = [f"{broker}: {each.path}: {each.error}" for broker, each in log_dirs if each.error is not None]
+    log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]
+    failed = [
+        f"{broker}: {directory.path}: {directory.error}"
+        for broker, directory in log_dirs
+        if directory.error is not None
+    ]
     no_space = os.strerror(errno.ENOSPC)
-    full = [f"{broker}: {each.path}: {no_space}" for broker, each in log_dirs if each.usable_bytes == 0]
-    without_leader = [name for name, each in partitions if each.leader is None]
-    under_replicated = [name for name, each in partitions if len(each.isr) < len(each.replicas)]
-    offline = [name for name, each in partitions if each.offline]
+    full = [f"{broker}: {directory.path}: {no_space}" for broker, directory in log_dirs if directory.usable_bytes == 0]
+    without_leader = [name for name, partition in partitions if partition.leader is None]
+    under_replicated = [name for name, partition in partitions if len(partition.isr) < len(partition.replicas)]
+    offline = [name for name, partition in partitions if partition.offline]
     problems = without_leader, under_replicated, offline, failed, full
     return {
         "healthy": cluster.controller is not None and not any(problems),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def complete_transactional_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     def names(admin: AdminClient) -> list[str]:
-        return [each.transactional_id for each in admin.transactions.list()]
+        return [transaction.transactional_id for transaction in admin.transactions.list()]
 
     return complete_from_cluster(context, incomplete, names)
 
@@ -50,7 +50,7 @@ def complete_config_names(context: click.Context, parameter: click.Parameter, in
         return complete_topics(context, parameter, incomplete)
 
     def names(admin: AdminClient) -> list[str]:
-        return [str(each.broker_id) for each in admin.cluster.describe().brokers]
+        return [str(broker.broker_id) for broker in admin.cluster.describe().brokers]
 
     return complete_from_cluster(context, incomplete, names)
 
@@ -65,13 +65,13 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
     if resource is None:
         from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 
-        return [each.name + end for each in TOPIC_SETTINGS if each.name.startswith(incomplete)]
+        return [setting.name + end for setting in TOPIC_SETTINGS if setting.name.startswith(incomplete)]
 
     def names(admin: AdminClient) -> list[str]:
-        wanted = resource
-        if not wanted.name:  # the defaults of all brokers, which list only what is set
-            wanted = type(wanted).broker(admin.cluster.describe().brokers[0].broker_id)
-        return [name + end for name in sorted(admin.configs.describe([wanted])[wanted])]
+        target = resource
+        if not target.name:  # the defaults of all brokers, which list only what is set
+            target = type(target).broker(admin.cluster.describe().brokers[0].broker_id)
+        return [name + end for name in sorted(admin.configs.describe([target])[target])]
 
     return complete_from_cluster(context, incomplete, names)
 

@@ -123,11 +123,11 @@ def _complete_client_settings(context: click.Context, parameter: click.Parameter
 
 
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return complete_from_cluster(context, incomplete, lambda admin: [each.name for each in admin.topics.list()])
+    return complete_from_cluster(context, incomplete, lambda admin: [topic.name for topic in admin.topics.list()])
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return complete_from_cluster(context, incomplete, lambda admin: [each.group for each in admin.groups.list()])
+    return complete_from_cluster(context, incomplete, lambda admin: [group.group for group in admin.groups.list()])
 
 
 def complete_from_cluster(
@@ -149,13 +149,13 @@ def complete_from_cluster(
 def _settings(
     bootstrap: str | None, file: str | None, assignments: tuple[str, ...], profile: str | None
 ) -> dict[str, str]:
-    found = _profile(profile)
+    settings = _profile(profile)
     if file is not None or assignments:
         from pylogbroker.config import properties
 
-        found |= {} if file is None else properties.read(file)
-        found |= properties.parse_assignments(assignments)
-    return found | ({_BOOTSTRAP: bootstrap} if bootstrap else {})
+        settings |= {} if file is None else properties.read(file)
+        settings |= properties.parse_assignments(assignments)
+    return settings | ({_BOOTSTRAP: bootstrap} if bootstrap else {})
 
 
 def _profile(name: str | None) -> dict[str, str]:
@@ -181,8 +181,8 @@ def _profile(name: str | None) -> dict[str, str]:
     if chosen is None:
         return {}
     if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
-        known = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
-        raise ConfigError(f"{path}: there is no profile {chosen}; it has {known}: add a table [profiles.{chosen}]")
+        names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
+        raise ConfigError(f"{path}: there is no profile {chosen}; it has {names}: add a table [profiles.{chosen}]")
     return {setting: _text(value) for setting, value in profiles[chosen].items()}
 
 

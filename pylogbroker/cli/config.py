@@ -57,20 +57,20 @@ def describe(
     """
     resource = _resource(kind, name)
     with connection.admin() as admin:
-        found = admin.configs.describe([resource], names or None)[resource]
+        entries = admin.configs.describe([resource], names or None)[resource]
     rows = [
         {
-            "name": each.name,
-            "value": each.value,
-            "source": each.source,
-            "type": each.type,
-            "read_only": each.is_read_only,
-            "sensitive": each.is_sensitive,
+            "name": entry.name,
+            "value": entry.value,
+            "source": entry.source,
+            "type": entry.type,
+            "read_only": entry.is_read_only,
+            "sensitive": entry.is_sensitive,
         }
-        for _, each in sorted(found.items())
-        if everything or names or not each.is_default
+        for _, entry in sorted(entries.items())
+        if everything or names or not entry.is_default
     ]
-    missing = [each for each in names if each not in found]
+    missing = [setting for setting in names if setting not in entries]
     if missing:
         raise ConfigError(f"{resource} has no setting {', '.join(missing)}")
     if not rows and output == "table":
@@ -119,7 +119,7 @@ def alter(
         (ConfigOperation.APPEND, "--append", append),
         (ConfigOperation.SUBTRACT, "--subtract", subtract),
     )
-    changes = [SettingChange(each, ConfigOperation.DELETE) for each in deleted]
+    changes = [SettingChange(setting, ConfigOperation.DELETE) for setting in deleted]
     changes += [
         SettingChange(setting, operation, value)
         for operation, option, texts in given

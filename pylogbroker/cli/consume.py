@@ -66,7 +66,7 @@ def command(
     """
     if group is not None and (since or until or offset not in (None, *_STARTS)):
         raise click.UsageError("a group starts at its committed offsets: --since, --until and offsets need no --group")
-    if group is not None and any(":" in each for each in topics):
+    if group is not None and any(":" in topic for topic in topics):
         raise click.UsageError("a group assigns the partitions itself: name topics alone, or leave --group out")
     if since is not None and offset is not None:
         raise click.UsageError("give --offset or --since")
@@ -94,7 +94,7 @@ def command(
 
 def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Callable[[Message], bool]:
     by_key, by_value = _pattern("--key", key), _pattern("--grep", grep)
-    wanted = [each.partition("=") for each in headers]
+    conditions = [header.partition("=") for header in headers]
 
     def matches(message: Message) -> bool:
         if by_key is not None and (message.key is None or not by_key.search(message.key)):
@@ -102,8 +102,8 @@ def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Call
         if by_value is not None and (message.value is None or not by_value.search(message.value)):
             return False
         return all(
-            any(found == name and (not equals or value == os.fsencode(text)) for found, value in message.headers)
-            for name, equals, text in wanted
+            any(header == name and (not equals or value == os.fsencode(text)) for header, value in message.headers)
+            for name, equals, text in conditions
         )
 
     return matches
@@ -155,8 +155,8 @@ def _of_partitions(
         wait_for_topics(admin, topics)
         keys = partitions_of(admin, topics)
         committed = connection.settings(CONSUMER).get("isolation.level", "read_committed") == "read_committed"
-        found = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)
-        latest = known_offsets(found)
+        offsets = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)
+        latest = known_offsets(offsets)
         starts = _starts(admin, keys, start, latest) if from_ms is None else _since(admin, from_ms, latest)
         ends = latest if to_end else None
         if until_ms is not None:
@@ -178,11 +178,11 @@ def _starts(
     if start in _STARTS:
         return first
     number = int(start)
-    wanted = {key: latest[key] + number if start.startswith("-") else number for key in keys}
-    return {key: min(max(wanted[key], first[key]), latest[key]) for key in keys}
+    offsets = {key: latest[key] + number if start.startswith("-") else number for key in keys}
+    return {key: min(max(offsets[key], first[key]), latest[key]) for key in keys}
 
 
 def _since(admin: AdminClient, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the first offsets at or after a time, else the ends."""
-    found = admin.records.offsets(dict.fromkeys(latest, at_ms))
-    return {key: min(found[key].or_end(end), end) for key, end in latest.items()}
+    offsets = admin.records.offsets(dict.fromkeys(latest, at_ms))
+    return {key: min(offsets[key].or_end(end), end) for key, end in latest.items()}

@@ -32,16 +32,16 @@ def command() -> None:
 def list_groups(states: tuple[str, ...], connection: Connection, output: str) -> None:
     """List groups."""
     with connection.admin() as admin:
-        found = admin.groups.list(states=states)
+        groups = admin.groups.list(states=states)
     rows = [
         {
-            "group": each.group,
-            "state": each.state,
-            "type": each.type,
-            "protocol_type": each.protocol_type,
-            "coordinator": each.coordinator,
+            "group": group.group,
+            "state": group.state,
+            "type": group.type,
+            "protocol_type": group.protocol_type,
+            "coordinator": group.coordinator,
         }
-        for each in found
+        for group in groups
     ]
     show(rows, output)
 
@@ -53,18 +53,18 @@ def list_groups(states: tuple[str, ...], connection: Connection, output: str) ->
 def describe(groups: tuple[str, ...], connection: Connection, output: str) -> None:
     """Show members of groups and their partitions."""
     with connection.admin() as admin:
-        found = [_described(each) for each in admin.groups.describe(groups).values()]
+        descriptions = [_described(group) for group in admin.groups.describe(groups).values()]
     rows = [
-        {"group": group["group"], "state": group["state"], **each}
-        for group in found
+        {"group": group["group"], "state": group["state"], **member}
+        for group in descriptions
         if group["state"] != _UNKNOWN
-        for each in group["members"] or [dict.fromkeys(("member", "instance", "client", "host", "partitions"))]
+        for member in group["members"] or [dict.fromkeys(("member", "instance", "client", "host", "partitions"))]
     ]
     for row in rows:
-        row["partitions"] = [f"{each['topic']}/{each['partition']}" for each in row["partitions"] or ()]
+        row["partitions"] = [f"{partition['topic']}/{partition['partition']}" for partition in row["partitions"] or ()]
     if rows or output != "table":
-        show(found, output, rows)
-    missing = [group["group"] for group in found if group["state"] == _UNKNOWN]
+        show(descriptions, output, rows)
+    missing = [group["group"] for group in descriptions if group["state"] == _UNKNOWN]
     if missing:
         raise ConfigError(f"there is no group {', '.join(missing)}")
 
@@ -78,13 +78,13 @@ def _described(group: Any) -> dict[str, Any]:
         "protocol": group.protocol,
         "members": [
             {
-                "member": each.member_id,
-                "instance": each.instance_id,
-                "client": each.client_id,
-                "host": each.host,
-                "partitions": [{"topic": topic, "partition": partition} for topic, partition in each.assignment],
+                "member": member.member_id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "partitions": [{"topic": topic, "partition": partition} for topic, partition in member.assignment],
             }
-            for each in group.members
+            for member in group.members
         ],
     }
 
@@ -106,7 +106,7 @@ def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
     described = admin.groups.describe([group])[group]
     if described.state == _UNKNOWN:
         raise ConfigError(f"there is no group {group}")
-    members = {key: each for each in described.members for key in each.assignment}
+    members = {key: member for member in described.members for key in member.assignment}
     committed = admin.groups.offsets(group)
     keys = sorted({*committed, *members})
     ends = offsets_at(admin, _existing(admin, keys), LATEST)
@@ -132,9 +132,13 @@ def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
 
 def _existing(admin: AdminClient, keys: list[TopicPartition]) -> list[TopicPartition]:
     """Return those partitions whose topics have not been deleted."""
-    names = {each.name for each in admin.topics.list(include_internal=True)}
+    names = {topic.name for topic in admin.topics.list(include_internal=True)}
     described = existing_topics(admin, {topic for topic, _ in keys} & names)
-    return [(topic, each) for topic, each in keys if topic in described and each < len(described[topic].partitions)]
+    return [
+        (topic, partition)
+        for topic, partition in keys
+        if topic in described and partition < len(described[topic].partitions)
+    ]
 
 
 @command.command("reset", short_help="Set the offsets of a group, with a preview.")
@@ -189,16 +193,16 @@ def reset(
             raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
         ends = offsets_at(admin, keys, LATEST)
         starts = offsets_at(admin, [key for key in keys if key in ends], EARLIEST)
-        known = [key for key in keys if key in starts]
-        wanted = starts if to_earliest else ends
+        reachable = [key for key in keys if key in starts]
+        targets = starts if to_earliest else ends
         if to_offset is not None:
-            wanted = dict.fromkeys(known, to_offset)
+            targets = dict.fromkeys(reachable, to_offset)
         elif shift_by is not None:
-            wanted = _shifted(group, known, committed, shift_by)
+            targets = _shifted(group, reachable, committed, shift_by)
         elif since is not None:
-            found = admin.records.offsets(dict.fromkeys(known, since))
-            wanted = {key: found[key].or_end(ends[key]) for key in known}
-        new = {key: min(max(wanted[key], starts[key]), ends[key]) for key in known}
+            offsets = admin.records.offsets(dict.fromkeys(reachable, since))
+            targets = {key: offsets[key].or_end(ends[key]) for key in reachable}
+        new = {key: min(max(targets[key], starts[key]), ends[key]) for key in reachable}
         show(_preview(group, keys, new, committed, ends), output)
         if dry_run:
             return

@@ -114,9 +114,9 @@ class LineSplitter:
         self._keep(first)
         if not others:
             return []
-        found = [self._take(), *others]
-        self._keep(found.pop())
-        return found
+        completed = [self._take(), *others]
+        self._keep(completed.pop())
+        return completed
 
     def last(self) -> list[bytes]:
         """Return the line that has no LF, at the end of the input."""
@@ -232,10 +232,10 @@ class LineSender:
         """Wait for input, an acknowledgement or a signal; return whether there is input."""
         files = [self._fd] if for_input and self._fd is not None else []
         is_ready = for_input and self._fd is None
-        found = self._wait_ender.wait(files, 0 if is_ready else _POLL_SECONDS if self._lots else None)
+        has_input = self._wait_ender.wait(files, 0 if is_ready else _POLL_SECONDS if self._lots else None)
         if self._lots:
             self._check_progress(producer)
-        return found or is_ready
+        return has_input or is_ready
 
     def _read_once(self, producer: Producer) -> bool:
         """Send what one read brings; return False at the end of the input."""
@@ -285,7 +285,9 @@ class LineSender:
             self._reported.clear()
             error = lot.future.exception()
             if isinstance(error, SomeFailed):
-                failures = [(at, each) for at, each in enumerate(error.results) if isinstance(each, BaseException)]
+                failures = [
+                    (at, result) for at, result in enumerate(error.results) if isinstance(result, BaseException)
+                ]
                 self._written += len(error.results) - len(failures)
                 at, first = failures[0]
                 self._problem = self._problem or _at_line(lot.first + at, first, len(failures))

@@ -114,12 +114,12 @@ def command(
 
     given = {**client_settings, **options, **({"includeHeaders": "true"} if headers else {})}
     function = _mapping(mapping, json, log_line)
-    wanted = topics if pattern is None else _pattern(pattern)
+    chosen = topics if pattern is None else _pattern(pattern)
     spark = new_session("pylogbroker load", master, conf)
     try:
         try:
             loaded = load(
-                spark, bootstrap_server, wanted, target, mapping=function, options=given, progress=not quiet, **others
+                spark, bootstrap_server, chosen, target, mapping=function, options=given, progress=not quiet, **others
             )
         finally:
             spark.stop()
@@ -135,7 +135,7 @@ def command(
 
 
 def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMapping | None:
-    if sum(each is not None for each in (named, json, log_line)) > 1:
+    if sum(option is not None for option in (named, json, log_line)) > 1:
         raise click.UsageError("give only one of --mapping, --json and --log-line")
     from pylogbroker.spark.loading.mappings import JsonValue, LogLine
 
@@ -150,22 +150,22 @@ def _named(text: str) -> RowMapping:
     module, _, name = text.partition(":")
     sys.path.insert(0, "")  # as for `python -m`
     try:
-        found: RowMapping = getattr(import_module(module), name)
+        function: RowMapping = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise click.BadParameter(f"{text!r}: expected MODULE:NAME of a function: {error}") from error
-    if not callable(found):
+    if not callable(function):
         raise click.BadParameter(f"{text!r} is not a function")
-    return found
+    return function
 
 
 def _schema(text: str) -> pa.Schema:
     import pyarrow as pa
 
     fields = []
-    for each in text.split(","):
-        name, _, kind = (part.strip() for part in each.partition(":"))
+    for field in text.split(","):
+        name, _, kind = (part.strip() for part in field.partition(":"))
         if not name or kind not in (*_TYPES, "time"):
-            raise click.BadParameter(f"--json: {each.strip()!r}: expected NAME:TYPE, of {', '.join(_TYPES)} and time")
+            raise click.BadParameter(f"--json: {field.strip()!r}: expected NAME:TYPE, of {', '.join(_TYPES)} and time")
         fields.append((name, pa.timestamp("us", tz="UTC") if kind == "time" else getattr(pa, _TYPES[kind])()))
     return pa.schema(fields)
 

@@ -53,7 +53,7 @@ def _show(manifest: Manifest) -> None:
 
 
 def _by_partition(manifest: Manifest) -> dict[TopicPartition, list[ManifestEntry]]:
-    found: dict[TopicPartition, list[ManifestEntry]] = {}
+    by_partition: dict[TopicPartition, list[ManifestEntry]] = {}
     for entry in manifest.entries:
-        found.setdefault(entry.key, []).append(entry)
-    return found
+        by_partition.setdefault(entry.key, []).append(entry)
+    return by_partition

@@ -85,11 +85,11 @@ def _import_kafka07(config: BrokerConfig, plans: list[TopicPlan], chosen: Mappin
             click.echo(f"removed {path}: left over from an unfinished import")
         planned, done = importing.check(plans)
         by_name = {plan.name: plan for plan in plans}
-        for each in planned:
-            topic = each.topic
+        for planned_topic in planned:
+            topic = planned_topic.topic
             plan = by_name[topic.name]
             with progress_bar(f"Importing {topic.name}", partial(importing.bytes_to_copy, plan)) as advance:
-                importing.run(each, plan, advance)
+                importing.run(planned_topic, plan, advance)
             click.echo(f"imported {topic.name}, {len(topic.partitions)} partition(s)")
         for name in done:
             click.echo(f"skipped {name}: it was imported before")
@@ -130,20 +130,20 @@ def zookeeper(
     registry = read_registry(read_nodes(sources, chroot, _warn))
     for problem in registry.problems:
         _warn(f"skipped {problem}")
-    wanted = [topic for name, topic in registry.topics.items() if not topics or name in topics]
+    selected = [topic for name, topic in registry.topics.items() if not topics or name in topics]
     offsets = [
         offset
         for offset in registry.offsets
         if (not topics or offset.topic in topics) and (not groups or offset.group in groups)
     ]
     if dry_run:
-        for topic in wanted:
+        for topic in selected:
             click.echo(f"topic {topic.name}, {topic.partitions} partition(s){' of Kafka 0.7' * bool(topic.origins)}")
         for offset in offsets:
             click.echo(f"group {offset.group}, {offset.topic} {offset.place}: {offset.offset}")
         with dry_run_of(config) as rehearsed:
             importing = RegistryImport(rehearsed.broker, click.echo)
-            made = importing.make_topics(wanted)
+            made = importing.make_topics(selected)
             with rehearsed.broker.loaded_logs(lambda _: None) as logs:
                 for new in made:
                     rehearsed.broker.make_logs(new)
@@ -152,7 +152,7 @@ def zookeeper(
         return
     with stopped_broker(config) as broker:
         importing = RegistryImport(broker, click.echo)
-        made = importing.make_topics(wanted)
+        made = importing.make_topics(selected)
         with broker.loaded_logs(_found) as logs:
             for new in made:
                 broker.make_logs(new)
@@ -166,8 +166,8 @@ def _warn(text: str) -> None:
 def _source(text: str) -> Kafka07LogDirectory:
     from pylogbroker.offline.kafka07_import import Kafka07LogDirectory
 
-    found = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
-    return Kafka07LogDirectory(int(found[1]), found[2]) if found else Kafka07LogDirectory(0, text)
+    match = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
+    return Kafka07LogDirectory(int(match[1]), match[2]) if match else Kafka07LogDirectory(0, text)
 
 
 def _show(partition: Kafka07Partition, number: int) -> None:
@@ -182,5 +182,5 @@ def _show(partition: Kafka07Partition, number: int) -> None:
         click.echo(f"  the compressed message at {position} cannot be read: readers will stop there", err=True)
 
 
-def _found(found: object) -> None:
-    click.echo(str(found))
+def _found(finding: object) -> None:
+    click.echo(str(finding))

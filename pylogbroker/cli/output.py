@@ -114,7 +114,7 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Mapping():
-            return ", ".join(f"{name}={cell(each)}" for name, each in value.items()) or "-"
+            return ", ".join(f"{name}={cell(member)}" for name, member in value.items()) or "-"
         case list() | tuple():
             return ",".join(map(cell, value)) or "-"
     return str(value)
@@ -122,7 +122,7 @@ def cell(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     """Return text whose control characters do nothing to a terminal."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def _plain(value: Any) -> Any:
@@ -135,5 +135,5 @@ def _plain(value: Any) -> Any:
         case str():
             return str(value)
         case Mapping():
-            return {str(name): _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value]
+            return {str(name): _plain(member) for name, member in value.items()}
+    return [_plain(element) for element in value]

@@ -86,9 +86,9 @@ class PartitionReader:
         wait_ms = max(1, _WAIT_MS // len(leaders))
         while not self._at_end():
             for consumer, keys in leaders:
-                wanted = [(*key, self._positions[key]) for key in keys if not self._is_done(key)]
-                found = consumer.multifetch(wanted, max_wait_ms=wait_ms, min_bytes=1)
-                for key, messages in zip([each[:2] for each in wanted], found, strict=True):
+                targets = [(*key, self._positions[key]) for key in keys if not self._is_done(key)]
+                message_sets = consumer.multifetch(targets, max_wait_ms=wait_ms, min_bytes=1)
+                for key, messages in zip([target[:2] for target in targets], message_sets, strict=True):
                     yield from self._of_set(key, messages)
 
     def _of_set(self, key: TopicPartition, messages: MessageSet) -> Iterator[Message]:
@@ -126,9 +126,9 @@ class PartitionReader:
         from pylogbroker.client.sync import SimpleConsumer
         from pylogbroker.errors import ErrorCode
 
-        brokers = {each.broker_id: each for each in self._admin.cluster.describe().brokers}
+        brokers = {broker.broker_id: broker for broker in self._admin.cluster.describe().brokers}
         topics = self._admin.topics.describe({topic for topic, _ in self._positions})
-        self._note_ids({name: found.topic_id for name, found in topics.items()})
+        self._note_ids({name: consumers.topic_id for name, consumers in topics.items()})
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in self._positions:
             leader = topics[topic].partitions[partition].leader

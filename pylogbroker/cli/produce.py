@@ -113,5 +113,5 @@ def _of_json(
 
 
 def _split(line: bytes, delimiter: bytes) -> tuple[bytes | None, bytes]:
-    before, found, after = line.partition(delimiter)
-    return (before, after) if found else (None, line)
+    before, separator, after = line.partition(delimiter)
+    return (before, after) if separator else (None, line)

@@ -51,13 +51,13 @@ def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def describe(parts: dict[str, str | None], strict: bool, connection: Connection, output: str) -> None:
     """Show the quotas of entities that options select; by default all. A default entity is shown as (default)."""
     with connection.admin() as admin:
-        found = admin.quotas.describe(parts, strict=strict)
+        by_entity = admin.quotas.describe(parts, strict=strict)
     rows = [
         {
             **{kind.replace("-", "_"): _name(dict(entity), kind) for kind in ("user", "client-id", "ip")},
             "quotas": dict(sorted(quotas.items())),
         }
-        for entity, quotas in sorted(found.items(), key=str)
+        for entity, quotas in sorted(by_entity.items(), key=str)
     ]
     show(rows, output)
 

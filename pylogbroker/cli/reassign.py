@@ -27,16 +27,16 @@ def command() -> None:
 def list_moves(connection: Connection, output: str) -> None:
     """Show the moves that are under way."""
     with connection.admin() as admin:
-        found = admin.replicas.reassignments()
+        moves = admin.replicas.reassignments()
     rows = [
         {
             "topic": topic,
             "partition": partition,
-            "replicas": list(each.replicas),
-            "adding": list(each.adding),
-            "removing": list(each.removing),
+            "replicas": list(move.replicas),
+            "adding": list(move.adding),
+            "removing": list(move.removing),
         }
-        for (topic, partition), each in sorted(found.items())
+        for (topic, partition), move in sorted(moves.items())
     ]
     show(rows, output)
 
@@ -54,7 +54,7 @@ def start(topics: tuple[str, ...], brokers: str, yes: bool, connection: Connecti
     """
     if not re.fullmatch(r"\d+(,\d+)*", brokers):
         raise click.BadParameter(f"{brokers!r}: expected numbers of brokers, such as 1,2,3", param_hint="--to")
-    ids = [int(each) for each in brokers.split(",")]
+    ids = [int(number) for number in brokers.split(",")]
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
         target = {key: _rotated(ids, number) for number, key in enumerate(keys)}

@@ -81,9 +81,9 @@ def from_object(
     """Return key, value, headers and timestamp of a line that `as_object` describes. Raise ConfigError."""
     decode = _from_base64 if base64 else _from_text
     try:
-        found = json.loads(line)
-        headers = [(str(name), decode(value)) for name, value in found.get("headers") or ()]
-        return decode(found.get("key")), decode(found.get("value")), headers, found.get("timestamp")
+        record = json.loads(line)
+        headers = [(str(name), decode(value)) for name, value in record.get("headers") or ()]
+        return decode(record.get("key")), decode(record.get("value")), headers, record.get("timestamp")
     except (ValueError, TypeError, AttributeError, BadBase64) as error:
         raise ConfigError(
             f'{line[:60]!r} is no record: {error}; expected an object such as {{"key": null, "value": "x"}}'

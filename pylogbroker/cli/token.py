@@ -49,8 +49,8 @@ def create(
 def list_tokens(owners: tuple[str, ...], connection: Connection, output: str) -> None:
     """List the tokens that you may see, with their passwords: those that you own, requested or may renew, and more."""
     with connection.admin() as admin:
-        found = admin.tokens.describe(owners or None)
-    _show(sorted(found, key=lambda each: (each.token.owner, each.token.issued_ms)), output)
+        tokens = admin.tokens.describe(owners or None)
+    _show(sorted(tokens, key=lambda issued: (issued.token.owner, issued.token.issued_ms)), output)
 
 
 @command.command("renew", short_help="Postpone the expiry of a token.")
@@ -88,26 +88,26 @@ def _hmac(admin: Any, token_id: str) -> bytes:
     """Return the HMAC of a token that the caller may see."""
     for issued in admin.tokens.describe():
         if issued.token.token_id == token_id:
-            found: bytes = issued.hmac
-            return found
+            hmac: bytes = issued.hmac
+            return hmac
     raise click.ClickException(f"there is no token {token_id} that you may see; `pylogbroker token list` shows them")
 
 
 def _show(tokens: Iterable[IssuedToken], output: str) -> None:
-    found: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
-            "token": each.token.token_id,
-            "password": each.password,
-            "owner": each.token.owner,
-            "requester": each.token.requester,
-            "renewers": list(each.token.renewers),
-            "issued_ms": each.token.issued_ms,
-            "expires_ms": each.token.expires_ms,
-            "max_ms": each.token.max_ms,
+            "token": issued.token.token_id,
+            "password": issued.password,
+            "owner": issued.token.owner,
+            "requester": issued.token.requester,
+            "renewers": list(issued.token.renewers),
+            "issued_ms": issued.token.issued_ms,
+            "expires_ms": issued.token.expires_ms,
+            "max_ms": issued.token.max_ms,
         }
-        for each in tokens
+        for issued in tokens
     ]
-    show(found, output, [{name.removesuffix("_ms"): _cell(name, row[name]) for name in row} for row in found])
+    show(rows, output, [{name.removesuffix("_ms"): _cell(name, row[name]) for name in row} for row in rows])
 
 
 def _cell(name: str, value: Any) -> Any:

@@ -35,17 +35,17 @@ def command() -> None:
 def list_topics(internal: bool, connection: Connection, output: str) -> None:
     """List topics with their numbers of partitions and replicas."""
     with connection.admin() as admin:
-        names = [each.name for each in admin.topics.list(include_internal=internal)]
-        found = existing_topics(admin, names).values()
+        names = [topic.name for topic in admin.topics.list(include_internal=internal)]
+        topics = existing_topics(admin, names).values()
     rows = [
         {
-            "topic": each.name,
-            "partitions": len(each.partitions),
-            "replication_factor": len(each.partitions[0].replicas) if each.partitions else 0,
-            "under_replicated": sum(len(one.isr) < len(one.replicas) for one in each.partitions),
-            "internal": each.is_internal,
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": len(topic.partitions[0].replicas) if topic.partitions else 0,
+            "under_replicated": sum(len(one.isr) < len(one.replicas) for one in topic.partitions),
+            "internal": topic.is_internal,
         }
-        for each in found
+        for topic in topics
     ]
     show(rows, output)
 
@@ -83,13 +83,13 @@ def create(
 
     with connection.admin() as admin:
         if if_not_exists:
-            existing = {each.name for each in admin.topics.list(include_internal=True)}
+            existing = {topic.name for topic in admin.topics.list(include_internal=True)}
             names = tuple(name for name in names if name not in existing)
         topics = [NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
         made = admin.topics.create(topics, validate_only=validate_only).values()
     rows = [
-        {"topic": each.name, "partitions": each.partitions, "replication_factor": each.replication_factor}
-        for each in made
+        {"topic": topic.name, "partitions": topic.partitions, "replication_factor": topic.replication_factor}
+        for topic in made
     ]
     show(rows, output)
 
@@ -104,14 +104,14 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
     The settings are those that differ from the defaults.
     """
     with connection.admin() as admin:
-        found = [_described(admin, each) for each in admin.topics.describe(names).values()]
+        topics = [_described(admin, topic) for topic in admin.topics.describe(names).values()]
     rows = [
-        {"topic": topic["topic"], **{name: value for name, value in each.items() if name != "leader_epoch"}}
-        for topic in found
-        for each in topic["partitions"]
+        {"topic": topic["topic"], **{name: value for name, value in partition.items() if name != "leader_epoch"}}
+        for topic in topics
+        for partition in topic["partitions"]
     ]
-    show(found, output, rows)
-    for topic in found if output == "table" else ():
+    show(topics, output, rows)
+    for topic in topics if output == "table" else ():
         for name, value in topic["configs"].items():
             click.echo(f"{topic['topic']}: {name}={value}")
 
@@ -119,7 +119,7 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
 def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
     from pylogbroker.client.admin import EARLIEST, LATEST, ConfigResource
 
-    led = [(topic.name, each.partition) for each in topic.partitions if each.leader is not None]
+    led = [(topic.name, partition.partition) for partition in topic.partitions if partition.leader is not None]
     first = admin.records.offsets(dict.fromkeys(led, EARLIEST))
     end = admin.records.offsets(dict.fromkeys(led, LATEST))
     resource = ConfigResource.topic(topic.name)
@@ -130,18 +130,18 @@ def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
         "internal": topic.is_internal,
         "partitions": [
             {
-                "partition": each.partition,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "replicas": list(each.replicas),
-                "isr": list(each.isr),
-                "offline": list(each.offline),
-                "start_offset": first[topic.name, each.partition].offset if each.leader is not None else None,
-                "end_offset": end[topic.name, each.partition].offset if each.leader is not None else None,
+                "partition": partition.partition,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "offline": list(partition.offline),
+                "start_offset": first[topic.name, partition.partition].offset if partition.leader is not None else None,
+                "end_offset": end[topic.name, partition.partition].offset if partition.leader is not None else None,
             }
-            for each in topic.partitions
+            for partition in topic.partitions
         ],
-        "configs": {each.name: each.value for each in configs.values() if each.source == "topic"},
+        "configs": {setting.name: setting.value for setting in configs.values() if setting.source == "topic"},
     }
 
 
@@ -220,15 +220,15 @@ def trim(
 
     since = milliseconds("--before-time", before_time)
     with connection.admin() as admin:
-        wanted = partitions_of(admin, topics)
-        ends = offsets_at(admin, wanted, LATEST)
-        first = offsets_at(admin, [key for key in wanted if key in ends], EARLIEST)
+        keys = partitions_of(admin, topics)
+        ends = offsets_at(admin, keys, LATEST)
+        first = offsets_at(admin, [key for key in keys if key in ends], EARLIEST)
         target = {key: ends[key] for key in first}
         if before_offset is not None:
             target = {key: min(before_offset, end) for key, end in target.items()}
         elif since is not None:
-            found = admin.records.offsets(dict.fromkeys(target, since))
-            target = {key: found[key].or_end(end) for key, end in target.items()}
+            offsets = admin.records.offsets(dict.fromkeys(target, since))
+            target = {key: offsets[key].or_end(end) for key, end in target.items()}
         target = {key: max(offset, first[key]) for key, offset in target.items()}
         rows = [
             {
@@ -238,12 +238,12 @@ def trim(
                 "new_start_offset": target.get((topic, partition)),
                 "records": target[topic, partition] - first[topic, partition] if (topic, partition) in target else None,
             }
-            for topic, partition in sorted(wanted)
+            for topic, partition in sorted(keys)
         ]
         show(rows, output)
         confirm("Delete the records below the new start offsets?", yes)
         admin.records.delete(target)
-    check_complete("not trimmed", wanted, target)
+    check_complete("not trimmed", keys, target)
 
 
 def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
@@ -260,16 +260,16 @@ def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`. Raise ConfigError for one that is missing."""
-    wanted = partitions(topics, "TOPIC")
-    described = admin.topics.describe(wanted)
-    for topic, numbers in wanted.items():
+    selection = partitions(topics, "TOPIC")
+    described = admin.topics.describe(selection)
+    for topic, numbers in selection.items():
         count = len(described[topic].partitions)
         for number in numbers or ():
             if number >= count:
                 raise ConfigError(f"topic {topic} has no partition {number}: its last one is {count - 1}")
     return [
         (topic, number)
-        for topic, numbers in wanted.items()
+        for topic, numbers in selection.items()
         for number in (numbers if numbers is not None else range(len(described[topic].partitions)))
     ]
 
@@ -279,16 +279,16 @@ def existing_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, To
     from pylogbroker.client.admin import ItemsFailed
 
     try:
-        found: Mapping[str, TopicDescription] = admin.topics.describe(names)
+        topics: Mapping[str, TopicDescription] = admin.topics.describe(names)
     except ItemsFailed as failed:
-        if not all(_is_missing(each) for each in failed.errors.values()):
+        if not all(_is_missing(error) for error in failed.errors.values()):
             raise
-        found = failed.results
+        topics = failed.results
     except KafkaError as error:
         if not _is_missing(error):
             raise
-        found = {}
-    return found
+        topics = {}
+    return topics
 
 
 def _is_missing(error: Exception) -> bool:
@@ -300,32 +300,32 @@ def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) ->
     from pylogbroker.client.admin import ItemsFailed
     from pylogbroker.client.errors import is_retriable
 
-    wanted = [*keys]
-    topics = existing_topics(admin, {topic for topic, _ in wanted})
+    pairs = [*keys]
+    topics = existing_topics(admin, {topic for topic, _ in pairs})
     led = []
-    for topic, number in wanted:
+    for topic, number in pairs:
         partitions = topics[topic].partitions if topic in topics else ()
         if number < len(partitions) and partitions[number].leader is None:
             click.echo(f"{topic}/{number} has no leader now", err=True)  # a request would wait for one
         else:
             led.append((topic, number))
     try:
-        found = admin.records.offsets(dict.fromkeys(led, time))
+        offsets = admin.records.offsets(dict.fromkeys(led, time))
     except ItemsFailed as failed:
         for error in dict.fromkeys(map(str, failed.errors.values())):
             click.echo(error, err=True)
-        found = failed.results
+        offsets = failed.results
     except PylogbrokerError as error:
         if len(led) > 1 or not is_retriable(error):
             raise
         click.echo(str(error), err=True)
-        found = {}
-    return known_offsets(found)
+        offsets = {}
+    return known_offsets(offsets)
 
 
 def known_offsets(found: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
     """Return the offsets that are known, as those of a log's ends always are."""
-    return {key: each.offset for key, each in found.items() if each.offset is not None}
+    return {key: listed.offset for key, listed in found.items() if listed.offset is not None}
 
 
 def check_complete(problem: str, wanted: Iterable[TopicPartition], done: Container[TopicPartition]) -> None:

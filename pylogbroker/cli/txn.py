@@ -26,15 +26,15 @@ def command() -> None:
 def list_transactions(states: tuple[str, ...], connection: Connection, output: str) -> None:
     """List transactional ids."""
     with connection.admin() as admin:
-        found = admin.transactions.list(states=states)
+        transactions = admin.transactions.list(states=states)
     rows = [
         {
-            "transactional_id": each.transactional_id,
-            "state": each.state,
-            "producer_id": each.producer_id,
-            "coordinator": each.coordinator,
+            "transactional_id": transaction.transactional_id,
+            "state": transaction.state,
+            "producer_id": transaction.producer_id,
+            "coordinator": transaction.coordinator,
         }
-        for each in found
+        for transaction in transactions
     ]
     show(rows, output)
 
@@ -48,18 +48,18 @@ def list_transactions(states: tuple[str, ...], connection: Connection, output: s
 def describe(ids: tuple[str, ...], connection: Connection, output: str) -> None:
     """Show the state and the partitions of transactions."""
     with connection.admin() as admin:
-        found = admin.transactions.describe(ids).values()
+        transactions = admin.transactions.describe(ids).values()
     rows = [
         {
-            "transactional_id": each.transactional_id,
-            "state": each.state,
-            "producer_id": each.producer_id,
-            "producer_epoch": each.producer_epoch,
-            "timeout_ms": each.timeout_ms,
-            "started_ms": each.start_ms,
-            "partitions": [f"{topic}/{partition}" for topic, partition in each.partitions],
+            "transactional_id": transaction.transactional_id,
+            "state": transaction.state,
+            "producer_id": transaction.producer_id,
+            "producer_epoch": transaction.producer_epoch,
+            "timeout_ms": transaction.timeout_ms,
+            "started_ms": transaction.start_ms,
+            "partitions": [f"{topic}/{partition}" for topic, partition in transaction.partitions],
         }
-        for each in found
+        for transaction in transactions
     ]
     show(rows, output)
 
@@ -75,24 +75,24 @@ def producers(topics: tuple[str, ...], is_open: bool, connection: Connection, ou
     A transaction that is open for longer than its producer's timeout hangs: `txn abort` ends it.
     """
     with connection.admin() as admin:
-        found = admin.transactions.producers(partitions_of(admin, topics))
+        by_partition = admin.transactions.producers(partitions_of(admin, topics))
     now_ms = time.time_ns() // 1_000_000
     rows: list[dict[str, Any]] = [
         {
             "topic": topic,
             "partition": partition,
-            "producer_id": each.producer_id,
-            "producer_epoch": each.producer_epoch,
-            "coordinator_epoch": each.coordinator_epoch,
-            "last_sequence": each.last_sequence,
+            "producer_id": writer.producer_id,
+            "producer_epoch": writer.producer_epoch,
+            "coordinator_epoch": writer.coordinator_epoch,
+            "last_sequence": writer.last_sequence,
             "last_written_seconds_ago": None
-            if each.last_timestamp is None
-            else round((now_ms - each.last_timestamp) / 1000, 1),
-            "transaction_start": each.transaction_start,
+            if writer.last_timestamp is None
+            else round((now_ms - writer.last_timestamp) / 1000, 1),
+            "transaction_start": writer.transaction_start,
         }
-        for (topic, partition), writers in sorted(found.items())
-        for each in writers
-        if each.transaction_start is not None or not is_open
+        for (topic, partition), writers in sorted(by_partition.items())
+        for writer in writers
+        if writer.transaction_start is not None or not is_open
     ]
     show(rows, output)
 
@@ -110,12 +110,14 @@ def abort(topic: str, partition: int, producer_id: int, yes: bool, connection: C
     """
     key = (topic, partition)
     with connection.admin() as admin:
-        found = [each for each in admin.transactions.producers([key])[key] if each.producer_id == producer_id]
-        if not found or found[0].transaction_start is None:
+        writers = [
+            producer for producer in admin.transactions.producers([key])[key] if producer.producer_id == producer_id
+        ]
+        if not writers or writers[0].transaction_start is None:
             raise ConfigError(
                 f"producer {producer_id} has no open transaction in {topic}/{partition}: see txn producers"
             )
-        [writer] = found
+        [writer] = writers
         confirm(
             f"Abort the transaction of producer {producer_id} in {topic}/{partition},"
             f" which began at offset {writer.transaction_start}?",

@@ -109,9 +109,12 @@ def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList
             admin.users.set_password(name, password, mechanisms, iterations)
         click.echo(f"User {name} can connect by {', '.join(dict.fromkeys(mechanisms))}.")
         return
-    keys = [ScramKeys.derive(each, password, os.urandom(_SALT_BYTES), iterations) for each in dict.fromkeys(mechanisms)]
+    keys = [
+        ScramKeys.derive(mechanism, password, os.urandom(_SALT_BYTES), iterations)
+        for mechanism in dict.fromkeys(mechanisms)
+    ]
     users.add(name, keys)
-    click.echo(f"User {name} can connect by {', '.join(each.mechanism for each in keys)} or PLAIN.")
+    click.echo(f"User {name} can connect by {', '.join(key.mechanism for key in keys)} or PLAIN.")
 
 
 @command.command("list", short_help="List users and what they can connect by.")
@@ -121,10 +124,10 @@ def list_users(users: UserList | Connection, output: str) -> None:
     """List users and what they can connect by."""
     if isinstance(users, Connection):
         with users.admin() as admin:
-            found = {name: sorted(mechanisms) for name, mechanisms in admin.users.describe().items()}
+            by_name = {name: sorted(mechanisms) for name, mechanisms in admin.users.describe().items()}
     else:
-        found = {name: list(mechanisms) for name, mechanisms in users.names().items()}
-    show([{"user": name, "mechanisms": found[name]} for name in sorted(found)], output)
+        by_name = {name: list(mechanisms) for name, mechanisms in users.names().items()}
+    show([{"user": name, "mechanisms": by_name[name]} for name in sorted(by_name)], output)
 
 
 @command.command("delete", short_help="Delete a user.")
@@ -151,9 +154,9 @@ def _password(name: str) -> str:
     if sys.stdin is None:
         raise ConfigError("the standard input is closed: the password is read from it")
     if sys.stdin.isatty():
-        found: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+        password: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     else:
-        found = sys.stdin.readline().rstrip("\r\n")
-    if not found:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
         raise ConfigError("the password is empty; give it as the first line of the standard input")
-    return found
+    return password

@@ -35,13 +35,15 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
             else:
                 advance(size)
 
-        found = verify(config, report)
-    problems = [{"path": each.path, "position": each.position, "problem": each.text} for each in found.problems]
+        audit = verify(config, report)
+    problems = [
+        {"path": problem.path, "position": problem.position, "problem": problem.text} for problem in audit.problems
+    ]
     show(problems, output)
-    for path in found.left_out:
+    for path in audit.left_out:
         click.echo(f"{path}: not verified: it has the format of Kafka 0.7", err=True)
     click.echo(
-        f"{found.partitions} partitions, {found.segments} segments, {found.batches} batches, {found.bytes} bytes:"
+        f"{audit.partitions} partitions, {audit.segments} segments, {audit.batches} batches, {audit.bytes} bytes:"
         f" {len(problems)} problems",
         err=True,
     )

@@ -32,12 +32,12 @@ def name(argument: str, value: Any) -> str:
 
 def number(argument: str, value: Any, minimum: int = 0, maximum: int = _INT32_MAX) -> int:
     try:
-        found = None if isinstance(value, bool) else index(value)
+        integer = None if isinstance(value, bool) else index(value)
     except TypeError:
-        found = None
-    if found is None or not minimum <= found <= maximum:
+        integer = None
+    if integer is None or not minimum <= integer <= maximum:
         raise invalid(argument, value, f"a whole number from {minimum} to {maximum}")
-    return found
+    return integer
 
 
 def offset(argument: str, value: Any) -> int:
@@ -74,7 +74,7 @@ def partition(argument: str, value: Any) -> TopicPartition:
 def partitions(argument: str, value: Any) -> list[TopicPartition]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise invalid(argument, value, "several (topic, partition) pairs")
-    return [partition(argument, each) for each in value]
+    return [partition(argument, pair) for pair in value]
 
 
 def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
@@ -93,7 +93,7 @@ def tree(argument: str, value: Any) -> Any:
 def names_of(constructor: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the arguments of a constructor, for suggestions."""
     parameters = signature(constructor).parameters.values()
-    return tuple(each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD)
+    return tuple(parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD)
 
 
 def flag(argument: str, value: Any) -> bool:
@@ -106,11 +106,11 @@ def texts(argument: str, value: Any) -> list[str]:
     """Validate several texts; a single one would be taken for its characters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise invalid(argument, value, "a list of texts")
-    found = list(value)
-    for each in found:
-        if not isinstance(each, str):
-            raise invalid(argument, each, "a text in each place")
-    return found
+    strings = list(value)
+    for string in strings:
+        if not isinstance(string, str):
+            raise invalid(argument, string, "a text in each place")
+    return strings
 
 
 def texts_by_name(argument: str, value: Any) -> dict[str, str]:
@@ -123,10 +123,10 @@ def texts_by_name(argument: str, value: Any) -> dict[str, str]:
 
 
 def path(argument: str, value: Any) -> str:
-    found = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(found, str) or not found:
+    directory = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(directory, str) or not directory:
         raise invalid(argument, value, "the path of a directory")
-    return found
+    return directory
 
 
 def reactor_or_default(reactor: Any) -> Any:

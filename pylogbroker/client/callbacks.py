@@ -22,7 +22,7 @@ M = TypeVar("M")
 
 class Callbacks:
     def __init__(self, plugged: Sequence[ResolvedPlugin[ICallbackHandler]]) -> None:
-        self.handlers = tuple(each.plugin for each in plugged)
+        self.handlers = tuple(resolved.plugin for resolved in plugged)
         self._closers = _steps(plugged, "close")
         self.before_enqueue: ChangeOne | None = _chain(plugged, "before_enqueue", _chain_one)
         self.after_enqueue: Notify | None = _chain(plugged, "after_enqueue", _chain_notify)
@@ -41,8 +41,8 @@ class Callbacks:
 
 def _steps(plugged: Sequence[ResolvedPlugin[ICallbackHandler]], name: str) -> Steps:
     idle = getattr(CallbackHandler, name)
-    methods = [(each, getattr(each.plugin, name)) for each in plugged]
-    return [(each, method) for each, method in methods if getattr(method, "__func__", None) is not idle]
+    methods = [(resolved, getattr(resolved.plugin, name)) for resolved in plugged]
+    return [(resolved, method) for resolved, method in methods if getattr(method, "__func__", None) is not idle]
 
 
 def _chain(plugged: Sequence[ResolvedPlugin[ICallbackHandler]], name: str, make: Callable[[Steps], M]) -> M | None:

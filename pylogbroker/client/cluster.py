@@ -152,8 +152,8 @@ class Cluster:
         except Exception as error:
             failures.append(f"the bootstrap brokers are unknown: {error}")
             return []
-        known = set(self._metadata.brokers.values())
-        numbered = {-number: address for number, address in enumerate(addresses, 1) if address not in known}
+        brokers = set(self._metadata.brokers.values())
+        numbered = {-number: address for number, address in enumerate(addresses, 1) if address not in brokers}
         self._pool.know({**self._metadata.brokers, **numbered})
         nodes = list(numbered)
         random.shuffle(nodes)
@@ -236,9 +236,9 @@ class Cluster:
         response = await self._updater.request(connection, topics)
         self._metadata.learn_brokers(response)
         self._pool.know(self._metadata.brokers)
-        found = MetadataCache()
-        found.learn(response, topics)
-        return found
+        metadata = MetadataCache()
+        metadata.learn(response, topics)
+        return metadata
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
         self._metadata.leader_unknown(topic, partition)
@@ -289,8 +289,8 @@ class Cluster:
 
     async def coordinator(self, key: str, kind: CoordinatorType) -> int:
         """Return the coordinator's node (see `pool`), asking until there is one."""
-        found = self._coordinators.get((key, kind))
-        return await self._look_for_coordinator(key, kind) if found is None else found
+        node = self._coordinators.get((key, kind))
+        return await self._look_for_coordinator(key, kind) if node is None else node
 
     def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
         self._coordinators.pop((key, kind), None)
@@ -307,8 +307,8 @@ class Cluster:
             del self._looking[key, kind]
             if not isinstance(outcome, Failure):
                 self._coordinators[key, kind] = outcome
-            for each in waiting:
-                each.callback(outcome)
+            for waiter in waiting:
+                waiter.callback(outcome)
 
         ensureDeferred(self._retrying(lambda: self._ask_coordinator(key, kind))).addBoth(resolve)
         return mine

@@ -23,5 +23,5 @@ def connection_settings(settings: Values) -> ConnectionSettings:
         return ConnectionSettings.of(settings)
     from pylogbroker.client.plugin_lookup import TOKEN_PROVIDER, resolve_plugin
 
-    found = resolve_plugin(TOKEN_PROVIDER, chosen.setting, chosen.plugin, {**settings.by_name(), **chosen.added})
-    return ConnectionSettings.of(settings, found.plugin)
+    resolved = resolve_plugin(TOKEN_PROVIDER, chosen.setting, chosen.plugin, {**settings.by_name(), **chosen.added})
+    return ConnectionSettings.of(settings, resolved.plugin)

@@ -39,10 +39,10 @@ def fetch_request(
     With the rack, a broker may answer with a nearer replica instead of records (KIP-392).
     """
     topics: dict[str, FetchTopic] = {}
-    for each in wanted:
-        found = topics.setdefault(each.topic, FetchTopic(each.topic, each.topic_id))
-        found.partitions.append(
-            FetchPartition(each.partition, fetch_offset=each.offset, partition_max_bytes=each.max_bytes)
+    for target in wanted:
+        topic = topics.setdefault(target.topic, FetchTopic(target.topic, target.topic_id))
+        topic.partitions.append(
+            FetchPartition(target.partition, fetch_offset=target.offset, partition_max_bytes=target.max_bytes)
         )
     return FetchRequest(
         max_wait_ms=wait_ms,

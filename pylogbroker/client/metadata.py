@@ -71,10 +71,10 @@ class MetadataCache:
 
     def topic(self, name: str) -> TopicInfo:
         """Raise the error of the topic's last response."""
-        found = self.topics.get(name)
-        if found is None:
+        info = self.topics.get(name)
+        if info is None:
             raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
-        return found
+        return info
 
     def leader(self, topic: str, partition: int) -> int:
         """Raise KafkaError if the partition or its leader is missing."""
@@ -97,8 +97,8 @@ class MetadataCache:
             self._forget(name, error)
             return
         before = self.topics.get(name)
-        known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
-        partitions = _partitions(topic, known)
+        previous = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
+        partitions = _partitions(topic, previous)
         self.errors.pop(name, None)
         self._forget_leaders(name)
         self.topics[name] = TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
@@ -121,16 +121,16 @@ def _meaning(code: int) -> str:
     return error_of(code).detail
 
 
-def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
+def _partitions(topic: MetadataResponseTopic, previous: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
     given = {partition.partition_index: partition for partition in topic.partitions}
     unknown = PartitionInfo(-1, -1, (), ())
     return tuple(
-        _newer(given[number], known[number] if number < len(known) else unknown) if number in given else unknown
+        _newer(given[number], previous[number] if number < len(previous) else unknown) if number in given else unknown
         for number in range(max(given, default=-1) + 1)
     )
 
 
-def _newer(given: MetadataResponsePartition, known: PartitionInfo) -> PartitionInfo:
-    if 0 <= given.leader_epoch < known.leader_epoch:
-        return known
+def _newer(given: MetadataResponsePartition, previous: PartitionInfo) -> PartitionInfo:
+    if 0 <= given.leader_epoch < previous.leader_epoch:
+        return previous
     return PartitionInfo(given.leader_id, given.leader_epoch, tuple(given.replica_nodes), tuple(given.isr_nodes))

@@ -20,8 +20,8 @@ def list_offsets_request(times: Mapping[TopicPartition, int], committed: bool) -
     """
     topics: dict[str, ListOffsetsTopic] = {}
     for (topic, partition), time in times.items():
-        found = topics.setdefault(topic, ListOffsetsTopic(topic))
-        found.partitions.append(ListOffsetsPartition(partition, timestamp=time))
+        topic_row = topics.setdefault(topic, ListOffsetsTopic(topic))
+        topic_row.partitions.append(ListOffsetsPartition(partition, timestamp=time))
     return ListOffsetsRequest(-1, int(committed), list(topics.values()))
 
 

@@ -119,12 +119,12 @@ def _resolve_named(kind: PluginKind[T], setting: str, text: str, settings: Setti
         raise _invalid_choice(
             setting, repr(text), f"expected any of {', '.join(sorted(there))}; no others are installed"
         )
-    found = there[name]
-    if kind.factory.providedBy(found):
-        return _made(kind, setting, found, repr(text), argument, settings)
+    plugin = there[name]
+    if kind.factory.providedBy(plugin):
+        return _made(kind, setting, plugin, repr(text), argument, settings)
     if colon:
         raise _invalid_choice(setting, repr(text), f"{name} takes no argument")
-    return _checked(kind, setting, found, repr(text), name)
+    return _checked(kind, setting, plugin, repr(text), name)
 
 
 def _made(

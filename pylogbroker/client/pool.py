@@ -211,8 +211,8 @@ class Channel:
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
-            each.errback(Failure(error))
+        for waiter in waiting:
+            waiter.errback(Failure(error))
 
 
 async def _nothing() -> None:
@@ -264,8 +264,8 @@ class ConnectionPool:
     def idlest(self) -> BrokerConnection | None:
         """Return the open connection with the fewest requests in flight, except coordinators'."""
         nodes = [node_id for node_id in self._channels if broker_of(node_id) == node_id]
-        found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
-        return min(found, key=lambda connection: connection.in_flight, default=None)
+        connections = [connection for connection in map(self.open_connection, nodes) if connection is not None]
+        return min(connections, key=lambda connection: connection.in_flight, default=None)
 
     def know(self, addresses: Mapping[int, Address]) -> None:
         """Set the addresses; drop other connections."""

@@ -21,16 +21,16 @@ def acks_of(settings: Values) -> int:
 
 def is_idempotent(settings: Values) -> bool:
     """Return enable.idempotence; unless it is set, acks=all and transactions imply it."""
-    asked, transactional = settings["enable.idempotence"], settings["transactional.id"]
+    idempotence, transactional = settings["enable.idempotence"], settings["transactional.id"]
     has_all = acks_of(settings) == ACKS_ALL
-    if asked is None and transactional is None:
+    if idempotence is None and transactional is None:
         return has_all
-    if transactional is not None and asked is False:
+    if transactional is not None and idempotence is False:
         raise ConfigError("enable.idempotence: false is not accepted; transactions (transactional.id) need it")
-    if (asked or transactional is not None) and not has_all:
-        why = "enable.idempotence" if asked else "transactional.id"
+    if (idempotence or transactional is not None) and not has_all:
+        why = "enable.idempotence" if idempotence else "transactional.id"
         raise ConfigError(f"acks: {settings.text('acks')!r} is not accepted; {why} needs all")
-    return asked is not False
+    return idempotence is not False
 
 
 def in_flight_max(settings: Values) -> int:
@@ -39,7 +39,7 @@ def in_flight_max(settings: Values) -> int:
     idempotent = is_idempotent(settings)
     if settings[name] is None:
         return _IN_FLIGHT_MAX if idempotent else 1
-    asked = settings.integer(name)
-    if idempotent and asked > _IN_FLIGHT_MAX:
-        raise ConfigError(f"{name}: {asked} is not accepted; enable.idempotence allows at most {_IN_FLIGHT_MAX}")
-    return asked
+    maximum = settings.integer(name)
+    if idempotent and maximum > _IN_FLIGHT_MAX:
+        raise ConfigError(f"{name}: {maximum} is not accepted; enable.idempotence allows at most {_IN_FLIGHT_MAX}")
+    return maximum

@@ -104,7 +104,7 @@ class SimpleConsumer:
         Iterating over a set raises its error.
         """
         wait = _wait(max_wait_ms, min_bytes)
-        return ensureDeferred(self._multifetch([self._wanted(*_spec(each)) for each in wanted], wait))
+        return ensureDeferred(self._multifetch([self._wanted(*_spec(spec)) for spec in wanted], wait))
 
     def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchTarget:
         if max_bytes is None:
@@ -116,40 +116,40 @@ class SimpleConsumer:
             arguments.number("max_bytes", max_bytes),
         )
 
-    async def _fetch(self, wanted: FetchTarget, wait: Wait) -> MessageSet:
-        [found] = await self._multifetch([wanted], wait)
-        if found.error is not None:
-            raise found.error
-        return found
+    async def _fetch(self, target: FetchTarget, wait: Wait) -> MessageSet:
+        [message_set] = await self._multifetch([target], wait)
+        if message_set.error is not None:
+            raise message_set.error
+        return message_set
 
-    async def _multifetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[MessageSet]:
-        if not wanted:
+    async def _multifetch(self, targets: Sequence[FetchTarget], wait: Wait) -> list[MessageSet]:
+        if not targets:
             return []
         adapter = await self._connected()
-        found = await adapter.fetch(wanted, wait)
-        return [await self._completed(adapter, *each) for each in zip(wanted, found, strict=True)]
+        fetched = await adapter.fetch(targets, wait)
+        return [await self._completed(adapter, *pair) for pair in zip(targets, fetched, strict=True)]
 
-    async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchedMessages) -> MessageSet:
+    async def _completed(self, adapter: ProtocolAdapter, target: FetchTarget, fetched: FetchedMessages) -> MessageSet:
         """Refetch alone, doubling the size, until a message is whole."""
         most = self.settings.integer("fetch.max.bytes")
-        while found.is_cut and wanted.max_bytes < most:
-            wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
-            [found] = await adapter.fetch([wanted], Wait())
-        messages = found.messages
-        if found.is_cut:
-            place = f"{wanted.topic}/{wanted.partition} at offset {wanted.offset}"
+        while fetched.is_cut and target.max_bytes < most:
+            target = attrs.evolve(target, max_bytes=min(2 * max(target.max_bytes, 1), most))
+            [fetched] = await adapter.fetch([target], Wait())
+        messages = fetched.messages
+        if fetched.is_cut:
+            place = f"{target.topic}/{target.partition} at offset {target.offset}"
             messages.error = RecordTooLarge(f"{place}: the message exceeds fetch.max.bytes={most}")
-        elif found.error is not None:
-            messages.error = await self._explained(adapter, wanted, found.error)
+        elif fetched.error is not None:
+            messages.error = await self._explained(adapter, target, fetched.error)
         return messages
 
-    async def _explained(self, adapter: ProtocolAdapter, wanted: FetchTarget, error: KafkaError) -> KafkaError:
+    async def _explained(self, adapter: ProtocolAdapter, target: FetchTarget, error: KafkaError) -> KafkaError:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return error
-        place = wanted.topic, wanted.partition
+        place = target.topic, target.partition
         first = await adapter.offsets_before(*place, EARLIEST, 1)
         end = await adapter.offsets_before(*place, LATEST, 1)
-        return OutOfRange(*place, wanted.offset, first[0], end[0]) if first and end else error
+        return OutOfRange(*place, target.offset, first[0], end[0]) if first and end else error
 
     # offsets
 
@@ -181,8 +181,8 @@ class SimpleConsumer:
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> Deferred[dict[TopicPartition, int | None]]:
         """Return each committed offset, or None."""
-        group, wanted = arguments.name("group", group), arguments.partitions("partitions", partitions)
-        return ensureDeferred(self._fetch_offsets(group, wanted))
+        group, keys = arguments.name("group", group), arguments.partitions("partitions", partitions)
+        return ensureDeferred(self._fetch_offsets(group, keys))
 
     async def _fetch_offsets(self, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         return await (await self._connected()).committed(group, partitions)
@@ -229,7 +229,7 @@ def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
     return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
 
 
-def _spec(wanted: FetchSpec) -> FetchSpec:
-    if not isinstance(wanted, tuple | list) or len(wanted) not in (3, 4):
-        raise arguments.invalid("wanted", wanted, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
-    return wanted
+def _spec(spec: FetchSpec) -> FetchSpec:
+    if not isinstance(spec, tuple | list) or len(spec) not in (3, 4):
+        raise arguments.invalid("wanted", spec, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
+    return spec

@@ -37,5 +37,5 @@ class SingleFlight:
 
     def _end(self, result: Any) -> None:
         waiting, self._waiting = self._waiting or [], None
-        for each in waiting:
-            each.callback(result)
+        for waiter in waiting:
+            waiter.callback(result)

@@ -76,7 +76,7 @@ class TreeBrokers:
         """Return an address for each broker with a valid node; raise NoBrokers if the tree is not a cluster's."""
         from pylogbroker.metadata.zk_schema import BadNode
 
-        found = []
+        endpoints = []
         try:
             nodes = await self._tree.children_with_data(zk_paths.BROKER_IDS)
         except NoNode:
@@ -90,8 +90,8 @@ class TreeBrokers:
                 log.warn("skipped broker {name} of the coordination tree: {error}", name=name, error=error)
                 continue
             if address is not None:
-                found.append(address)
-        return found
+                endpoints.append(address)
+        return endpoints
 
     def watch(self, callback: Callable[[], object]) -> None:
         self._callback = callback

@@ -52,10 +52,10 @@ class BrokerConfig(Values):
     __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "unknown", "warnings")
 
     def __init__(self, static: Texts) -> None:
-        known = {name: text for name, text in static.items() if table.broker_setting(name) is not None}
+        recognized = {name: text for name, text in static.items() if table.broker_setting(name) is not None}
         self.unknown = tuple(unknown_names(static))
         self.warnings = (*self.unknown, *_without_effect(static))
-        self._layers: dict[ConfigSource, Texts] = {ConfigSource.STATIC_BROKER_CONFIG: known}
+        self._layers: dict[ConfigSource, Texts] = {ConfigSource.STATIC_BROKER_CONFIG: recognized}
         self._decided: set[str] = set()
         self._observers: list[Callable[[frozenset[str]], object]] = []
         self._check_topic: TopicCheck = lambda settings, explicit, before: None
@@ -63,9 +63,9 @@ class BrokerConfig(Values):
         self._topics = _topic_defaults(self)
         _check_static(self)
         self.listeners = _resolve_listeners(self)
-        self.warnings += tuple(_unknown_listeners(known, self.listeners))
-        for name in known.keys() - table.BROKER.keys():
-            _parse(name, known[name])
+        self.warnings += tuple(_unknown_listeners(recognized, self.listeners))
+        for name in recognized.keys() - table.BROKER.keys():
+            _parse(name, recognized[name])
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -107,11 +107,11 @@ class BrokerConfig(Values):
         if name is None and protocol in self.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             name = self.text(protocol)
         kafka = [listener for listener in self.listeners if listener.protocol != listeners.SIMPLE]
-        found = next((listener for listener in kafka if name is None or listener.name == name.upper()), None)
-        if found is None:
+        inter_broker = next((listener for listener in kafka if name is None or listener.name == name.upper()), None)
+        if inter_broker is None:
             expected = f"a listener named {name}" if name else "a listener for Kafka's protocol, for the other brokers"
             raise ConfigError(f"listeners: {self.text('listeners')!r} is not accepted; expected {expected}")
-        return found
+        return inter_broker
 
     def of_listener(self, listener: listeners.Listener, mechanism: str | None = None) -> Values:
         """Return the values of security settings for one listener: its own, or else those of all.
@@ -179,9 +179,9 @@ class BrokerConfig(Values):
 
     def check_topic(self, overrides: Texts, before: Texts | None = None) -> None:
         """Raise ConfigError for overrides that a topic must not get; `before`, its current ones, are accepted."""
-        settings, known = self.topic(overrides), None if before is None else self.topic(before)
-        check_format(settings, known)
-        self._check_topic(settings, overrides, known)
+        settings, current = self.topic(overrides), None if before is None else self.topic(before)
+        check_format(settings, current)
+        self._check_topic(settings, overrides, current)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
         """Call `observer` with the names of changed settings after each dynamic change."""
@@ -313,18 +313,20 @@ def _without_effect(static: Texts) -> Iterator[str]:
 
 def _reason_without_effect(name: str) -> str | None:
     """Return "" for a setting that has an effect, None for a name that is no setting."""
-    known = table.broker_setting(name)
-    if known:
-        return known.no_effect or ""
+    setting = table.broker_setting(name)
+    if setting:
+        return setting.no_effect or ""
     reason = unused_settings.reason_without_effect(name)
     is_typo = reason and parsing.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)
     return None if is_typo else reason or None
 
 
-def _unknown_listeners(static: Texts, known: tuple[listeners.Listener, ...]) -> Iterator[str]:
+def _unknown_listeners(static: Texts, resolved: tuple[listeners.Listener, ...]) -> Iterator[str]:
     for name in static:
-        if name.startswith(listeners.LISTENER_PREFIX) and not any(name.startswith(each.prefix) for each in known):
-            names = ", ".join(each.name.lower() for each in known)
+        if name.startswith(listeners.LISTENER_PREFIX) and not any(
+            name.startswith(listener.prefix) for listener in resolved
+        ):
+            names = ", ".join(listener.name.lower() for listener in resolved)
             yield f"{name} has no effect: there is no such listener; the listeners, in lower case: {names}"
 
 

@@ -41,7 +41,7 @@ def broker_texts(settings: object, argument: str = "settings", arguments: Iterab
 
 def no_such_setting(name: str, arguments: Iterable[str] = ()) -> ConfigError:
     """Return the error for an unknown name, with the most similar setting or argument."""
-    by_name = {each.replace("_", "."): f"the argument {each}" for each in arguments}
+    by_name = {argument.replace("_", "."): f"the argument {argument}" for argument in arguments}
     near = closest(name, [*by_name, *table.BROKER])
     return ConfigError(
         f"{name}: there is no such broker setting" + (f"; did you mean {by_name.get(near, near)}?" if near else "")
@@ -75,7 +75,7 @@ def _text(name: str, value: Any) -> str:
         case os.PathLike():
             return str(os.fspath(value))
         case list() | tuple() | set() | frozenset():
-            return ",".join(_text(name, each) for each in value)
+            return ",".join(_text(name, part) for part in value)
     setting = table.broker_setting(name)
     shown = "this value" if setting is not None and setting.sensitive else repr(value)
     raise ConfigError(f"{name}: {shown} is not accepted; expected a text, a number, a boolean or a list of these")

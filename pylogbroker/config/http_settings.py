@@ -16,7 +16,7 @@ _URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):([0-
 
 def parse_http_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Parse `http://host:port,...`; raise NotAccepted, or ValueError. No host means loopback."""
-    endpoints = tuple(_with_defaults(each) for each in parse_each_endpoint(text, _URL, "http://host:port"))
+    endpoints = tuple(_with_defaults(endpoint) for endpoint in parse_each_endpoint(text, _URL, "http://host:port"))
     addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
     if len(set(addresses)) < len(addresses):
         raise ValueError("an address occurs twice")

@@ -104,12 +104,12 @@ def parse_each_endpoint(text: str, form: re.Pattern[str], wanted: str) -> tuple[
     return tuple(_parse_endpoint(item, form, wanted) for item in split_list(trim(text)) if item)
 
 
-def _parse_endpoint(text: str, form: re.Pattern[str], wanted: str) -> Endpoint:
+def _parse_endpoint(text: str, form: re.Pattern[str], expected: str) -> Endpoint:
     match = form.fullmatch(text)
     if match is None and _PORT_RANGE.search(text):
         raise NotAccepted(f"{text!r} has a range of ports, which only --brokers takes")
     if match is None:
-        raise ValueError(f"not {wanted}")
+        raise ValueError(f"not {expected}")
     if len(match[3]) > _PORT_DIGITS or int(match[3]) > PORT_MAX:
         raise NotAccepted(f"port {match[3]} is out of range, expected 0 to {PORT_MAX}")
     return Endpoint(name=match[1].upper(), host=match[2].strip("[]"), port=int(match[3]))

@@ -18,7 +18,7 @@ _PLAIN_FIELD: Final = re.compile(r"[\w.-]+=[\w.,/-]*", re.ASCII)
 
 def loads(text: str) -> dict[str, str]:
     """Return the settings in a text; raise ValueError for an invalid escape."""
-    found = {}
+    settings = {}
     for line in text.split("\n"):
         plain = _PLAIN_LINE.fullmatch(line)
         if plain is None:
@@ -26,8 +26,8 @@ def loads(text: str) -> dict[str, str]:
 
             return dict(javaproperties.loads(text))
         if plain[1] is not None:
-            found[plain[1]] = plain[2]
-    return found
+            settings[plain[1]] = plain[2]
+    return settings
 
 
 def dumps(settings: Mapping[str, str]) -> str:

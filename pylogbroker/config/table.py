@@ -59,11 +59,11 @@ SETTINGS: tuple[Setting, ...] = tuple(
 
 def broker_setting(name: str) -> Setting | None:
     """Return a broker's setting, or one of a listener: `listener.name.<listener>.ssl.key.password`."""
-    known = BROKER.get(name)
-    if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
+    declared = BROKER.get(name)
+    if declared is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
         common = BROKER.get(match[1])
         return None if common is None else attrs.evolve(common, name=name)
-    return known
+    return declared
 
 
 def notes_without_effect(

@@ -30,12 +30,12 @@ from pylogbroker.metadata.zk_image import read_brokers
 async def read_changes(cluster: ControlledCluster) -> None:
     """Compare the nodes of brokers with the image, and act on the differences."""
     registered = await read_brokers(cluster.tree)
-    known = cluster.image.brokers
-    new = [broker for broker in registered.values() if broker.id not in known]
-    dead = [broker.id for broker in known.values() if broker.id not in registered]
+    former = cluster.image.brokers
+    new = [broker for broker in registered.values() if broker.id not in former]
+    dead = [broker.id for broker in former.values() if broker.id not in registered]
     bounced, altered = [], []
     for broker in registered.values():
-        before = known.get(broker.id)
+        before = former.get(broker.id)
         if before is not None and before.epoch != broker.epoch:
             bounced.append(broker)
         elif before is not None:

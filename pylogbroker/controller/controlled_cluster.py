@@ -112,11 +112,11 @@ class ControlledCluster:
 
     async def steps(self, items: Iterable[T]) -> AsyncIterator[list[T]]:
         """Yield some partitions at a time; send what was collected for them, and let the reactor serve others."""
-        wanted = list(items)
-        async for start in self.slices.over(range(0, len(wanted), PARTITIONS_MAX)):
+        partitions = list(items)
+        async for start in self.slices.over(range(0, len(partitions), PARTITIONS_MAX)):
             end = start + PARTITIONS_MAX
-            yield wanted[start:end]
-            if end < len(wanted):
+            yield partitions[start:end]
+            if end < len(partitions):
                 self.send()
 
     async def update(
@@ -157,23 +157,23 @@ class ControlledCluster:
         failed: dict[PartitionKey, CoordinationError] = {}
         pending = list(keys)
         while pending:
-            wanted: dict[PartitionKey, PartitionState] = {}
+            states: dict[PartitionKey, PartitionState] = {}
             for key in pending:
                 present = self.state(key)
                 decided = decide(key, present) if present is not None and present.is_stored else None
                 if decided is not None:
-                    wanted[key] = attrs.evolve(decided, controller_epoch=self.term.epoch)
+                    states[key] = attrs.evolve(decided, controller_epoch=self.term.epoch)
             errors = await self.tree.write(
                 [
                     SetData(zk_paths.partition_state(*key), encode_state(state), state.partition_epoch)
-                    for key, state in wanted.items()
+                    for key, state in states.items()
                 ]
             )
-            outcomes = dict(zip(wanted, errors, strict=True))
+            outcomes = dict(zip(states, errors, strict=True))
             written = [key for key, error in outcomes.items() if error is None]
-            self._note_unclean_elections({key: wanted[key].leader for key in written})
+            self._note_unclean_elections({key: states[key].leader for key in written})
             self.set_states(
-                {key: attrs.evolve(wanted[key], partition_epoch=wanted[key].partition_epoch + 1) for key in written}
+                {key: attrs.evolve(states[key], partition_epoch=states[key].partition_epoch + 1) for key in written}
             )
             changed += written
             pending = [key for key, error in outcomes.items() if isinstance(error, BadVersion)]
@@ -197,12 +197,14 @@ class ControlledCluster:
 
     async def read_states(self, keys: Collection[PartitionKey]) -> None:
         """Read states that others have written; raise ControllerResigned if a later controller did."""
-        known = {key: state for key in keys if (state := self.state(key)) is not None}
-        if not known:
+        states = {key: state for key in keys if (state := self.state(key)) is not None}
+        if not states:
             return
-        nodes = await self.tree.get_many([zk_paths.partition_state(*key) for key in known])
+        nodes = await self.tree.get_many([zk_paths.partition_state(*key) for key in states])
         read = {
-            key: with_stored_state(state, node) for (key, state), node in zip(known.items(), nodes, strict=True) if node
+            key: with_stored_state(state, node)
+            for (key, state), node in zip(states.items(), nodes, strict=True)
+            if node
         }
         if any(state.controller_epoch > self.term.epoch for state in read.values()):
             raise ControllerResigned("Another controller has written a partition's state")

@@ -162,7 +162,7 @@ class ClusterController:
         with self._event():
             cluster = self._cluster
             isr_changes.check_sender(cluster.image.brokers, broker_id, broker_epoch)
-            live = {each: cluster.image.brokers[each].epoch for each in cluster.live_brokers()}
+            live = {broker: cluster.image.brokers[broker].epoch for broker in cluster.live_brokers()}
             errors = {
                 key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 for key in changes
@@ -209,8 +209,8 @@ class ClusterController:
     ) -> dict[PartitionKey, ErrorCode]:
         """Elect leaders of partitions, by default of all."""
         with self._event():
-            wanted = self._cluster.stored_partitions() if keys is None else keys
-            return await requested_elections.elect(self._cluster, kind, wanted)
+            partitions = self._cluster.stored_partitions() if keys is None else keys
+            return await requested_elections.elect(self._cluster, kind, partitions)
 
     async def elect_leaderless(self) -> None:
         """Elect leaders where there are none: unclean elections have become allowed."""

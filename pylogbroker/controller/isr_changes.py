@@ -64,8 +64,8 @@ def altered(state: PartitionState, change: WantedIsr, sender: int, live: Mapping
     code = _stale(state, change)
     if code is not None:
         raise KafkaError("The request has other epochs than the controller", code)
-    wanted = attrs.evolve(state, isr=change.isr, recovery=change.recovery)
-    if wanted == state and sender == state.leader:
+    target = attrs.evolve(state, isr=change.isr, recovery=change.recovery)
+    if target == state and sender == state.leader:
         return state
     if change.partition_epoch < state.partition_epoch:
         raise KafkaError("The partition has changed since", ErrorCode.INVALID_UPDATE_VERSION)
@@ -76,10 +76,14 @@ def altered(state: PartitionState, change: WantedIsr, sender: int, live: Mapping
     if ineligible:
         raise KafkaError(f"Brokers {ineligible} are not live, or shut down", ErrorCode.INELIGIBLE_REPLICA)
     epochs = change.broker_epochs
-    restarted = [each for each in change.isr if each not in state.isr and epochs.get(each, -1) not in (-1, live[each])]
+    restarted = [
+        replica
+        for replica in change.isr
+        if replica not in state.isr and epochs.get(replica, -1) not in (-1, live[replica])
+    ]
     if restarted:
         raise KafkaError(f"Brokers {restarted} have restarted since they fetched", ErrorCode.INELIGIBLE_REPLICA)
-    return wanted
+    return target
 
 
 def code_of_failed_write(error: CoordinationError) -> ErrorCode:

@@ -147,13 +147,13 @@ class RequestBatch:
     def _leader_and_isr_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
         rendered: dict[tuple[PartitionKey, bool], LeaderAndIsrPartition] = {}
         for broker, keys in sorted(self._leader_and_isr.items()):
-            known = [(key, keys[key]) for key in _known(keys, image)]
-            if broker not in image.brokers or not known:
+            roles = [(key, keys[key]) for key in _known(keys, image)]
+            if broker not in image.brokers or not roles:
                 continue
-            for role in known:
+            for role in roles:
                 if role not in rendered:
                     rendered[role] = _leader_and_isr(*role, image)
-            partitions = tuple(rendered[role] for role in known)
+            partitions = tuple(rendered[role] for role in roles)
             for some in _parts(partitions):
                 leaders = sorted({partition.state.leader for partition in some})
                 live_leaders = tuple(image.brokers[leader] for leader in leaders if leader in image.brokers)
@@ -188,13 +188,13 @@ def _parts(partitions: tuple[P, ...]) -> Iterator[tuple[P, ...]]:
 
 def _known(keys: Iterable[PartitionKey], image: ClusterImage) -> list[PartitionKey]:
     """Return partitions that exist and have a state."""
-    found = []
+    existing = []
     for name, number in keys:
         topic = image.topics.get(name)
         state = None if topic is None else topic.partitions.get(number)
         if state is not None and state.is_stored:
-            found.append((name, number))
-    return found
+            existing.append((name, number))
+    return existing
 
 
 def _leader_and_isr(key: PartitionKey, is_new: bool, image: ClusterImage) -> LeaderAndIsrPartition:

@@ -57,14 +57,14 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
 
 async def with_ids(cluster: ControlledCluster, topics: Iterable[TopicImage]) -> list[TopicImage]:
     """Give ids to topics that an older IBP has created."""
-    found = []
+    kept = []
     for topic in topics:
         if topic.id == NO_TOPIC_ID and cluster.settings.protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=cluster.settings.new_topic_id())
             if not await cluster.assign(topic.name, {}, topic.id):
                 continue
-        found.append(topic)
-    return found
+        kept.append(topic)
+    return kept
 
 
 async def read_isr_changes(cluster: ControlledCluster) -> None:

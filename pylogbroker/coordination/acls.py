@@ -34,7 +34,7 @@ def stored(path: str, acl: Sequence[Acl] | None, identities: Collection[Identity
     """Return what a row keeps of a wanted ACL; raise InvalidAcl."""
     if acl is None or tuple(acl) == OPEN_ACL:
         return None
-    entries = dict.fromkeys(entry for each in acl for entry in _resolved(path, each, identities))
+    entries = dict.fromkeys(entry for requested in acl for entry in _resolved(path, requested, identities))
     if not entries:
         raise InvalidAcl(path)
     return json.dumps([(entry.scheme, entry.id, entry.permissions) for entry in entries])
@@ -59,10 +59,10 @@ def check(path: str, text: str | None, wanted: Permission, identities: Collectio
 def _resolved(path: str, entry: Acl, identities: Collection[Identity]) -> list[Acl]:
     match entry.scheme:
         case "auth":
-            found = [Acl(scheme, name, entry.permissions) for scheme, name in identities if scheme == "digest"]
-            if not found:
+            acls = [Acl(scheme, name, entry.permissions) for scheme, name in identities if scheme == "digest"]
+            if not acls:
                 raise InvalidAcl(path)
-            return found
+            return acls
         case "world" if entry.id == "anyone":
             return [entry]
         case "digest" if entry.id.count(":") == 1:

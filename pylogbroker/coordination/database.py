@@ -96,8 +96,8 @@ class TreeDatabase:
 
     async def _write_batch(self, writes: list[Write]) -> list[WriteResult]:
         now_ms = self.now_ms()
-        found: list[WriteResult] = await self._offload(lambda: self._file.write(writes, now_ms))
-        return found
+        results: list[WriteResult] = await self._offload(lambda: self._file.write(writes, now_ms))
+        return results
 
     def _apply(self, result: WriteResult) -> None:
         self._last = max(self._last, result.number)

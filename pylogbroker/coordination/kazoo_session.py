@@ -228,9 +228,9 @@ class KazooSession:
 
 
 def _security(options: ZooKeeperOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if options.tls is not None:
-        found |= {
+        arguments |= {
             "use_ssl": True,
             "ca": options.tls.authorities,
             "certfile": options.tls.certificate,
@@ -240,10 +240,10 @@ def _security(options: ZooKeeperOptions) -> dict[str, Any]:
         }
     if options.sasl is not None:
         login = {"username": options.sasl.username, "password": options.sasl.password}
-        found["sasl_options"] = {"mechanism": "DIGEST-MD5", **login}
+        arguments["sasl_options"] = {"mechanism": "DIGEST-MD5", **login}
     if options.digest is not None:
-        found["auth_data"] = [("digest", _credential(options.digest))]
-    return found
+        arguments["auth_data"] = [("digest", _credential(options.digest))]
+    return arguments
 
 
 def _credential(login: ZooKeeperLogin) -> str:

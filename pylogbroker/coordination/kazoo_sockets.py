@@ -38,9 +38,9 @@ class BufferedSocket:
         if not self.pending():
             self._received, self._position = self._socket.recv(_RECEIVED_BYTES), 0
         end = min(self._position + size, len(self._received))
-        found = self._received[self._position : end]
+        received = self._received[self._position : end]
         self._position = end
-        return found
+        return received
 
     def send(self, data: bytes | memoryview) -> int:
         self._to_send += data
@@ -101,24 +101,24 @@ def wait_until_ready(
 
     kazoo's own function makes and closes an epoll for each of five calls per request.
     """
-    found = [each for each in readers if _pending(each)]
-    writable = [each for each in writers if isinstance(each, BufferedSocket)]
-    if found or writable:
-        return found, writable, []
+    readable = [reader for reader in readers if _pending(reader)]
+    writable = [writer for writer in writers if isinstance(writer, BufferedSocket)]
+    if readable or writable:
+        return readable, writable, []
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         poll = select.poll()
-        for each in readers:
-            is_sent = not isinstance(each, BufferedSocket) or each.flush()
-            poll.register(each, select.POLLIN if is_sent else select.POLLIN | select.POLLOUT)
-        for each in writers:
-            poll.register(each, select.POLLOUT)
+        for reader in readers:
+            is_sent = not isinstance(reader, BufferedSocket) or reader.flush()
+            poll.register(reader, select.POLLIN if is_sent else select.POLLIN | select.POLLOUT)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
         ready = dict(poll.poll(None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)))
-        found = [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT]
-        writable = [each for each in writers if each.fileno() in ready]
-        if found or writable or not ready:
-            return found, writable, []
+        readable = [reader for reader in readers if ready.get(reader.fileno(), 0) & ~select.POLLOUT]
+        writable = [writer for writer in writers if writer.fileno() in ready]
+        if readable or writable or not ready:
+            return readable, writable, []
 
 
-def _pending(each: Any) -> bool:
-    return hasattr(each, "pending") and each.pending() > 0
+def _pending(reader: Any) -> bool:
+    return hasattr(reader, "pending") and reader.pending() > 0

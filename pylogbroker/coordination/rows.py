@@ -103,9 +103,9 @@ class Nodes:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, Row]]) -> Nodes:
-        found = dict(rows)
+        by_path = dict(rows)
         nodes = cls()
-        nodes.apply(NodeChanges.of(found.items(), found))
+        nodes.apply(NodeChanges.of(by_path.items(), by_path))
         return nodes
 
     def __len__(self) -> int:
@@ -127,9 +127,9 @@ class Nodes:
     def apply(self, changes: NodeChanges) -> None:
         self._rows.update(changes.rows)
         for parent, names in changes.added.items():
-            known = self._names.setdefault(parent, names)
-            if known is not names:
-                known.update(names)
+            children = self._names.setdefault(parent, names)
+            if children is not names:
+                children.update(names)
         for table in (self._rows, self._names):
             deque(map(table.pop, changes.deleted, repeat(None)), maxlen=0)  # in C: there may be ten thousand
         for parent, name in changes.removed:

@@ -157,11 +157,11 @@ def _keep_private(path: str) -> None:
     """
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    for each in (path, f"{path}-wal", f"{path}-shm"):
+    for file_path in (path, f"{path}-wal", f"{path}-shm"):
         with suppress(OSError):  # missing, or of another user
-            mode = os.stat(each).st_mode
+            mode = os.stat(file_path).st_mode
             if mode & _OTHERS:
-                os.chmod(each, mode & 0o777 & ~_OTHERS)
+                os.chmod(file_path, mode & 0o777 & ~_OTHERS)
 
 
 def _lock(directory: str) -> int:

@@ -176,14 +176,14 @@ class ZooKeeperTree:
         return tuple(Acl(acl.id.scheme, acl.id.id or "", Permission(acl.perms)) for acl in acls)
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        found: list[Node | None] = []
+        nodes: list[Node | None] = []
         for start in range(0, len(paths), _PATHS_AT_ONCE):  # others' calls are sent in between
             some = paths[start : start + _PATHS_AT_ONCE]
             many = ManyReads([None] * len(some), len(some))
             for index, path in enumerate(some):
                 self._submit(ReadOfMany.of(path, self._absolute(path), many, index))
-            found += await many.done
-        return found
+            nodes += await many.done
+        return nodes
 
     async def children_with_data(self, path: str) -> dict[str, Node]:
         names = await self.children(path)
@@ -211,13 +211,13 @@ class ZooKeeperTree:
         if any(isinstance(operation, Delete) and operation.path == "/" for operation in operations):
             raise NotEmpty("/")  # with a chroot, ZooKeeper could do it
         default_acl = self._options.default_acl
-        requests = [request_of(each, self._absolute(each.path), default_acl) for each in operations]
+        requests = [request_of(operation, self._absolute(operation.path), default_acl) for operation in operations]
         answers = await self._call(operations[0].path, partial(_transaction, requests))
         for operation, answer in zip(operations, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, CONSEQUENCES):
                 raise operation_error(operation, answer)
         chroot_length = len(self._servers.chroot)
-        return [result_of(*each, chroot_length) for each in zip(operations, answers, strict=True)]
+        return [result_of(*answered, chroot_length) for answered in zip(operations, answers, strict=True)]
 
     def _absolute(self, path: str) -> str:
         return self._servers.chroot + path if path != "/" else self._servers.chroot or "/"

@@ -49,7 +49,7 @@ class LazyRecords(Collection[Record]):
         return self._encode()
 
     def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+        return any(record == other for other in self)
 
 
 @attrs.frozen

@@ -215,7 +215,7 @@ class GroupCoordinator:
         deleted = set(partitions)
         for state in self.runtime.loading():
             state.deleted_partitions |= deleted
-        for shard, group in [(each, group) for each in self.runtime.shards() for group in each.groups.values()]:
+        for shard, group in [(owner, group) for owner in self.runtime.shards() for group in owner.groups.values()]:
             await give_way()
             affected = list(group.offsets.partitions(deleted))
             for start in range(0, len(affected), _DELETED_OFFSETS_INLINE_MAX):
@@ -255,15 +255,15 @@ class GroupCoordinator:
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """List the groups in steps."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
-        wanted = {state.lower() for state in states}
-        found: list[GroupOverview] = []
+        state_names = {state.lower() for state in states}
+        overviews: list[GroupOverview] = []
         if types and GROUP_TYPE not in {name.lower() for name in types}:
-            return error, found
+            return error, overviews
         for group in tuple(self.groups()):
-            if not wanted or group.state.value.lower() in wanted:
-                found.append(group.overview())
+            if not state_names or group.state.value.lower() in state_names:
+                overviews.append(group.overview())
             await give_way()
-        return error, found
+        return error, overviews
 
     def count_groups(self) -> int:
         return sum(len(shard.groups) for shard in self.runtime.shards())

@@ -110,11 +110,13 @@ class OffsetManager:
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
         committed = group.offsets.committed
-        found: dict[TopicPartition, CommittedOffset | ErrorCode | None]
-        found = {**committed} if partitions is None else {each: committed.get(each) for each in partitions}
+        offsets: dict[TopicPartition, CommittedOffset | ErrorCode | None]
+        offsets = (
+            {**committed} if partitions is None else {partition: committed.get(partition) for partition in partitions}
+        )
         if require_stable:
-            found |= dict.fromkeys(group.offsets.unstable(found), ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        return FetchResult(ErrorCode.NONE, found)
+            offsets |= dict.fromkeys(group.offsets.unstable(offsets), ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return FetchResult(ErrorCode.NONE, offsets)
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
         if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:

@@ -117,27 +117,27 @@ class GroupOffsets:
             yield from transaction.in_flight.values()
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        found: dict[TopicPartition, None] = {}
+        distinct: dict[TopicPartition, None] = {}
         for held in (self.committed, *self._undecided()):
-            found.update(dict.fromkeys(held if among is None else _common(held, among)))
-        return found.keys()
+            distinct.update(dict.fromkeys(held if among is None else _common(held, among)))
+        return distinct.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Remove partitions; return those that have records, or will: an append may be on its way."""
-        wanted, recorded = dict.fromkeys(partitions), set()
-        for partition in wanted:
+        targets, recorded = dict.fromkeys(partitions), set()
+        for partition in targets:
             self._positions.pop(partition, None)
             if self.committed.pop(partition, None) is not None:
                 recorded.add(partition)
-        recorded.update(_remove_in_flight(self._in_flight, wanted))
+        recorded.update(_remove_in_flight(self._in_flight, targets))
         for transaction in self._transactions.values():
-            recorded.update(_remove_in_flight(transaction.in_flight, wanted))
-            for partition in list(_common(transaction.stored, wanted)):
+            recorded.update(_remove_in_flight(transaction.in_flight, targets))
+            for partition in list(_common(transaction.stored, targets)):
                 del transaction.stored[partition]
                 recorded.add(partition)
         for producer_id in list(self._transactions):
             self._drop_if_empty(producer_id)
-        return [partition for partition in wanted if partition in recorded]
+        return [partition for partition in targets if partition in recorded]
 
     def expired(
         self,

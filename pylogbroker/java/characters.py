@@ -32,7 +32,7 @@ class Characters:
 
     @classmethod
     def among(cls, characters: Iterable[str]) -> Characters:
-        return cls.of(*((ord(each), ord(each)) for each in characters))
+        return cls.of(*((ord(character), ord(character)) for character in characters))
 
     def __contains__(self, code: int) -> bool:
         return bool(bisect_right(self.bounds, code) & 1)
@@ -62,7 +62,7 @@ def _codes(characters: Characters) -> Iterable[int]:
 
 
 def _ascii(*ranges: str) -> Characters:
-    return Characters.of(*((ord(each[0]), ord(each[-1])) for each in ranges))
+    return Characters.of(*((ord(span[0]), ord(span[-1])) for span in ranges))
 
 
 ALL: Final = Characters.of((0, _END - 1))

@@ -219,8 +219,8 @@ class _Run:
         self._failed = set()
 
     def attempt(self, start: int, whole: bool = False) -> Found | None:
-        found = self._run(0, start, self._unset, self._failed, whole)
-        return None if found is None else Found(self._text, (start, found[0], *found[1][2:]))
+        match = self._run(0, start, self._unset, self._failed, whole)
+        return None if match is None else Found(self._text, (start, match[0], *match[1][2:]))
 
     def _run(
         self, first: int, start: int, captures: Captures, tried: set[tuple[int, int]], whole: bool = False
@@ -256,11 +256,11 @@ class _Run:
                         break
                     return place, captures
                 else:
-                    found = self._run(at, place, captures, set())
-                    if (found is None) != (operation == _NOT_AHEAD):
+                    inner = self._run(at, place, captures, set())
+                    if (inner is None) != (operation == _NOT_AHEAD):
                         break
-                    if found is not None:
-                        place, captures = (found[0] if operation == _ATOMIC else place), found[1]
+                    if inner is not None:
+                        place, captures = (inner[0] if operation == _ATOMIC else place), inner[1]
                     at = value
         return None
 

@@ -138,7 +138,7 @@ def _unquoted(text: str) -> str:
     def escaped(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0]
-        return "".join(f"\\x{{{ord(each):x}}}" for each in match[1])
+        return "".join(f"\\x{{{ord(character):x}}}" for character in match[1])
 
     return _QUOTED.sub(escaped, text)
 
@@ -299,8 +299,8 @@ class _Parser:
             return Assertion(_ASSERTIONS[character])
         if self._take("R"):
             return _LINE_BREAK
-        found = self._escaped()
-        return self._one(found) if isinstance(found, str) else One(found)
+        escaped = self._escaped()
+        return self._one(escaped) if isinstance(escaped, str) else One(escaped)
 
     def _escaped(self) -> Characters | str:
         """Return the set or the character that a backslash begins."""
@@ -308,8 +308,8 @@ class _Parser:
         if character in ("p", "P"):
             return self._property(is_negative=character == "P")
         if character.lower() in _CLASSES and character:
-            found = _CLASSES[character.lower()]
-            return found if character.islower() else ~found
+            charset = _CLASSES[character.lower()]
+            return charset if character.islower() else ~charset
         if character in _NOT_READ:
             self._fail(f"no {_NOT_READ[character]} here")
         if character in _CONTROLS:
@@ -324,11 +324,11 @@ class _Parser:
 
     def _number(self) -> str:
         self.position -= 1
-        found = _HEX.match(self.text, self.position) or _OCTAL.match(self.text, self.position)
-        if found is None:
+        match = _HEX.match(self.text, self.position) or _OCTAL.match(self.text, self.position)
+        if match is None:
             self._fail("illegal escape")
-        self.position = found.end()
-        code = int(found[1], 8) if found.re is _OCTAL else int(found[1] or found[2] or found[3], 16)
+        self.position = match.end()
+        code = int(match[1], 8) if match.re is _OCTAL else int(match[1] or match[2] or match[3], 16)
         if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
             self._fail("half of a surrogate pair is not read here")
         return chr(code)
@@ -339,12 +339,12 @@ class _Parser:
             self._fail("illegal property")
         self.position = match.end()
         name = match[1] if match[2] is None else match[2]
-        found = characters.ASCII_CLASSES.get(name)
-        if found is None and name.removeprefix("Is") in characters.CATEGORIES:
-            found = characters.category(name.removeprefix("Is"))
-        if found is None or (self.ignores_case and name.removeprefix("Is") in ("Lower", "Upper", "Lu", "Ll", "Lt")):
-            self._fail(f"the property {name} is not read here" + (" together with the flag i" if found else ""))
-        return ~found if is_negative else found
+        charset = characters.ASCII_CLASSES.get(name)
+        if charset is None and name.removeprefix("Is") in characters.CATEGORIES:
+            charset = characters.category(name.removeprefix("Is"))
+        if charset is None or (self.ignores_case and name.removeprefix("Is") in ("Lower", "Upper", "Lu", "Ll", "Lt")):
+            self._fail(f"the property {name} is not read here" + (" together with the flag i" if charset else ""))
+        return ~charset if is_negative else charset
 
     def _one(self, character: str) -> One:
         return One(self._cased(Characters.among(character)))
@@ -352,39 +352,39 @@ class _Parser:
     def character_class(self) -> Characters:
         """Parse the rest of `[...]`."""
         is_negative = self._take("^")
-        found, has_class = self._union()
+        charset, has_class = self._union()
         while self.text.startswith("&&", self.position):
             self.position += 2
             if self._peek() == "&":
                 self._fail("'&&&' is not read here")
             right, with_class = self._intersected()
-            found, has_class = found & right, has_class or with_class
+            charset, has_class = charset & right, has_class or with_class
         if not self._take("]"):
             self._fail("unclosed character class")
         if is_negative and has_class:
             self._fail("[^...] with a class in it is not read here: it depends on Java's release")
-        return ~found if is_negative else found
+        return ~charset if is_negative else charset
 
     def _union(self) -> tuple[Characters, bool]:
         """Parse characters, ranges and classes up to `]` or `&&`; return True if there are classes."""
-        found, is_empty, has_class = Characters(), True, False
+        charset, is_empty, has_class = Characters(), True, False
         while self._peek() not in ("", "]") and not self.text.startswith("&&", self.position):
             if self._take("["):
-                found, has_class = found | self.character_class(), True
+                charset, has_class = charset | self.character_class(), True
             else:
-                found |= self._range()
+                charset |= self._range()
             is_empty = False
         if is_empty:
             self._fail("']', '&&' or nothing at the begin of a character class")
-        return found, has_class
+        return charset, has_class
 
     def _intersected(self) -> tuple[Characters, bool]:
         """Parse the right side of `&&`: one class, or characters and ranges."""
         start = self.position
-        found, has_class = self._union()
+        charset, has_class = self._union()
         if has_class and not (self.text[start] == "[" and self._is_one_class(start)):
             self._fail("'&&' before characters and a class together is not read here")
-        return found, has_class
+        return charset, has_class
 
     def _is_one_class(self, start: int) -> bool:
         again = _Parser(self.text, start + 1)
@@ -403,8 +403,8 @@ class _Parser:
             self._fail("illegal range of characters")
         return self._cased(Characters.of((ord(first), ord(last))))
 
-    def _cased(self, found: Characters) -> Characters:
-        return found.in_any_case() if self.ignores_case else found
+    def _cased(self, charset: Characters) -> Characters:
+        return charset.in_any_case() if self.ignores_case else charset
 
     def _peek(self) -> str:
         return self.text[self.position : self.position + 1]

@@ -56,14 +56,14 @@ def parse_double(text: str) -> float:
         raise ValueError("not a number")
     if _NAMED.fullmatch(text) or _DECIMAL.fullmatch(text):
         return float(text.rstrip("fFdD"))
-    found = _HEX.fullmatch(text)
-    if found is None or not found[2] + found[4]:
+    match = _HEX.fullmatch(text)
+    if match is None or not match[2] + match[4]:
         raise ValueError("not a number")
-    exponent = max(-_EXPONENT_MAX, min(int(found[5]), _EXPONENT_MAX))
+    exponent = max(-_EXPONENT_MAX, min(int(match[5]), _EXPONENT_MAX))
     try:
-        return float.fromhex(f"{found[1]}0x{found[2]}{found[3]}{found[4]}p{exponent}")
+        return float.fromhex(f"{match[1]}0x{match[2]}{match[3]}{match[4]}p{exponent}")
     except OverflowError:
-        return float(f"{found[1]}inf")
+        return float(f"{match[1]}inf")
 
 
 def parse_boolean(text: str) -> bool:

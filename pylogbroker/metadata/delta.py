@@ -132,10 +132,10 @@ class _Edits(Generic[K, V]):
         self._changes: dict[K, V | None] = {}
 
     def __getitem__(self, key: K) -> V:
-        found = self._changes[key] if key in self._changes else self._before.get(key)
-        if found is None:
+        value = self._changes[key] if key in self._changes else self._before.get(key)
+        if value is None:
             raise KeyError(key)
-        return found
+        return value
 
     def __setitem__(self, key: K, value: V | None) -> None:
         self._changes[key] = value

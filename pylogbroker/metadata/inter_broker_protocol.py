@@ -56,10 +56,10 @@ class InterBrokerProtocol(NamedTuple):
         """
         parts = text.split(".")
         release = ".".join(parts[:2]) if any(parts[2:]) else text
-        known = _BY_TEXT.get(release)
-        if known is None:
+        version = _BY_TEXT.get(release)
+        if version is None:
             raise UnknownProtocolVersion(_expected(parts))
-        return known
+        return version
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}-IV{self.step}"
@@ -143,7 +143,7 @@ INTER_BROKER_PROTOCOLS: Final = tuple(
 """All that are supported, the oldest first."""
 NEWEST_PROTOCOL: Final = INTER_BROKER_PROTOCOLS[-1]
 
-_BY_TEXT: Final = {str(each): each for each in INTER_BROKER_PROTOCOLS} | {
+_BY_TEXT: Final = {str(version): version for version in INTER_BROKER_PROTOCOLS} | {
     f"{major}.{minor}": InterBrokerProtocol(major, minor, last) for (major, minor), last in _LAST_STEPS.items()
 }
 

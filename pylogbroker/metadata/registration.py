@@ -13,8 +13,8 @@ from pylogbroker.metadata import zk_paths, zk_schema
 async def create_permanent_nodes(tree: ITree, paths: Sequence[str] = zk_paths.PERSISTENT) -> None:
     """Create missing nodes with null data; parents come first."""
     while True:
-        found = await tree.get_many(paths)
-        missing = [Create(path) for path, node in zip(paths, found, strict=True) if node is None]
+        nodes = await tree.get_many(paths)
+        missing = [Create(path) for path, node in zip(paths, nodes, strict=True) if node is None]
         if not missing:
             return
         with suppress(NodeExists):  # another broker created one: check again

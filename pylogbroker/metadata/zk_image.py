@@ -105,8 +105,8 @@ async def read_topics(
 async def _topic_nodes(tree: TreeReader, names: Collection[str] | None) -> list[tuple[str, Node]]:
     if names is None:
         return list((await tree.children_with_data(zk_paths.TOPICS)).items())
-    found = await tree.get_many([zk_paths.topic(name) for name in names])
-    return [(name, node) for name, node in zip(names, found, strict=True) if node is not None]
+    nodes = await tree.get_many([zk_paths.topic(name) for name in names])
+    return [(name, node) for name, node in zip(names, nodes, strict=True) if node is not None]
 
 
 def assigned_partitions(topic: TopicNode) -> dict[int, PartitionState]:
@@ -115,8 +115,8 @@ def assigned_partitions(topic: TopicNode) -> dict[int, PartitionState]:
     partitions: dict[int, PartitionState] = {}
     for number, replicas in topic.replicas.items():
         brokers = replicas, topic.adding.get(number, ()), topic.removing.get(number, ())
-        found = shared.get(brokers)
-        partitions[number] = shared.setdefault(brokers, unstored_partition(*brokers)) if found is None else found
+        state = shared.get(brokers)
+        partitions[number] = shared.setdefault(brokers, unstored_partition(*brokers)) if state is None else state
     return partitions
 
 
@@ -153,12 +153,12 @@ def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, Partiti
 
 
 async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
-    found: dict[ConfigResource, Mapping[str, str]] = {}
+    configs: dict[ConfigResource, Mapping[str, str]] = {}
     for kind in ConfigResourceType:
         for name, node in (await tree.children_with_data(zk_paths.configs(kind))).items():
             if kind is not ConfigResourceType.TOPICS or name not in deleted:
-                found[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)
-    return found
+                configs[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)
+    return configs
 
 
 async def read_brokers(tree: TreeReader) -> dict[int, BrokerRegistration]:
@@ -212,11 +212,11 @@ def _operations(change: Change, before: ClusterImage) -> Iterator[Operation]:
 
 
 def _changed_partitions(topic: TopicImage, changed: Mapping[int, PartitionState]) -> Iterator[Operation]:
-    known = {number: topic.partitions.get(number) for number in changed}
-    if any(before is None or _assignment(before) != _assignment(changed[number]) for number, before in known.items()):
+    former = {number: topic.partitions.get(number) for number in changed}
+    if any(before is None or _assignment(before) != _assignment(changed[number]) for number, before in former.items()):
         after = attrs.evolve(topic, partitions=topic.partitions.changed(changed))
         yield SetData(zk_paths.topic(topic.name), encode_topic_image(after))
-    for number, before in known.items():
+    for number, before in former.items():
         if before is None:
             yield from _new_partition(topic.name, number, changed[number])
         else:

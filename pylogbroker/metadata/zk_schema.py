@@ -347,8 +347,8 @@ def decode_log_dir_event(data: bytes | None) -> int | None:
 
 
 def encode_reassignments(replicas: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
-    wanted = [{"topic": topic, "partition": n, "replicas": list(to)} for (topic, n), to in replicas.items()]
-    return _dump({"version": 1, "partitions": wanted})
+    partitions = [{"topic": topic, "partition": n, "replicas": list(to)} for (topic, n), to in replicas.items()]
+    return _dump({"version": 1, "partitions": partitions})
 
 
 def decode_reassignments(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
@@ -414,10 +414,10 @@ def _load(data: bytes | None) -> dict[str, Any]:
 
 
 def _field(value: dict[str, Any], name: str, kind: type) -> Any:
-    found = value.get(name)
-    if not isinstance(found, kind):
+    field = value.get(name)
+    if not isinstance(field, kind):
         raise BadNode(f"no {name} in {json.dumps(value)[:80]}")
-    return found
+    return field
 
 
 def _number(value: object) -> int:

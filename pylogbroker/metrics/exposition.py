@@ -48,11 +48,11 @@ class Exposition:
 
     def lines(self, family: Family) -> list[str]:
         """Return the list of a family's lines, to append to."""
-        found = self._lines.get(family)
-        if found is None:
+        family_lines = self._lines.get(family)
+        if family_lines is None:
             head = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
-            found = self._lines[family] = [head]
-        return found
+            family_lines = self._lines[family] = [head]
+        return family_lines
 
     def rows(self, families: Sequence[Family]) -> Rows:
         return Rows([(self.lines(family).append, family.name) for family in families])

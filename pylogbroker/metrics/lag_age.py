@@ -41,7 +41,7 @@ class LagAges:
 
     def forget_others(self, lagging: Collection[PartitionKey]) -> None:
         """End a scrape: forget partitions where no group was behind in it. Other scrapes may be under way."""
-        self._readings = {key: each for key, each in self._readings.items() if key in lagging}
+        self._readings = {key: reading for key, reading in self._readings.items() if key in lagging}
 
 
 def _written_at(readings: list[Reading], offset: int) -> float:

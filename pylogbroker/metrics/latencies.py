@@ -91,13 +91,13 @@ def number_text(value: float) -> str:
 
 def _by_request(listeners: Iterable[Mapping[str, Latency]]) -> Mapping[str, Latency]:
     """Return the latencies by API over all listeners, and of all fetches besides those of each kind."""
-    found: defaultdict[str, Latency] = defaultdict(Latency)
+    totals: defaultdict[str, Latency] = defaultdict(Latency)
     for latencies in listeners:
         for request, latency in latencies.items():
-            found[request].add_all(latency)
+            totals[request].add_all(latency)
             if request in _FETCHES:
-                found["Fetch"].add_all(latency)
-    return found
+                totals["Fetch"].add_all(latency)
+    return totals
 
 
 def _write_histogram(out: Exposition, request: str, latency: Latency) -> None:

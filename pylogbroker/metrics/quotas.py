@@ -30,9 +30,9 @@ async def collect_quotas(out: Exposition, quotas: BrokerQuotas) -> None:
         uses.setdefault(use.key, []).append(use)
         if number % _USES_PER_STEP == 0:
             await give_way()
-    for key, found in uses.items():
+    for key, key_uses in uses.items():
         resource, rate = _RESOURCES[key]
-        for use in heapq.nlargest(CLIENTS_MAX, found, key=lambda each: each.per_second):
+        for use in heapq.nlargest(CLIENTS_MAX, key_uses, key=lambda quota_use: quota_use.per_second):
             labels = resource, use.user, use.client_id
             out.add(rate, round(use.per_second, 3), *labels)
             out.add(families.QUOTA_THROTTLE_TIME, use.throttle_ms, *labels)

@@ -40,8 +40,8 @@ class RemoteEnds:
     _asked: set[int] = attrs.field(factory=set, init=False)
 
     def get(self, key: PartitionKey) -> int | None:
-        known = self._ends.get(key)
-        return None if known is None else known[1]
+        end = self._ends.get(key)
+        return None if end is None else end[1]
 
     async def refresh(self) -> None:
         """Ask the leaders of all partitions with offsets of groups and without a replica here."""
@@ -64,15 +64,15 @@ class RemoteEnds:
                 log.warn("brokers {slow} do not say where partitions end: lags may be old", slow=sorted(self._asked))
 
     async def _missing(self) -> dict[int, list[PartitionKey]]:
-        broker, found = self._broker, dict[PartitionKey, int]()
+        broker, leaders = self._broker, dict[PartitionKey, int]()
         for group in tuple(broker.groups.groups()):
             for number, key in enumerate(tuple(group.offsets.committed)):
                 if number % _OFFSETS_PER_STEP == 0:
                     await give_way()
-                if key not in broker.partitions.hosted and key not in found:
-                    found[key] = self._leader(key)
+                if key not in broker.partitions.hosted and key not in leaders:
+                    leaders[key] = self._leader(key)
         by_leader: dict[int, list[PartitionKey]] = {}
-        for key, leader in found.items():
+        for key, leader in leaders.items():
             if leader != NO_LEADER:
                 by_leader.setdefault(leader, []).append(key)
         return by_leader
@@ -82,9 +82,9 @@ class RemoteEnds:
         state = None if topic is None else topic.partitions.get(key[1])
         return NO_LEADER if state is None else state.leader
 
-    def _forget(self, wanted: set[PartitionKey]) -> None:
+    def _forget(self, keys: set[PartitionKey]) -> None:
         oldest = self._broker.runtime.clock.seconds() - KEPT_SECONDS
-        self._ends = {key: known for key, known in self._ends.items() if key in wanted and known[0] >= oldest}
+        self._ends = {key: end for key, end in self._ends.items() if key in keys and end[0] >= oldest}
 
     async def _ask(self, peers: Peers, leader: int, keys: Sequence[PartitionKey]) -> None:
         self._asked.add(leader)
@@ -100,9 +100,9 @@ class RemoteEnds:
     def _learn(self, response: Any) -> None:
         now = self._broker.runtime.clock.seconds()
         for topic in response.topics:
-            for each in topic.partitions:
-                if not each.error_code and each.offset >= 0:
-                    self._ends[topic.name, each.partition_index] = now, each.offset
+            for partition in topic.partitions:
+                if not partition.error_code and partition.offset >= 0:
+                    self._ends[topic.name, partition.partition_index] = now, partition.offset
 
 
 def _request(keys: Sequence[PartitionKey]) -> ListOffsetsRequest:

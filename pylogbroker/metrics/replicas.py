@@ -90,7 +90,7 @@ async def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: b
     out.add(families.UNDER_MIN_ISR, under_min)
     out.add(families.AT_MIN_ISR, at_min)
     out.add(families.OFFLINE_REPLICAS, len(broker.logs.offline))
-    out.add(families.OFFLINE_DIRECTORIES, sum(bool(each.failure) for each in broker.logs.directories))
+    out.add(families.OFFLINE_DIRECTORIES, sum(bool(directory.failure) for directory in broker.logs.directories))
     without_topic = 0 if isinstance(broker.role, SoleRole) else broker.role.stray_replicas.without_topic
     out.add(families.STRAY_LOGS, len(broker.logs.stray_directories) + len(broker.logs.foreign) + without_topic)
     out.add(families.BROKER_STATE, _RUNNING)

@@ -41,18 +41,18 @@ class EagerPoller:
     def poll(self, timeout: float = -1, maxevents: int = -1) -> Events:
         """Return the events within `timeout` seconds; -1 waits without limit."""
         poll, clock = self._poll, self._clock
-        found: Events = []
+        events: Events = []
         now = clock()
         until = self._until if timeout < 0 else min(self._until, now + timeout)
-        while now < until and not found:
-            found = poll(0, maxevents)
+        while now < until and not events:
+            events = poll(0, maxevents)
             now = clock()
-        if not found:
-            found = poll(timeout, maxevents)
+        if not events:
+            events = poll(timeout, maxevents)
             now = clock()
-        if found:
+        if events:
             self._until = now + EAGER_SECONDS
-        return found
+        return events
 
 
 def make_eager(reactor: Any) -> None:
@@ -92,7 +92,7 @@ def _iterate(reactor: Any, poll: Callable[[float, int], Events], timeout: float 
 def others_wait(reactor: Any, fd: int) -> bool:
     """Return whether other files than `fd` have events, or the reactor cannot say; consume nothing."""
     poller = _epoll_of(reactor)
-    return poller is None or any(found != fd for found, _ in poller.poll(0, 2))
+    return poller is None or any(other != fd for other, _ in poller.poll(0, 2))
 
 
 def _epoll_of(reactor: Any) -> Any:

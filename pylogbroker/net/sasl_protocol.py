@@ -105,8 +105,8 @@ class _Handlers:
 
 
 def _not_enabled(mechanism: str, authentication: Authentication) -> str:
-    known = mechanism if mechanism in (*MECHANISMS, "GSSAPI", OAUTHBEARER) else "a mechanism that is not known"
-    return f"{known} is not enabled, but {', '.join(authentication.mechanisms)}"
+    name = mechanism if mechanism in (*MECHANISMS, "GSSAPI", OAUTHBEARER) else "a mechanism that is not known"
+    return f"{name} is not enabled, but {', '.join(authentication.mechanisms)}"
 
 
 class SaslProtocol(KafkaProtocol):

@@ -43,7 +43,7 @@ _IDLE_TICKS = 10
 
 def _listener_of_brokers(config: BrokerConfig) -> str | None:
     """Return the name of the listener of other brokers, None if it is the only one."""
-    if len(config.listeners) == 1 or all(each.protocol == SIMPLE for each in config.listeners):
+    if len(config.listeners) == 1 or all(listener.protocol == SIMPLE for listener in config.listeners):
         return None
     return config.inter_broker_listener.name
 
@@ -56,7 +56,7 @@ def connection_limit(config: BrokerConfig) -> ConnectionLimit:
         limit.most = config.integer("max.connections")
         limit.most_per_host = config.integer("max.connections.per.ip")
         limit.overrides = config.address_limits
-        limit.most_of = {each.name: config.connections_of(each) for each in config.listeners}
+        limit.most_of = {listener.name: config.connections_of(listener) for listener in config.listeners}
 
     take_limits()
     config.observe(take_limits)
@@ -223,7 +223,7 @@ class KafkaFactory(Factory):
             if not protocol.is_closing
         ]
         if idle:
-            *_, longest = max(idle, key=lambda found: found[:2])
+            *_, longest = max(idle, key=lambda candidate: candidate[:2])
             longest.close_because(f"max.connections={self._bound.most} is reached, and another broker connects", False)
 
     def _throttle(self, host: str, ms: int) -> ThrottledConnection | None:

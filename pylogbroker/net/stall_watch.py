@@ -58,19 +58,19 @@ class StallWatch:
     def _watch(self, thread: int, apis: Mapping[str, str]) -> None:
         limit = self._limit_ms / 1000
         processor_time = thread_timer(thread)
-        asked, answered = 0.0, threading.Event()
+        begun, answered = 0.0, threading.Event()
         answered.set()
         while not self._stopped.wait(limit / _LOOKS_PER_LIMIT):
             used = processor_time()
             if answered.is_set():
-                asked, answered = used, threading.Event()
+                begun, answered = used, threading.Event()
                 self._reactor.callFromThread(answered.set)
-            elif used - asked >= limit:
+            elif used - begun >= limit:
                 frame = sys._current_frames().get(thread)
                 if frame is not None and not answered.is_set():
-                    self._report(frame, apis, used - asked)
+                    self._report(frame, apis, used - begun)
                 del frame  # it holds the values of all callers
-                asked = used  # report an iteration that goes on again
+                begun = used  # report an iteration that goes on again
 
     def _report(self, frame: FrameType, apis: Mapping[str, str], seconds: float) -> None:
         code = frame.f_code  # one report per function

@@ -101,31 +101,33 @@ def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
     copies = [target]
     if len(homes) > 1:
         copies = [f"{target}/{number}-{os.path.basename(home)}" for number, home in enumerate(homes)]
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for home, copy in zip(homes, copies, strict=True):
         below = [f"{BROKER_DIRECTORIES}/{broker}" for broker in sorted(brokers_below(home))]
-        found |= {home: copy, **{f"{home}/{path}": f"{copy}/{path}" for path in below}}
-    return found
+        places |= {home: copy, **{f"{home}/{path}": f"{copy}/{path}" for path in below}}
+    return places
 
 
 def _partitions(homes: dict[str, str]) -> list[_Partition]:
-    found = []
+    partitions = []
     for home, copy in homes.items():
         for name in os.listdir(home):
             key = names.parse_partition_directory(name)
             if key is not None and os.path.exists(f"{home}/{name}/{names.PARTITION_METADATA}"):
-                found.append(_Partition(f"{home}/{name}", f"{copy}/{name}", key[0]))
-    return sorted(found, key=lambda each: _FIRST.index(each.topic) if each.topic in _FIRST else len(_FIRST))
+                partitions.append(_Partition(f"{home}/{name}", f"{copy}/{name}", key[0]))
+    return sorted(
+        partitions, key=lambda partition: _FIRST.index(partition.topic) if partition.topic in _FIRST else len(_FIRST)
+    )
 
 
 def _size(path: str) -> int:
-    found = 0
+    size = 0
     with suppress(FileNotFoundError):  # the partition was deleted meanwhile
         for name in os.listdir(path):
             if name.endswith(names.RECORDS):
                 with suppress(FileNotFoundError):
-                    found += os.path.getsize(f"{path}/{name}")
-    return found
+                    size += os.path.getsize(f"{path}/{name}")
+    return size
 
 
 def _copy_partition(partition: _Partition) -> bool:
@@ -138,14 +140,14 @@ def _copy_partition(partition: _Partition) -> bool:
             present = _segments(partition.path)
             if newest not in present:
                 newest = max(present, default=-1)
-            wanted = {base: inode for base, inode in present.items() if base <= newest}
-            if wanted == copied and not os.path.exists(f"{partition.path}/{names.SWAP_COMMIT}"):
+            segments = {base: inode for base, inode in present.items() if base <= newest}
+            if segments == copied and not os.path.exists(f"{partition.path}/{names.SWAP_COMMIT}"):
                 _copy_others(partition)
                 return True
-            for base in [base for base in copied if wanted.get(base) != copied[base]]:
+            for base in [base for base in copied if segments.get(base) != copied[base]]:
                 _drop_segment(partition, base)
                 del copied[base]
-            for base in wanted.keys() - copied.keys():
+            for base in segments.keys() - copied.keys():
                 copied[base] = _copy_segment(partition, base)
             continue
         if not os.path.exists(partition.path):
@@ -156,8 +158,8 @@ def _copy_partition(partition: _Partition) -> bool:
 
 
 def _segments(path: str) -> dict[int, int]:
-    found = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
-    return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.RECORDS}
+    files = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
+    return {parsed[0]: entry.inode() for parsed, entry in files if parsed is not None and parsed[1] == names.RECORDS}
 
 
 def _copy_segment(partition: _Partition, base: int) -> int:

@@ -63,7 +63,7 @@ def _of_segment(path: str, base: int, suffix: str, with_records: bool) -> Iterat
             yield aborted._asdict()
     elif suffix == names.SNAPSHOT:
         for state in producer_snapshots.read(path):
-            batches = [each._asdict() for each in state.batches]
+            batches = [batch._asdict() for batch in state.batches]
             yield {**attrs.asdict(state, recurse=False), "batches": batches}
     else:
         raise OfflineError(f"{path}: files of the kind {suffix} have no rows")

@@ -42,22 +42,22 @@ class FoundLog:
 def has_logs(directory: str) -> bool:
     """Return whether a log directory, perhaps missing, has a partition with the broker's mark."""
     try:
-        found = [name for name in os.listdir(directory) if names.parse_partition_directory(name) is not None]
+        partitions = [name for name in os.listdir(directory) if names.parse_partition_directory(name) is not None]
     except OSError:
         return False
-    return any(read_topic_id(f"{directory}/{name}") is not None for name in found)
+    return any(read_topic_id(f"{directory}/{name}") is not None for name in partitions)
 
 
 def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]:
     """Inspect every partition directory; raise StartupError if a partition is in two log directories."""
     inventories = [take_inventory(home) for home in directories]
     check_duplicate_partitions(inventories)
-    found = {}
-    for each in inventories:
-        compacted, _ = each.home.load_offsets(names.CLEANER_CHECKPOINT)
-        for key, path in each.logs.items():
-            found[key] = _look(path, key, key in compacted)
-    return found
+    logs = {}
+    for inventory in inventories:
+        compacted, _ = inventory.home.load_offsets(names.CLEANER_CHECKPOINT)
+        for key, path in inventory.logs.items():
+            logs[key] = _look(path, key, key in compacted)
+    return logs
 
 
 def _look(path: str, key: TopicPartition, is_compacted: bool) -> FoundLog:
@@ -76,8 +76,8 @@ def _look(path: str, key: TopicPartition, is_compacted: bool) -> FoundLog:
 
 def _known_epoch(path: str) -> int:
     with suppress(DamagedFile):
-        known = read_epochs(f"{path}/{names.LEADER_EPOCHS}")
-        return known[-1][0] if known else -1
+        epochs = read_epochs(f"{path}/{names.LEADER_EPOCHS}")
+        return epochs[-1][0] if epochs else -1
     return -1
 
 

@@ -66,14 +66,14 @@ def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress
     Raise OfflineError if sources contradict each other or nothing is wanted.
     """
     _check_sources(sources)
-    found: dict[str, dict[Kafka07LogDirectory, dict[int, str]]] = {}
-    for source in sorted(sources, key=lambda each: each.broker):
+    by_topic: dict[str, dict[Kafka07LogDirectory, dict[int, str]]] = {}
+    for source in sorted(sources, key=lambda directory: directory.broker):
         for (topic, number), path in find_partitions(source).items():
             if wanted(topic):
-                found.setdefault(topic, {}).setdefault(source, {})[number] = path
-    if not found:
+                by_topic.setdefault(topic, {}).setdefault(source, {})[number] = path
+    if not by_topic:
         raise OfflineError("the sources have none of the topics named by --topic")
-    return [_plan_topic(name, found[name], progress) for name in sorted(found)]
+    return [_plan_topic(name, by_topic[name], progress) for name in sorted(by_topic)]
 
 
 def _check_sources(sources: Sequence[Kafka07LogDirectory]) -> None:
@@ -86,10 +86,10 @@ def _check_sources(sources: Sequence[Kafka07LogDirectory]) -> None:
                 )
 
 
-def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]], progress: Progress) -> TopicPlan:
+def _plan_topic(name: str, by_source: Mapping[Kafka07LogDirectory, Mapping[int, str]], progress: Progress) -> TopicPlan:
     partitions: list[Kafka07Partition | None] = []
     origins = {}
-    for source, directories in found.items():
+    for source, directories in by_source.items():
         for number in range(max(directories) + 1):
             origins[f"{source.broker}-{number}"] = len(partitions)
             examined = examine_partition(source, name, number, directories[number]) if number in directories else None
@@ -112,10 +112,10 @@ def add_topic(broker: StoppedBroker, planned: PlannedTopic, origins: Mapping[str
     """Write a topic and its origins in one transaction."""
     topic = planned.topic
     data = zk_schema.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
-    wanted = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
-    *parents, own = finish(broker.tree.get_many(wanted))
-    made: list[Operation] = [Create(path) for path, node in zip(wanted, parents, strict=False) if node is None]
-    note = Create(wanted[-1], data) if own is None else SetData(wanted[-1], data)
+    paths = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
+    *parents, own = finish(broker.tree.get_many(paths))
+    made: list[Operation] = [Create(path) for path, node in zip(paths, parents, strict=False) if node is None]
+    note = Create(paths[-1], data) if own is None else SetData(paths[-1], data)
     finish(broker.controller.create_planned(planned, *made, note))
 
 
@@ -132,22 +132,24 @@ class Kafka07Import:
         """
         topics, done = [], []
         for plan in plans:
-            known = self._broker.metadata.topics.get(plan.name)
-            if known is not None and origins_of(self._broker, known) is not None:
+            topic = self._broker.metadata.topics.get(plan.name)
+            if topic is not None and origins_of(self._broker, topic) is not None:
                 done.append(plan.name)
-            elif known is not None:
+            elif topic is not None:
                 raise OfflineError(
                     f"topic {plan.name} exists already: delete it, or exclude it by naming other topics with --topic"
                 )
             else:
-                wanted = NewTopic(plan.name, len(plan.partitions), 1, settings=self._settings)
-                topics.append(self._broker.controller.plans.plan_topic(wanted))
+                new_topic = NewTopic(plan.name, len(plan.partitions), 1, settings=self._settings)
+                topics.append(self._broker.controller.plans.plan_topic(new_topic))
                 self._check_places(plan)
         return topics, done
 
     def bytes_to_copy(self, plan: TopicPlan) -> int:
-        segments = [each for partition in plan.partitions if partition is not None for each in self._copied(partition)]
-        return sum(each.sound for each in segments)
+        segments = [
+            segment for partition in plan.partitions if partition is not None for segment in self._copied(partition)
+        ]
+        return sum(segment.sound for segment in segments)
 
     def run(self, planned: PlannedTopic, plan: TopicPlan, advance: Advance | None = None) -> None:
         """Import a topic; `advance` gets the bytes of each block that was copied."""

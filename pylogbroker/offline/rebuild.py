@@ -115,10 +115,10 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories,
     failed = [directory.failure for directory in directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used, and its topics would be lost: {'; '.join(failed)}")
-    found = find_logs(list(directories))
+    logs = find_logs(list(directories))
     report(f"broker {broker_id} of cluster {cluster_id}")
     by_topic: dict[str, dict[int, FoundLog]] = {}
-    for (name, index), log in sorted(found.items()):
+    for (name, index), log in sorted(logs.items()):
         if log.topic_id is None:
             report(f"skipped {log.path}: it has no partition.metadata, so it may not be this broker's")
         else:
@@ -128,7 +128,7 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories,
         planned = PlannedTopic(topic, _settings(name, partitions, config))
         finish(tree.commit(list(operations(planned.delta, ClusterImage()))))
         report(f"topic {name}: {len(topic.partitions)} partition(s), id {zk_schema.id_text(topic.id)}")
-    _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
+    _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in logs.values()))
     for loss in _LOSSES:
         report(f"not recovered: {loss}")
     if config.optional_text("authorizer.class.name") and config.boolean("allow.everyone.if.no.acl.found"):
@@ -151,34 +151,34 @@ _LOSSES = (
 )
 
 
-def _topic(name: str, found: dict[int, FoundLog], broker_id: int, report: ReportLine) -> TopicImage:
-    topic_id = _current_id(found)
-    for index, log in list(found.items()):
+def _topic(name: str, logs: dict[int, FoundLog], broker_id: int, report: ReportLine) -> TopicImage:
+    topic_id = _current_id(logs)
+    for index, log in list(logs.items()):
         if log.topic_id != topic_id:
             report(f"skipped {log.path}: it belongs to another topic with that name")
-            del found[index]
+            del logs[index]
     partitions = {}
-    for index in range(max(found) + 1):
-        epoch = found[index].leader_epoch if index in found else 0
+    for index in range(max(logs) + 1):
+        epoch = logs[index].leader_epoch if index in logs else 0
         partitions[index] = PartitionState(broker_id, (broker_id,), (broker_id,), epoch)
-        if index not in found:
+        if index not in logs:
             report(f"lost {name}-{index}: its directory is missing; the partition will be empty")
     return TopicImage(name, topic_id, PersistentMap(partitions))
 
 
-def _current_id(found: Mapping[int, FoundLog]) -> UUID:
-    ids = Counter(log.topic_id for log in found.values() if log.topic_id is not None)
+def _current_id(logs: Mapping[int, FoundLog]) -> UUID:
+    ids = Counter(log.topic_id for log in logs.values() if log.topic_id is not None)
     return ids.most_common(1)[0][0]
 
 
-def _settings(name: str, found: Mapping[int, FoundLog], config: BrokerConfig) -> dict[str, str]:
+def _settings(name: str, logs: Mapping[int, FoundLog], config: BrokerConfig) -> dict[str, str]:
     if name == OFFSETS_TOPIC:
         return offsets_topic_settings(config)
     if name == TRANSACTIONS_TOPIC:
         return transactions_topic_settings(config)
-    if any(log.is_kafka07 for log in found.values()):
+    if any(log.is_kafka07 for log in logs.values()):
         return dict(kafka07_import.SETTINGS)
-    compacts = any(log.is_compacted for log in found.values())
+    compacts = any(log.is_compacted for log in logs.values())
     return {**_SETTINGS, "cleanup.policy": "compact"} if compacts else dict(_SETTINGS)
 
 

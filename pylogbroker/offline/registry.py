@@ -69,10 +69,10 @@ def _topics(nodes: Mapping[str, bytes], problems: list[str]) -> dict[str, Regist
     topics: dict[str, RegisteredTopic] = {}
     for path, data in sorted(nodes.items()):
         try:
-            if (found := _BROKER.fullmatch(path)) and _is_wanted(found[1], nodes):
-                of_07.setdefault(found[1], {})[int(found[2])] = _number(data)
-            elif (found := _TOPIC.fullmatch(path)) and data and _is_wanted(found[1], nodes):
-                topics[found[1]] = _topic(found[1], data, nodes)
+            if (match := _BROKER.fullmatch(path)) and _is_wanted(match[1], nodes):
+                of_07.setdefault(match[1], {})[int(match[2])] = _number(data)
+            elif (match := _TOPIC.fullmatch(path)) and data and _is_wanted(match[1], nodes):
+                topics[match[1]] = _topic(match[1], data, nodes)
         except BadNode as error:
             problems.append(f"{path}: {error}")
     return {name: _topic_of_07(name, counts) for name, counts in of_07.items() if name not in topics} | topics
@@ -95,13 +95,13 @@ def _topic_of_07(name: str, counts: Mapping[int, int]) -> RegisteredTopic:
 def _offsets(nodes: Mapping[str, bytes], problems: list[str]) -> tuple[RegisteredOffset, ...]:
     offsets = []
     for path, data in sorted(nodes.items()):
-        found = _OFFSET.fullmatch(path)
-        if found is None:
+        match = _OFFSET.fullmatch(path)
+        if match is None:
             continue
         try:
-            if not _PLACE.fullmatch(found[3]):
-                raise BadNode(f"{found[3]} is not a partition")
-            offsets.append(RegisteredOffset(found[1], found[2], found[3], _number(data)))
+            if not _PLACE.fullmatch(match[3]):
+                raise BadNode(f"{match[3]} is not a partition")
+            offsets.append(RegisteredOffset(match[1], match[2], match[3], _number(data)))
         except BadNode as error:
             problems.append(f"{path}: {error}")
     return tuple(offsets)

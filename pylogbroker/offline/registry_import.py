@@ -54,14 +54,14 @@ class RegistryImport:
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
-        return [topic for each in registered if (topic := self._make_topic(each)) is not None]
+        return [topic for registered_topic in registered if (topic := self._make_topic(registered_topic)) is not None]
 
     def _make_topic(self, registered: RegisteredTopic) -> TopicImage | None:
         controller, name = self._broker.controller, registered.name
-        known = self._broker.metadata.topics.get(name)
-        if known is not None:
-            has = f"it exists, with {len(known.partitions)} partition(s)"
-            fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
+        topic = self._broker.metadata.topics.get(name)
+        if topic is not None:
+            has = f"it exists, with {len(topic.partitions)} partition(s)"
+            fewer = "" if len(topic.partitions) >= registered.partitions else f", and had {registered.partitions}"
             self._report(f"skipped {name}: {has}{fewer}")
             return None
         settings = kafka07_import.SETTINGS if registered.origins else self._accepted(registered)
@@ -139,9 +139,9 @@ class RegistryImport:
 
     def _offsets_topic(self) -> TopicImage:
         config = self._broker.config
-        known = self._broker.metadata.topics.get(OFFSETS_TOPIC)
-        if known is not None:
-            return known
+        existing = self._broker.metadata.topics.get(OFFSETS_TOPIC)
+        if existing is not None:
+            return existing
         count = config.integer("offsets.topic.num.partitions")
         settings = offsets_topic_settings(config)
         topic = finish(self._broker.controller.create_topic(NewTopic(OFFSETS_TOPIC, count, 1, settings=settings)))
@@ -206,7 +206,7 @@ def _committed(log: Log, index: int) -> Committed:
     replay = PartitionReplay(index, 0, ReplayedGroups())
     offset = log.log_start_offset
     while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:
-        found = list(entries(region.read()))
-        replay.replay(found)
-        offset = found[-1].next_offset
+        log_entries = list(entries(region.read()))
+        replay.replay(log_entries)
+        offset = log_entries[-1].next_offset
     return replay.state.committed()

@@ -86,10 +86,12 @@ class StoppedBroker:
         On exit, flush the logs and mark them as cleanly stopped.
         """
         topics = self.topics()
-        known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
+        topic_ids = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
         configs = {name: self._log_config(name) for name in topics}
         default = log_config(self.config.topic({}))
-        for deleted in load_logs(self.logs, lambda topic: configs.get(topic, default), self.now_ms(), report, known):
+        for deleted in load_logs(
+            self.logs, lambda topic: configs.get(topic, default), self.now_ms(), report, topic_ids
+        ):
             deleted.remove()
         try:
             for log in self.logs.logs.values():

@@ -42,10 +42,10 @@ class UsersFile:
 
     def names(self) -> dict[str, list[str]]:
         content = users_file.parse(self._read(), f"users: {self._path}")
-        found: dict[str, list[str]] = {name: [_PASSWORD] for name in content.passwords}
+        mechanisms: dict[str, list[str]] = {name: [_PASSWORD] for name in content.passwords}
         for mechanism, name in content.keys:
-            found.setdefault(name, []).append(mechanism)
-        return found
+            mechanisms.setdefault(name, []).append(mechanism)
+        return mechanisms
 
     def add(self, name: str, keys: Sequence[ScramKeys]) -> None:
         text = self._read() if self._path.exists() else ""
@@ -89,11 +89,13 @@ class TreeUsers:
         with self._tree() as tree:
             nodes = finish(tree.children_with_data(zk_paths.CONFIG_USERS))
         configs = {desanitized(name): zk_schema.decode_config(node.data) for name, node in nodes.items()}
-        mechanisms = {name: [each for each in HASHES if each in config] for name, config in configs.items()}
-        return {name: found for name, found in mechanisms.items() if found}
+        mechanisms = {
+            name: [mechanism for mechanism in HASHES if mechanism in config] for name, config in configs.items()
+        }
+        return {name: own for name, own in mechanisms.items() if own}
 
     def add(self, name: str, keys: Sequence[ScramKeys]) -> None:
-        new = {each.mechanism: encode(each) for each in keys}
+        new = {scram_keys.mechanism: encode(scram_keys) for scram_keys in keys}
         if not name or not name.isprintable() or name in (".", ".."):
             raise ConfigError(f"user: {name!r} is not accepted; expected a name that can be printed")
         self._alter(name, lambda others: {**others, **new})
@@ -106,7 +108,7 @@ class TreeUsers:
         with self._tree() as tree:
             [node] = finish(tree.get_many([path]))
             before = {} if node is None else zk_schema.decode_config(node.data)
-            after = change({each: text for each, text in before.items() if each not in HASHES})
+            after = change({setting: text for setting, text in before.items() if setting not in HASHES})
             data = zk_schema.encode_config(after)
             finish(tree.commit([Create(path, data) if node is None else SetData(path, data)]))
 

@@ -70,7 +70,7 @@ class VerificationReport:
 def verify(config: BrokerConfig, progress: Callable[[str, int], object]) -> VerificationReport:
     """Verify all log directories; report each partition and its bytes. Raise StartupError if the broker runs."""
     check_stopped(config)
-    found = VerificationReport()
+    report = VerificationReport()
     for directory in config.log_dirs:
         ends = {}
         for name in sorted(os.listdir(directory)):
@@ -79,13 +79,13 @@ def verify(config: BrokerConfig, progress: Callable[[str, int], object]) -> Veri
                 continue
             path = f"{directory}/{name}"
             if os.path.exists(f"{path}/{names.MESSAGE_FORMAT}"):
-                found.left_out.append(path)
+                report.left_out.append(path)
                 continue
-            before = found.bytes
-            ends[key] = verify_partition(path, found)
-            progress(path, found.bytes - before)
-        _verify_checkpoints(directory, ends, found)
-    return found
+            before = report.bytes
+            ends[key] = verify_partition(path, report)
+            progress(path, report.bytes - before)
+        _verify_checkpoints(directory, ends, report)
+    return report
 
 
 def bytes_to_verify(config: BrokerConfig) -> int:
@@ -94,7 +94,9 @@ def bytes_to_verify(config: BrokerConfig) -> int:
         os.path.getsize(f"{path}/{name}")
         for directory in config.log_dirs
         if os.path.isdir(directory)
-        for path in (f"{directory}/{each}" for each in os.listdir(directory) if names.parse_partition_directory(each))
+        for path in (
+            f"{directory}/{child}" for child in os.listdir(directory) if names.parse_partition_directory(child)
+        )
         if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}")
         for name in os.listdir(path)
         if name.endswith(names.RECORDS)
@@ -125,69 +127,69 @@ def verify_partition(path: str, found: VerificationReport) -> int:
     return max(end, 0)
 
 
-def _verify_segment(path: str, base: int, found: VerificationReport) -> int:
+def _verify_segment(path: str, base: int, report: VerificationReport) -> int:
     file = names.file_of(path, base, names.RECORDS)
-    found.segments += 1
+    report.segments += 1
     places: dict[int, int] = {}  # last offsets by position
     next_offset, largest, position = base, -1, 0
-    with found.noting(file), mapped(file) as data:
-        found.bytes += len(data)
+    with report.noting(file), mapped(file) as data:
+        report.bytes += len(data)
         for entry in entries(data):
-            found.batches += 1
+            report.batches += 1
             try:
                 entry.check()
             except CorruptRecords as error:
-                found.note(file, error, position)
+                report.note(file, error, position)
             if entry.base_offset < next_offset and entry.magic == 2:
-                found.note(file, f"a batch begins at offset {entry.base_offset}, below {next_offset}", position)
+                report.note(file, f"a batch begins at offset {entry.base_offset}, below {next_offset}", position)
             places[position] = entry.last_offset
             next_offset, largest = max(next_offset, entry.next_offset), max(largest, entry.max_timestamp)
             position += entry.size
             del entry  # a view of the file, which is unmapped only without views
-    _verify_offset_index(names.file_of(path, base, names.OFFSET_INDEX), base, places, found)
-    _verify_time_index(names.file_of(path, base, names.TIME_INDEX), base, next_offset, largest, found)
+    _verify_offset_index(names.file_of(path, base, names.OFFSET_INDEX), base, places, report)
+    _verify_time_index(names.file_of(path, base, names.TIME_INDEX), base, next_offset, largest, report)
     index = names.file_of(path, base, names.TRANSACTION_INDEX)
     if os.path.exists(index):
-        with found.noting(index):
+        with report.noting(index):
             TransactionIndex(index, os.path.getsize(index)).check(base, next_offset)
     return next_offset
 
 
-def _verify_offset_index(path: str, base: int, places: dict[int, int], found: VerificationReport) -> None:
-    for number, (relative, position) in enumerate(_index(path, OFFSET_ENTRY, found)):
+def _verify_offset_index(path: str, base: int, places: dict[int, int], report: VerificationReport) -> None:
+    for number, (relative, position) in enumerate(_index(path, OFFSET_ENTRY, report)):
         if places.get(position) != base + relative:
             text = f"the entry of offset {base + relative} names position {position}, where no batch ends with it"
-            found.note(path, text, number * OFFSET_ENTRY.size)
+            report.note(path, text, number * OFFSET_ENTRY.size)
 
 
-def _verify_time_index(path: str, base: int, next_offset: int, largest: int, found: VerificationReport) -> None:
+def _verify_time_index(path: str, base: int, next_offset: int, largest: int, report: VerificationReport) -> None:
     last = (-1, -1)
-    for number, (timestamp, relative) in enumerate(_index(path, TIME_ENTRY, found)):
+    for number, (timestamp, relative) in enumerate(_index(path, TIME_ENTRY, report)):
         if timestamp <= last[0] or relative < last[1] or timestamp > largest or base + relative >= next_offset:
             text = f"the entry of timestamp {timestamp} and offset {base + relative} contradicts the segment"
-            found.note(path, text, number * TIME_ENTRY.size)
+            report.note(path, text, number * TIME_ENTRY.size)
         last = timestamp, relative
 
 
-def _index(path: str, layout: Struct, found: VerificationReport) -> Iterator[tuple[int, int]]:
+def _index(path: str, layout: Struct, report: VerificationReport) -> Iterator[tuple[int, int]]:
     try:
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
         return  # made again when the log is opened
     if len(data) % layout.size:
-        found.note(path, f"{len(data)} bytes are not a whole number of entries")
+        report.note(path, f"{len(data)} bytes are not a whole number of entries")
     yield from layout.iter_unpack(data[: len(data) // layout.size * layout.size])
 
 
-def _verify_checkpoints(directory: str, ends: dict[TopicPartition, int], found: VerificationReport) -> None:
+def _verify_checkpoints(directory: str, ends: dict[TopicPartition, int], report: VerificationReport) -> None:
     for name in _CHECKPOINTS:
         path = f"{directory}/{name}"
-        with found.noting(path):
+        with report.noting(path):
             for (topic, partition), offset in (read_offsets(path) or {}).items():
                 end = ends.get((topic, partition))
                 if end is not None and offset > end:
-                    found.note(path, f"{topic}/{partition} is at offset {offset}, beyond its log's end {end}")
+                    report.note(path, f"{topic}/{partition} is at offset {offset}, beyond its log's end {end}")
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Sticky:
         return encode_user_data(owned, generation)
 
     def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
-        said = {member: decode_user_data(each.user_data) for member, each in members.items()}
+        said = {member: decode_user_data(subscription.user_data) for member, subscription in members.items()}
         return assign_sticky(partitions, members, {member: claim for member, claim in said.items() if claim})
 
 
@@ -74,7 +74,9 @@ class CooperativeSticky:
         return encode_generation(generation)
 
     def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
-        claims = {member: Claim(each.owned, _generation(each)) for member, each in members.items()}
+        claims = {
+            member: Claim(subscription.owned, _generation(subscription)) for member, subscription in members.items()
+        }
         return hold_back(assign_sticky(partitions, members, claims), claims)
 
 

@@ -97,10 +97,10 @@ class MetricsHandler:
         return total.counts()
 
     def _of(self, topic: str) -> _Tally:
-        found = self._tallies.get(topic)
-        if found is None:
-            found = self._tallies[topic] = _Tally()
-        return found
+        tally = self._tallies.get(topic)
+        if tally is None:
+            tally = self._tallies[topic] = _Tally()
+        return tally
 
     def before_enqueue(self, event: Event) -> Event | None:
         self._of(event.topic).given += 1

@@ -132,19 +132,19 @@ def _expiry(token: str) -> float | None:
     """Return the claim `exp` of a JWT; None if there is none that can be read."""
     try:
         claims = token.split(".")[1]
-        found = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
+        expiry = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
     except (ValueError, LookupError, TypeError):
         return None
-    return float(found) if isinstance(found, int | float) else None
+    return float(expiry) if isinstance(expiry, int | float) else None
 
 
 def _reason(error: HTTPError) -> str:
     """Return the error that OAuth 2.0's answers name (RFC 6749, 5.2), behind a colon."""
     try:
-        found = json.loads(error.read(_BYTES_MAX))["error"]
+        code = json.loads(error.read(_BYTES_MAX))["error"]
     except (OSError, ValueError, LookupError, TypeError, HTTPException):
         return ""
-    return f": {found}" if isinstance(found, str) and found.isprintable() else ""
+    return f": {code}" if isinstance(code, str) and code.isprintable() else ""
 
 
 @implementer(IPlugin, ITokenProviderFactory)

@@ -96,11 +96,11 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
         raise CorruptRecords("an empty compressed message set")
     shift = _offset_shift(message, inside, last[0][0])
     for start, end in _bounds(inside, message.magic):
-        each = read_message(inside, start, end)
-        if each.attributes & 0x07:
+        inner = read_message(inside, start, end)
+        if inner.attributes & 0x07:
             raise InvalidRecords("a compressed message inside of a compressed message set")
-        timestamp = message.timestamp if kind else each.timestamp
-        yield Record(each.offset + shift, timestamp, each.key, each.value, (), kind)
+        timestamp = message.timestamp if kind else inner.timestamp
+        yield Record(inner.offset + shift, timestamp, inner.key, inner.value, (), kind)
 
 
 def _offset_shift(wrapper: StoredMessage, inside: bytes, last: int) -> int:

@@ -50,7 +50,7 @@ class InSyncReplicas:
 
     def propose(self, change: IsrChange) -> None:
         self.pending = change
-        self.maximal = (*self.committed, *(each for each in change.isr if each not in self.committed))
+        self.maximal = (*self.committed, *(replica for replica in change.isr if replica not in self.committed))
 
     def commit(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
         """Take a newer stored ISR; return whether it is newer.

@@ -178,7 +178,7 @@ class LeaderReplica:
     @property
     def low_watermark(self) -> int:
         """Return the offset before which all live replicas have deleted their records; -1 if one's is unknown."""
-        starts = [each.log_start_offset for id_, each in self._followers.items() if id_ in self._brokers]
+        starts = [progress.log_start_offset for id_, progress in self._followers.items() if id_ in self._brokers]
         return min(self._log.log_start_offset, *starts) if starts else self._log.log_start_offset
 
     def preferred_read_replica(self, fetch_offset: int, client_rack: str, now_ms: int) -> int | None:
@@ -187,10 +187,10 @@ class LeaderReplica:
         own = brokers.get(self.broker_id)
         leader = ReadReplica(self.broker_id, own.rack if own else None, log.log_end_offset, 0)
         followers = [
-            ReadReplica(id_, brokers[id_].rack, each.log_end_offset, now_ms - (each.last_caught_up_ms or 0))
-            for id_, each in self._followers.items()
+            ReadReplica(id_, brokers[id_].rack, progress.log_end_offset, now_ms - (progress.last_caught_up_ms or 0))
+            for id_, progress in self._followers.items()
             if id_ in self.isr.committed and id_ in brokers
-            if each.log_start_offset <= fetch_offset <= each.log_end_offset
+            if progress.log_start_offset <= fetch_offset <= progress.log_end_offset
         ]
         chosen = select_read_replica(client_rack, leader, followers)
         return None if chosen is leader else chosen.broker_id
@@ -199,9 +199,9 @@ class LeaderReplica:
 
     def _assign(self, state: PartitionState, now_ms: int) -> None:
         """Keep what is known of assigned replicas alone: one that comes again may have lost its log."""
-        known = self._followers
+        former = self._followers
         self._followers = {
-            id_: known.get(id_) or FollowerProgress(now_ms if id_ in state.isr else None)
+            id_: former.get(id_) or FollowerProgress(now_ms if id_ in state.isr else None)
             for id_ in state.replicas
             if id_ != self.broker_id
         }
@@ -211,22 +211,22 @@ class LeaderReplica:
         if fetch.broker_epoch == UNKNOWN_BROKER_EPOCH:
             return
         broker = self._brokers.get(fetch.replica_id)
-        known = progress.broker_epoch if broker is None else max(progress.broker_epoch, broker.epoch)
-        if fetch.broker_epoch < known:
-            detail = f"broker {fetch.replica_id} has epoch {known}, the fetch {fetch.broker_epoch}"
+        newest = progress.broker_epoch if broker is None else max(progress.broker_epoch, broker.epoch)
+        if fetch.broker_epoch < newest:
+            detail = f"broker {fetch.replica_id} has epoch {newest}, the fetch {fetch.broker_epoch}"
             raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _diverging(self, fetch: FollowerFetch) -> EpochEnd | None:
         """Return where the leader's log left the follower's; None if it has the follower's last record."""
         if fetch.last_fetched_epoch == UNKNOWN_EPOCH:
             return None
-        found = EpochEnd(*self._log.end_offset_for_epoch(fetch.last_fetched_epoch))
-        if found.epoch == UNKNOWN_EPOCH:
+        epoch_end = EpochEnd(*self._log.end_offset_for_epoch(fetch.last_fetched_epoch))
+        if epoch_end.epoch == UNKNOWN_EPOCH:
             raise OffsetOutOfRange(f"the end of leader epoch {fetch.last_fetched_epoch} is unknown")
         if fetch.fetch_offset < self._log.log_start_offset:
             raise OffsetOutOfRange(f"offset {fetch.fetch_offset} is before {self._log.log_start_offset}")
-        if found.epoch < fetch.last_fetched_epoch or found.end_offset < fetch.fetch_offset:
-            return found
+        if epoch_end.epoch < fetch.last_fetched_epoch or epoch_end.end_offset < fetch.fetch_offset:
+            return epoch_end
         return None
 
     def _is_eligible(self, replica_id: int, progress: FollowerProgress) -> bool:

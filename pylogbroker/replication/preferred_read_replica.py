@@ -20,5 +20,7 @@ def select_read_replica(client_rack: str, leader: ReadReplica, followers: Iterab
     """Return the most caught-up follower in the client's rack; the leader if its rack fits, or no other does."""
     if not client_rack or leader.rack == client_rack:
         return leader
-    near = [each for each in followers if each.rack == client_rack]
-    return max(near, key=lambda each: (each.log_end_offset, -each.behind_ms, -each.broker_id), default=leader)
+    near = [follower for follower in followers if follower.rack == client_rack]
+    return max(
+        near, key=lambda follower: (follower.log_end_offset, -follower.behind_ms, -follower.broker_id), default=leader
+    )

@@ -38,11 +38,11 @@ DialBroker = Callable[[Any, Address, ConnectionSettings, Mapping[int, int] | Non
 
 def listener_address(broker: BrokerRegistration, listener: str) -> Address:
     """Return a broker's address on a listener; raise NotConnected if it has none of this name."""
-    found = broker.listeners.get(listener)
-    if found is None:
+    endpoint = broker.listeners.get(listener)
+    if endpoint is None:
         names = ", ".join(sorted(broker.listeners)) or "none"
         raise NotConnected(f"broker {broker.id} has no listener {listener}; its listeners: {names}")
-    return Address(found.host, found.port)
+    return Address(endpoint.host, endpoint.port)
 
 
 @attrs.define(eq=False)
@@ -200,5 +200,5 @@ class _ChannelConnection:
         """Fail the requests that were not sent."""
         assert self._ended is not None
         waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
-            each.response.errback(Failure(self._ended))
+        for request in waiting:
+            request.response.errback(Failure(self._ended))

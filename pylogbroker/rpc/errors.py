@@ -35,10 +35,10 @@ class Closed(ClientError):
 
 
 def error_of(code: int, detail: str | None = None) -> KafkaError:
-    known = _CODES.get(code)
-    if known is None:
+    error_code = _CODES.get(code)
+    if error_code is None:
         return KafkaError(f"error code {code}: {detail or 'of a newer broker'}")
-    return KafkaError(detail or "", known)
+    return KafkaError(detail or "", error_code)
 
 
 def raise_for(code: int, detail: str | None = None) -> None:

@@ -97,8 +97,8 @@ class PipelinedConnection(Protocol):
 
     def chunks_sent(self) -> None:
         notify, self._unsent = self._unsent, []
-        for each in notify:
-            each.callback(None)
+        for deferred in notify:
+            deferred.callback(None)
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class PipelinedConnection(Protocol):
             self._timer.cancel()
         waiting, self._waiting = self._waiting, deque()
         unsent, self._unsent = self._unsent, []
-        for deferred in [*(each.deferred for each in waiting), *unsent]:
+        for deferred in [*(request.deferred for request in waiting), *unsent]:
             deferred.errback(Failure(error))
 
     # -- time ----------------------------------------------------------------------------------------------------

@@ -101,11 +101,11 @@ class PrincipalMapping:
         """Return the principal of a distinguished name; raise NoRule."""
         for rule in self._rules:
             try:
-                found = name if rule is None else rule.apply(name)
+                mapped = name if rule is None else rule.apply(name)
             except TooManySteps:
                 raise NoRule(f"a name of {len(name)} characters takes too long to compare with {_SETTING}") from None
-            if found is not None:
-                return f"User:{found}"
+            if mapped is not None:
+                return f"User:{mapped}"
         raise NoRule(f"no rule of {_SETTING} applies to {name}")
 
 
@@ -126,7 +126,7 @@ def _parsed_replacement(text: str, pattern: Pattern) -> list[int | str]:
     def fail(why: str) -> NoReturn:
         raise ConfigError(f"{_SETTING}: the replacement {text!r} is not accepted: {why}")
 
-    found: list[int | str] = []
+    pieces: list[int | str] = []
     literal, position = _with_literal_references(text, pattern.groups, fail), 0
     while position < len(literal):
         part = _REPLACEMENT.match(literal, position)
@@ -141,12 +141,12 @@ def _parsed_replacement(text: str, pattern: Pattern) -> list[int | str]:
                 if longer > pattern.groups:
                     break
                 number, position = longer, position + 1
-            found.append(number)
+            pieces.append(number)
         elif part["name"]:
-            found.append(pattern.names.get(part["name"], -1))
+            pieces.append(pattern.names.get(part["name"], -1))
         else:
-            found.append(part["escaped"] or part["text"])
-    for number in (each for each in found if isinstance(each, int)):
+            pieces.append(part["escaped"] or part["text"])
+    for number in (piece for piece in pieces if isinstance(piece, int)):
         if not 0 <= number <= pattern.groups:
             fail("the pattern has no such group")
         if number in pattern.uncertain:
@@ -154,7 +154,7 @@ def _parsed_replacement(text: str, pattern: Pattern) -> list[int | str]:
                 f"Java does not say what group {number} is, which stands within a repetition, an atomic group or "
                 "look-ahead; repeat a group '(?:...)' within it instead"
             )
-    return found
+    return pieces
 
 
 def _with_literal_references(text: str, groups: int, fail: Callable[[str], NoReturn]) -> str:

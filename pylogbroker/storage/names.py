@@ -89,8 +89,8 @@ def future_directory(topic: str, partition: int) -> str:
 
 
 def is_future_directory(name: str) -> bool:
-    found = name.removesuffix(_FUTURE_DIRECTORY)
-    return found != name and parse_partition_directory(found) is not None
+    stem = name.removesuffix(_FUTURE_DIRECTORY)
+    return stem != name and parse_partition_directory(stem) is not None
 
 
 def import_directory(topic: str, partition: int) -> str:
@@ -141,4 +141,4 @@ def parse_file(name: str) -> tuple[int, str] | None:
 
 def snapshots_in(directory: str) -> list[int]:
     parsed = map(parse_file, os.listdir(directory))
-    return [found[0] for found in parsed if found is not None and found[1] == SNAPSHOT]
+    return [parts[0] for parts in parsed if parts is not None and parts[1] == SNAPSHOT]

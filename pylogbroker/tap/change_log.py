@@ -123,7 +123,7 @@ def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
 
 
 def printable(text: str) -> str:
-    line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
+    line = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text[:_LENGTH_MAX])
     return line if len(text) <= _LENGTH_MAX else f"{line}..."
 
 

@@ -26,9 +26,9 @@ async def identify(
     the directories: its path may be misspelt.
     """
     await registration.create_permanent_nodes(tree)
-    known = await in_thread(directories.read_identity)
-    cluster_id = await registration.cluster_id(tree, None if config.in_cluster else known.cluster_id)
-    broker_id = await _number(config, tree, known)
+    identity = await in_thread(directories.read_identity)
+    cluster_id = await registration.cluster_id(tree, None if config.in_cluster else identity.cluster_id)
+    broker_id = await _number(config, tree, identity)
     remembered = await registration.directories(tree, broker_id)
     directories.check_ids(remembered, os.path.abspath(config.metadata_dir))
     for notice in await in_thread(directories.lock):
@@ -39,15 +39,15 @@ async def identify(
     return broker_id, cluster_id
 
 
-async def _number(config: BrokerConfig, tree: ITree, known: DirectoryIdentity) -> int:
+async def _number(config: BrokerConfig, tree: ITree, identity: DirectoryIdentity) -> int:
     """Return the broker id: from the setting, the directories, the topics' owner, or a new one."""
     if config.in_cluster:
         number = config.integer("broker.id")
-        if number < 0 and known.broker_id is not None:
-            number = known.broker_id
+        if number < 0 and identity.broker_id is not None:
+            number = identity.broker_id
         return number if number >= 0 else await _new_number(config, tree)
     replica_brokers = await registration.replica_brokers(tree)
-    remembered = min(replica_brokers, default=-1) if known.broker_id is None else known.broker_id
+    remembered = min(replica_brokers, default=-1) if identity.broker_id is None else identity.broker_id
     number = config.integer("broker.id")
     if number < 0:
         number = remembered

@@ -221,14 +221,14 @@ class BrokerStart:
 
     async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
         topics = (*broker.metadata.topics.values(), *broker.role.interrupted_deletions)
-        known = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
+        topic_ids = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
         configs = opening_configs(self.config, broker.metadata.image)
 
         def config_of(topic: str) -> LogConfig:
             self._go_on()
             return configs(topic)
 
-        return await loaded.load(config_of, broker.runtime.now_ms(), known)
+        return await loaded.load(config_of, broker.runtime.now_ms(), topic_ids)
 
     async def _open_services(self, broker: Broker) -> None:
         await broker.open()
@@ -270,16 +270,16 @@ class _LoadedLogs:
     _is_complete: bool = attrs.field(init=False, default=False)
 
     async def load(
-        self, config_of: Callable[[str], LogConfig], now_ms: int, known: Mapping[tuple[str, int], UUID]
+        self, config_of: Callable[[str], LogConfig], now_ms: int, topic_ids: Mapping[tuple[str, int], UUID]
     ) -> list[DeletedDirectory]:
         findings: list[Notice | Recovered] = []
         try:
             deleted: list[DeletedDirectory] = await self._in_thread(
-                load_logs, self._logs, config_of, now_ms, findings.append, known
+                load_logs, self._logs, config_of, now_ms, findings.append, topic_ids
             )
         finally:
-            for found in findings:
-                log.warn("{found}", found=found)
+            for finding in findings:
+                log.warn("{found}", found=finding)
         self._is_complete = True
         return deleted
 
@@ -354,7 +354,7 @@ def _log_start(broker: Broker, seconds: float) -> None:
         topics=counted(len(broker.metadata.topics), "topic"),
         partitions=f"{counted(len(logs), 'replica')} here" if in_cluster else counted(len(logs), "partition"),
         groups=counted(broker.groups.count_groups(), "consumer group"),
-        bytes=sum(each.size for each in logs),
+        bytes=sum(partition_log.size for partition_log in logs),
         seconds=seconds,
     )
 
@@ -371,7 +371,7 @@ def _announcement(broker: Broker) -> BrokerNode:
     every = list(broker.node.listeners.values())
     kafka = [listener for listener in every if listener.protocol != SIMPLE] or every  # readers are Kafka clients
     endpoints = [_advertised(listener) for listener in kafka]
-    are_secure = [each.security.has_tls or each.security.has_sasl for each in kafka]
+    are_secure = [listener.security.has_tls or listener.security.has_sasl for listener in kafka]
     plain = next((point for point, is_secure in zip(endpoints, are_secure, strict=True) if not is_secure), None)
     return BrokerNode(
         endpoints=[str(endpoint) for endpoint in endpoints],

@@ -70,9 +70,9 @@ class Options(usage.Options):
         """Parse the command line; options may follow names, as in `--describe-config log.dirs --format json`."""
         given = sys.argv[1:] if options is None else options
         with suppress(GetoptError):  # Twisted's own parser reports it
-            found, names = gnu_getopt(given, self.shortOpt, self.longOpt)
+            parsed, names = gnu_getopt(given, self.shortOpt, self.longOpt)
             options_first = []
-            for name, value in found:
+            for name, value in parsed:
                 has_value = len(name) == 2 or f"{name[2:]}=" in self.longOpt  # every short option has one
                 options_first += [name, value] if has_value else [name]
             given = [*options_first, "--", *names]

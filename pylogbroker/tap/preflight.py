@@ -75,8 +75,8 @@ def check_data_of_several(metadata: str, paths: Iterable[str]) -> None:
 
     Their supervisor checks this before it opens the tree, which creates the file. The brokers check all else.
     """
-    found = _contents_of(os.path.abspath(path) for path in paths)
-    _check_tree(os.path.abspath(metadata), found)
+    contents = _contents_of(os.path.abspath(path) for path in paths)
+    _check_tree(os.path.abspath(metadata), contents)
 
 
 def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
@@ -87,13 +87,13 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
         _check_encoding(path)
     if not config.in_cluster:
         _check_coordination_directory(metadata, alone=paths == [metadata])
-    found = _contents_of(paths)
+    contents = _contents_of(paths)
     for path in paths:
         _check_lock(path, names.LOCK)
     if not config.in_cluster:
         _check_lock(metadata, tree_file.LOCK_NAME)
-    _check_meta(found, config)
-    return found
+    _check_meta(contents, config)
+    return contents
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
@@ -114,11 +114,11 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
 
 def _contents_of(paths: Iterable[str]) -> list[DirectoryContents]:
     """Return the contents of readable directories; raise StartupError if one has data of Apache Kafka."""
-    found = [directory for directory in map(_contents, paths) if directory is not None]
-    for directory in found:
+    contents = [directory for directory in map(_contents, paths) if directory is not None]
+    for directory in contents:
         if directory.of_kafka:
             raise StartupError(f"{directory.path} {_KAFKA_DATA}")
-    return found
+    return contents
 
 
 def _contents(path: str) -> DirectoryContents | None:
@@ -149,8 +149,8 @@ def _whole(text: str) -> bool:
 
 def _holds(directory: str, suffix: str) -> bool:
     try:
-        found = map(names.parse_file, os.listdir(directory))
-        return any(parsed is not None and parsed[1] == suffix for parsed in found)
+        files = map(names.parse_file, os.listdir(directory))
+        return any(parsed is not None and parsed[1] == suffix for parsed in files)
     except OSError:
         return False
 
@@ -201,9 +201,9 @@ def _check_lock(directory: str, name: str) -> None:
         os.close(fd)
 
 
-def _check_meta(found: Iterable[DirectoryContents], config: BrokerConfig) -> None:
+def _check_meta(contents: Iterable[DirectoryContents], config: BrokerConfig) -> None:
     """Raise StartupError unless all data is of one cluster and this broker."""
-    marked = [directory for directory in found if "broker.id" in directory.meta]
+    marked = [directory for directory in contents if "broker.id" in directory.meta]
     broker_id = config.integer("broker.id")
     for directory in marked:
         theirs = int(directory.meta["broker.id"])
@@ -214,8 +214,8 @@ def _check_meta(found: Iterable[DirectoryContents], config: BrokerConfig) -> Non
         _check_agreement(key, [directory for directory in marked if key in directory.meta])
 
 
-def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
-    for one, other in pairwise(found):
+def _check_agreement(key: str, contents: list[DirectoryContents]) -> None:
+    for one, other in pairwise(contents):
         if one.meta[key] != other.meta[key]:
             raise StartupError(
                 f"{one.path} and {other.path} do not belong together: {key} is {one.meta[key]} in one and "
@@ -229,17 +229,17 @@ def _check_number_of_brokers(directories: Iterable[str]) -> None:
         raise StartupError(f"the data is of {count} brokers: start with --brokers {count}")
 
 
-def _check_tree(metadata: str, found: Sequence[DirectoryContents]) -> None:
+def _check_tree(metadata: str, contents: Sequence[DirectoryContents]) -> None:
     if _has_tree(metadata):
         return
-    for directory in found:
+    for directory in contents:
         if _has_tree(directory.path):
             raise StartupError(
                 f"the coordination file {tree_file.FILE_NAME}, which lists the topics, is in {directory.path} "
                 f"and not in {metadata}: set metadata.log.dir={directory.path}"
             )
-    of_several = any(brokers_below(directory.path) for directory in found)
-    for directory in found:
+    of_several = any(brokers_below(directory.path) for directory in contents)
+    for directory in contents:
         if directory.in_use_by_cluster:
             raise StartupError(
                 f"{directory.path} holds data, but {metadata}/{tree_file.FILE_NAME}, which lists the topics, is "

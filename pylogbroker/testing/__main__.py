@@ -31,10 +31,10 @@ def _address(context: click.Context, option: click.Parameter, given: str) -> tup
 
 
 def _setting(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    for each in given:
-        if "=" not in each:
-            raise click.BadParameter(f"{each!r} is not NAME=VALUE")
-    return dict(each.split("=", 1) for each in given)
+    for text in given:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in given)
 
 
 @click.command(help="Run a broker for tests, controlled by HTTP and JSON: GET /openapi.json describes it.")

@@ -100,25 +100,25 @@ class Admin:
 
         If a topic of this name is being deleted, wait for that first.
         """
-        wanted = NewTopic(name, partitions, replication_factor, configs=settings)
-        await self._retrying(lambda: self._create(wanted), _is_being_deleted)
+        topic = NewTopic(name, partitions, replication_factor, configs=settings)
+        await self._retrying(lambda: self._create(topic), _is_being_deleted)
         for node_id in await self._brokers():
             with suppress(NotConnected):  # a broker that is down learns of it when it returns
-                await self._look_up([name], lambda found: _leaders(found, name), node_id)
+                await self._look_up([name], lambda metadata: _leaders(metadata, name), node_id)
 
-    async def _create(self, wanted: NewTopic) -> None:
+    async def _create(self, topic: NewTopic) -> None:
         try:
-            await TopicAdmin(self._router).create([wanted])
+            await TopicAdmin(self._router).create([topic])
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-            if wanted.name in (await self._look_up(None, lambda found: found)).topics:
+            if topic.name in (await self._look_up(None, lambda metadata: metadata)).topics:
                 raise
             raise _BeingDeleted(error.detail, error.code) from error
 
     async def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without internal ones."""
-        return _topics(await self._look_up(None, lambda found: found))
+        return _topics(await self._look_up(None, lambda metadata: metadata))
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; missing ones are no error."""
@@ -127,7 +127,7 @@ class Admin:
     # groups and transactions
 
     async def groups(self) -> list[str]:
-        return sorted({each.group for each in await GroupAdmin(self._router).list()})
+        return sorted({group.group for group in await GroupAdmin(self._router).list()})
 
     async def delete_groups(self, names: Sequence[str]) -> None:
         """Delete groups with their offsets; groups with members raise KafkaError, and missing ones do not."""
@@ -135,8 +135,8 @@ class Admin:
 
     async def open_transactions(self) -> list[str]:
         """Return the transactional ids of open transactions."""
-        found = await TransactionAdmin(self._router).list(states=_OPEN_STATES)
-        return [each.transactional_id for each in found]
+        transactions = await TransactionAdmin(self._router).list(states=_OPEN_STATES)
+        return [transaction.transactional_id for transaction in transactions]
 
     async def inventory(self) -> KeptNames:
         """Return what the cluster keeps; a broker that cannot list transactions counts as without any."""
@@ -174,8 +174,8 @@ class Admin:
         async def send_all() -> list[int]:
             try:
                 sending = [
-                    producer.send(topic, each, key, partition=partition, timestamp=timestamp_ms, headers=headers)
-                    for each in map(_encoded, values)
+                    producer.send(topic, value, key, partition=partition, timestamp=timestamp_ms, headers=headers)
+                    for value in map(_encoded, values)
                 ]
                 return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
             except FirstError as failed:
@@ -197,21 +197,21 @@ class Admin:
     async def _of_partition(
         self, partition: TopicPartition, leader: BrokerPlace, isolation_level: str
     ) -> list[Message]:
-        known, (topic, index) = [leader], partition
+        leaders, (topic, index) = [leader], partition
 
         async def read() -> list[Message]:
-            node_id, address = known.pop() if known else (await self._leaders_of(topic))[index]
+            node_id, address = leaders.pop() if leaders else (await self._leaders_of(topic))[index]
             offset = await self._offset(node_id, partition, EARLIEST, isolation_level)
             end = await self._offset(node_id, partition, LATEST, isolation_level)
             consumer = self._consumer(address, isolation_level)
-            found: list[Message] = []
+            records: list[Message] = []
             while offset < end:
                 messages = await consumer.fetch(topic, index, offset)
-                found += messages
+                records += messages
                 if messages.next_offset <= offset:  # the log was truncated meanwhile
                     break
                 offset = messages.next_offset
-            return found
+            return records
 
         return await self._retrying(read)
 
@@ -219,9 +219,9 @@ class Admin:
         """Ask a leader in the newest version: in version 0, a new one does not reject a high watermark that lags."""
         request = list_offsets_request({partition: time}, isolation_level == "read_committed")
         answer: ListOffsetsResponse = await self._cluster.send(node_id, request)
-        [found] = answer.topics[0].partitions
-        raise_for(found.error_code)
-        return listed_offset(found)
+        [listed] = answer.topics[0].partitions
+        raise_for(listed.error_code)
+        return listed_offset(listed)
 
     def _consumer(self, address: Address, isolation_level: str) -> SimpleConsumer:
         """Return the one with this address: a connection for each call would cost more than most reads."""
@@ -233,7 +233,7 @@ class Admin:
 
     async def _check_exists_or_is_created(self, topic: str) -> None:
         """Raise NoSuchTopic for a topic that is missing, and that no request creates: clients would wait for it."""
-        if await self._look_up([topic], lambda found: _is_known(found, topic)) or await self._creates_topics():
+        if await self._look_up([topic], lambda metadata: _is_known(metadata, topic)) or await self._creates_topics():
             return
         try:
             await self._leaders_of(topic)
@@ -245,11 +245,11 @@ class Admin:
         if self._auto_creation is None:
             broker = ConfigResource.broker(next(iter(await self._brokers())))
             try:
-                found = await ConfigAdmin(self._router).describe([broker], [_AUTO_CREATION])
+                configs = await ConfigAdmin(self._router).describe([broker], [_AUTO_CREATION])
             except PylogbrokerError:  # the user may not ask
                 self._auto_creation = True
             else:
-                self._auto_creation = found[broker][_AUTO_CREATION].value != "false"
+                self._auto_creation = configs[broker][_AUTO_CREATION].value != "false"
         return self._auto_creation
 
     async def _leaders_of(self, topic: str) -> list[BrokerPlace]:
@@ -261,15 +261,15 @@ class Admin:
 
         async def look() -> list[BrokerPlace]:
             nonlocal misses
-            found = await self._cluster.look_up([topic])
-            if not _is_known(found, topic):
-                known = await self._names()
-                misses += topic not in known
+            metadata = await self._cluster.look_up([topic])
+            if not _is_known(metadata, topic):
+                names = await self._names()
+                misses += topic not in names
                 if misses == _MISSES_MAX:
-                    near = closest(topic, known)
+                    near = closest(topic, names)
                     hint = f"; did you mean {near}?" if near else ""
                     raise NoSuchTopic(f"there is no topic {topic}{hint}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return _leaders(found, topic)
+            return _leaders(metadata, topic)
 
         return await self._retrying(look, lambda error: is_retriable(error) and not isinstance(error, NoSuchTopic))
 
@@ -280,8 +280,8 @@ class Admin:
         names = set[str]()
         for node_id in await self._brokers():
             with suppress(NotConnected):  # it is down
-                found = await self._cluster.look_up(None, node_id)
-                names |= found.topics.keys() | found.errors.keys()
+                metadata = await self._cluster.look_up(None, node_id)
+                names |= metadata.topics.keys() | metadata.errors.keys()
         return names
 
     async def _look_up(
@@ -304,7 +304,7 @@ class Admin:
 
     async def _brokers(self) -> list[int]:
         """Ask each time: faults add brokers, and remove them again."""
-        return await self._look_up([], lambda found: sorted(found.brokers))
+        return await self._look_up([], lambda metadata: sorted(metadata.brokers))
 
 
 class NoSuchTopic(KafkaError):
@@ -329,37 +329,37 @@ async def _unless_gone(deletion: Awaitable[None]) -> None:
     try:
         await deletion
     except ItemsFailed as failed:
-        found: list[Exception] = list(failed.errors.values())
+        failures: list[Exception] = list(failed.errors.values())
     except KafkaError as error:
-        found = [error]
+        failures = [error]
     else:
         return
-    for each in found:
-        if not isinstance(each, KafkaError) or each.code not in _ALREADY_GONE:
-            raise each
+    for failure in failures:
+        if not isinstance(failure, KafkaError) or failure.code not in _ALREADY_GONE:
+            raise failure
 
 
-def _topics(found: MetadataCache) -> dict[str, int]:
+def _topics(metadata: MetadataCache) -> dict[str, int]:
     """Return the number of partitions of each topic, without internal ones."""
-    named = sorted(found.topics.items())
+    named = sorted(metadata.topics.items())
     return {name: len(topic.partitions) for name, topic in named if not name.startswith("__")}
 
 
-def _is_known(found: MetadataCache, topic: str) -> bool:
-    error = found.errors.get(topic)
+def _is_known(metadata: MetadataCache, topic: str) -> bool:
+    error = metadata.errors.get(topic)
     return error is None or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _leaders(found: MetadataCache, topic: str) -> list[BrokerPlace]:
+def _leaders(metadata: MetadataCache, topic: str) -> list[BrokerPlace]:
     """Return each partition's leader; raise KafkaError."""
-    leaders = [found.leader(topic, index) for index in range(len(found.topic(topic).partitions))]
-    return [(node_id, found.brokers[node_id]) for node_id in leaders]
+    leaders = [metadata.leader(topic, index) for index in range(len(metadata.topic(topic).partitions))]
+    return [(node_id, metadata.brokers[node_id]) for node_id in leaders]
 
 
-def _check_gone(gone: Collection[int], asked: int, found: MetadataCache) -> None:
-    known = sorted(found.brokers.keys() & gone)
-    if known:
-        raise KafkaError(f"broker {asked} does not know yet that {known} are down", ErrorCode.REQUEST_TIMED_OUT)
+def _check_gone(gone: Collection[int], broker: int, metadata: MetadataCache) -> None:
+    listed = sorted(metadata.brokers.keys() & gone)
+    if listed:
+        raise KafkaError(f"broker {broker} does not know yet that {listed} are down", ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _encoded(value: bytes | str | None) -> bytes | None:

@@ -138,7 +138,7 @@ class Broker(BrokerRequests):
 
         Data and clock are kept, and so are faults that are no changes of the cluster.
         """
-        stopping = [each for each in self._chosen(broker) if each not in self._down]
+        stopping = [node_id for node_id in self._chosen(broker) if node_id not in self._down]
         if len(self._down) + len(stopping) == len(self.ids):  # connections that fail would wait between attempts
             self._close_admin()
         self._runner.down(stopping)
@@ -146,7 +146,7 @@ class Broker(BrokerRequests):
 
     def up(self, broker: int | None = None) -> None:
         """Start brokers that are down, on their former ports; raise StartupError if a port is taken meanwhile."""
-        starting = [each for each in self._chosen(broker) if each in self._down]
+        starting = [node_id for node_id in self._chosen(broker) if node_id in self._down]
         self._runner.up(starting)
         self._down.difference_update(starting)
 
@@ -171,7 +171,7 @@ class Broker(BrokerRequests):
         """Wait until no broker assigns partitions to one that is down: they would have no leader until `up`."""
         gone = frozenset(self._down)
         if gone and not self.is_down:
-            running = [each for each in self.ids if each not in gone]
+            running = [node_id for node_id in self.ids if node_id not in gone]
             self._ask(lambda admin: admin.wait_without(gone, running), "brokers that are down")
 
     def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
@@ -229,7 +229,7 @@ class Broker(BrokerRequests):
             return super()._new_admin(reactor)
         from pylogbroker.testing.admin import Admin
 
-        addresses = ",".join(each[CONTROL] for each in self.listeners)
+        addresses = ",".join(by_name[CONTROL] for by_name in self.listeners)
         return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
 
     @property

@@ -58,14 +58,14 @@ class ControlledProcess:
     @property
     def listeners(self) -> list[dict[str, str]]:
         """Addresses of each broker by the names of its listeners."""
-        found: list[dict[str, str]] = self.control.get("/broker")["listeners"]
-        return found
+        addresses: list[dict[str, str]] = self.control.get("/broker")["listeners"]
+        return addresses
 
     @property
     def ids(self) -> list[int]:
         """Ids of the brokers."""
-        found: list[int] = self.control.get("/broker")["ids"]
-        return found
+        numbers: list[int] = self.control.get("/broker")["ids"]
+        return numbers
 
     def stop(self) -> None:
         """Let it stop cleanly; kill it if it takes long."""
@@ -80,10 +80,10 @@ class ControlledProcess:
 def _control_of(line: bytes) -> str:
     if not line:
         raise StartupError("the broker's process ended at its start, or took too long: see its output")
-    found: dict[str, Any] = json.loads(line)
-    if "error" in found:
-        raise (ConfigError if found["type"] == "ConfigError" else StartupError)(found["error"])
-    return str(found["control"])
+    message: dict[str, Any] = json.loads(line)
+    if "error" in message:
+        raise (ConfigError if message["type"] == "ConfigError" else StartupError)(message["error"])
+    return str(message["control"])
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

@@ -40,7 +40,7 @@ class Clients(Protocol):
 
 def clients_of(library: str) -> Clients:
     """Return the makers for a library's name; the first that is installed for an empty one."""
-    chosen = library or next(each for each, module in _MODULES.items() if find_spec(module) is not None)
+    chosen = library or next(name for name, module in _MODULES.items() if find_spec(module) is not None)
     if chosen not in _MODULES:
         raise ConfigError(f"kafka_client: {library!r} is not accepted; expected one of {', '.join(LIBRARIES)}")
     made: dict[str, Clients] = {

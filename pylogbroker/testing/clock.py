@@ -103,7 +103,7 @@ class MovableClock:
         """Run the calls that are due; those that they add run in the reactor's next iteration."""
         now = self.seconds()
         self._sort()
-        for call in [each for each in self._calls if each.getTime() <= now]:
+        for call in [call for call in self._calls if call.getTime() <= now]:
             if call.active() and call.getTime() <= now:  # an earlier one may have put it off
                 self._run(call)
         self._set_timer()

@@ -104,8 +104,8 @@ class Kafka:
 
     def records(self, topic: str, **options: Any) -> list[Message]:
         """Return a topic's records, as `Broker.records` does."""
-        found: list[Message] = self.broker.records(topic, **options)
-        return found
+        messages: list[Message] = self.broker.records(topic, **options)
+        return messages
 
     def producer(self, **settings: Any) -> Any:
         """Return a new producer of the chosen library."""
@@ -113,8 +113,8 @@ class Kafka:
 
     def consumer(self, *topics: str, group: str | None = None, **settings: Any) -> Any:
         """Return a new consumer of these topics, from their beginning."""
-        wanted = self._client_settings(settings)
-        return self._client(*self._clients.consumer(topics, group or self.new_name("group"), wanted))
+        client_settings = self._client_settings(settings)
+        return self._client(*self._clients.consumer(topics, group or self.new_name("group"), client_settings))
 
     def _own_brokers(self, attribute: str) -> Any:
         try:

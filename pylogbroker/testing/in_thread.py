@@ -101,7 +101,9 @@ class BrokersInThread:
     async def up(self, brokers: Collection[int]) -> None:
         """Start stopped brokers again, on their former ports; raise StartupError."""
         for broker in brokers:
-            listeners = ",".join(f"{each.name}://{each.host}:{each.port}" for each in self._listeners[broker].values())
+            listeners = ",".join(
+                f"{listener.name}://{listener.host}:{listener.port}" for listener in self._listeners[broker].values()
+            )
             await self._services[broker].reload({**self._planned[broker], "listeners": listeners})
             self._services[broker].startService()
         starting = gatherResults([self._services[broker].listening for broker in brokers], consumeErrors=True)
@@ -122,17 +124,20 @@ class BrokersInThread:
         return listeners
 
     async def _serve(self, settings: Mapping[int, dict[str, str]]) -> list[Listeners]:
-        made = {broker: _Service(self._reactor, each, self._clock) for broker, each in settings.items()}
-        for each in made.values():
-            if each.faults is not None:
-                each.faults = self._faults  # one for all
+        made = {
+            broker: _Service(self._reactor, broker_settings, self._clock)
+            for broker, broker_settings in settings.items()
+        }
+        for started in made.values():
+            if started.faults is not None:
+                started.faults = self._faults  # one for all
         self._services.update(made)
         self._planned.update(settings)
         for service in self.services:
             service.startService()
         listening = gatherResults([service.listening for service in self.services], consumeErrors=True)
-        found = await listening.addErrback(_first_error)
-        for broker, listeners in zip(made, found, strict=True):
+        opened = await listening.addErrback(_first_error)
+        for broker, listeners in zip(made, opened, strict=True):
             self._listeners[broker] = {listener.name: listener for listener in listeners}
         return list(self._listeners.values())
 
@@ -176,8 +181,8 @@ class _ServedTree:
         nodes = self._database.nodes
         if self.controller is None:
             return {}
-        rows = {each: nodes.get(zk_paths.broker(each)) for each in brokers}
-        return {each: decode_broker(row.data) for each, row in rows.items() if row is not None}
+        rows = {broker: nodes.get(zk_paths.broker(broker)) for broker in brokers}
+        return {broker: decode_broker(row.data) for broker, row in rows.items() if row is not None}
 
     async def close(self) -> None:
         await maybeDeferred(self._port.stopListening)

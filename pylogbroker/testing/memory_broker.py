@@ -159,7 +159,7 @@ def _deferred(work: Deferred[T] | Awaitable[T]) -> Deferred[T]:
 
 
 def _finite(argument: str, value: Any) -> float:
-    found = arguments.seconds(argument, value)
-    if not isfinite(found) or found < 0:
+    seconds = arguments.seconds(argument, value)
+    if not isfinite(seconds) or seconds < 0:
         raise arguments.invalid(argument, value, "a number of seconds from 0 on")
-    return found
+    return seconds

@@ -65,12 +65,12 @@ class MemoryReactor(Clock):
 
     def run(self, deferred: Deferred[T], what: str = "it", seconds: float = 60.0) -> T:
         """Advance until a Deferred has its result, and return that; raise its error, or TimedOut."""
-        found: list[Any] = []
-        deferred.addBoth(found.append)
-        if not self.run_until(lambda: bool(found), seconds):
+        results: list[Any] = []
+        deferred.addBoth(results.append)
+        if not self.run_until(lambda: bool(results), seconds):
             deferred.cancel()
             raise TimedOut(f"{what}: not done within {seconds:g} s of the broker's time; it was cancelled")
-        [result] = found
+        [result] = results
         if isinstance(result, Failure):
             result.raiseException()
         done: T = result
@@ -202,12 +202,12 @@ class MemoryTransport:
 
     def _deliver(self) -> None:
         while self._protocol is not None and self._unread and self._is_reading and not self._is_closed:
-            found = self._unread.popleft()
-            if isinstance(found, Failure):
+            received = self._unread.popleft()
+            if isinstance(received, Failure):
                 self._is_closing = True
-                self._ended(found)
+                self._ended(received)
             else:
-                self._protocol.dataReceived(found)
+                self._protocol.dataReceived(received)
 
     def _close(self, why: Exception) -> None:
         if not self._is_closing:

@@ -65,16 +65,16 @@ class PluginOptions:
         """Return the arguments of `Broker`: these ones, over those of flags and ini file, setting by setting."""
         from pylogbroker.config import texts_of
 
-        found = self._given()
-        return {**found, **arguments, "settings": {**found["settings"], **texts_of(settings or {})}}
+        given = self._given()
+        return {**given, **arguments, "settings": {**given["settings"], **texts_of(settings or {})}}
 
     def _given(self) -> dict[str, Any]:
         settings = self._pairs(_SETTINGS)
         brokers = self._text("kafka_brokers")
         if brokers and not (is_digits(brokers) and int(brokers)):
             raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
-        found: dict[str, Any] = {"settings": settings, "schema_registry": self._has_registry}
-        return found | ({"brokers": int(brokers)} if brokers else {})
+        arguments: dict[str, Any] = {"settings": settings, "schema_registry": self._has_registry}
+        return arguments | ({"brokers": int(brokers)} if brokers else {})
 
     @property
     def _has_registry(self) -> bool:

@@ -52,9 +52,9 @@ class BrokerRequests:
 
     def create_topic(self, name: str, partitions: int = -1, *, replication_factor: int = -1, **settings: Any) -> str:
         """Create a topic with settings such as `cleanup_policy="compact"`, and return its name."""
-        wanted = texts_of(settings)
+        texts = texts_of(settings)
         self._before_creation()
-        self._ask(lambda admin: admin.create_topic(name, partitions, replication_factor, wanted), f"topic {name}")
+        self._ask(lambda admin: admin.create_topic(name, partitions, replication_factor, texts), f"topic {name}")
         return name
 
     def delete_topic(self, *names: str) -> None:

@@ -36,14 +36,17 @@ class ThreadRunner:
         clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads, self._apply_retention)
         stack.callback(self.clock.detach)
         brokers = BrokersInThread(thread.reactor, settings, count, clock, self.faults)
-        found = thread.call(brokers.start, "start of the broker", START_SECONDS)
+        all_listeners = thread.call(brokers.start, "start of the broker", START_SECONDS)
         stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
         self._thread, self._brokers = thread, brokers
         ids = brokers.ids if count > 1 else (self.faults.broker.node.id,)  # a single one may have generated its own
         self._keys = dict(zip(ids, brokers.ids, strict=True))
         if count > 1:
             thread.call(self._create_internal_topics, "creation of internal topics")
-        return [{name: f"{each.host}:{each.port}" for name, each in listeners.items()} for listeners in found]
+        return [
+            {name: f"{listener.host}:{listener.port}" for name, listener in listeners.items()}
+            for listeners in all_listeners
+        ]
 
     async def _apply_retention(self) -> None:
         with suppress(NotRunning):  # all are down
@@ -52,9 +55,9 @@ class ThreadRunner:
     async def _create_internal_topics(self) -> None:
         """Create them while all brokers run: with one down, a topic could not get as many replicas."""
         services = self.faults.broker
-        for each in (services.group_service, services.transaction_service):
+        for service in (services.group_service, services.transaction_service):
             with suppress(KafkaError):  # the settings do not allow it: clients get the reason
-                await each.ensure_topic()
+                await service.ensure_topic()
 
     @property
     def ids(self) -> Collection[int]:
@@ -63,12 +66,16 @@ class ThreadRunner:
 
     def down(self, brokers: Collection[int]) -> None:
         thread, running = self._running()
-        thread.call(lambda: running.down([self._keys[each] for each in brokers]), "stop of the broker", START_SECONDS)
+        thread.call(
+            lambda: running.down([self._keys[broker] for broker in brokers]), "stop of the broker", START_SECONDS
+        )
 
     def up(self, brokers: Collection[int]) -> None:
         """Raise StartupError if a broker cannot start."""
         thread, running = self._running()
-        thread.call(lambda: running.up([self._keys[each] for each in brokers]), "start of the broker", START_SECONDS)
+        thread.call(
+            lambda: running.up([self._keys[broker] for broker in brokers]), "start of the broker", START_SECONDS
+        )
 
     def _running(self) -> tuple[ReactorThread, BrokersInThread]:
         thread, brokers = self._thread, self._brokers

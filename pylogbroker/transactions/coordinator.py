@@ -176,7 +176,7 @@ class TransactionCoordinator:
         """List transactional ids in steps."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        everything = [each for shard in self.runtime.shards() for each in shard.transactions.values()]
+        everything = [transaction for shard in self.runtime.shards() for transaction in shard.transactions.values()]
         return await select(everything, states, producer_ids, duration_ms, now_ms)
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:

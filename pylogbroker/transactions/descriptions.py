@@ -35,16 +35,18 @@ async def select(
 ) -> TransactionList:
     """List the ids that pass all filters and are open for over `duration_ms`, unless that is negative; in steps."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
-    wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
+    accepted = {BY_LABEL[name] for name in states if name in BY_LABEL}
     wanted_ids = frozenset(producer_ids)
-    found: list[TransactionOverview] = []
-    for each in transactions:
-        metadata = each.metadata
+    overviews: list[TransactionOverview] = []
+    for transaction in transactions:
+        metadata = transaction.metadata
         if (
             (not wanted_ids or metadata.producer_id in wanted_ids)
-            and (not states or metadata.state in wanted)
+            and (not states or metadata.state in accepted)
             and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
         ):
-            found.append(TransactionOverview(each.transactional_id, metadata.producer_id, metadata.state.label))
+            overviews.append(
+                TransactionOverview(transaction.transactional_id, metadata.producer_id, metadata.state.label)
+            )
         await give_way()
-    return TransactionList(ErrorCode.NONE, unknown, tuple(found))
+    return TransactionList(ErrorCode.NONE, unknown, tuple(overviews))

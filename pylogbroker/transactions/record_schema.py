@@ -93,7 +93,9 @@ def decode_value(buffer: Buffer) -> TransactionMetadata:
         value.producer_epoch,
         _state(value.transaction_status),
         value.transaction_timeout_ms,
-        frozenset((each.topic, index) for each in value.transaction_partitions or () for index in each.partition_ids),
+        frozenset(
+            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
+        ),
         value.transaction_start_timestamp_ms,
         value.transaction_last_update_timestamp_ms,
     )

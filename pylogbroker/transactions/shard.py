@@ -62,7 +62,7 @@ class TransactionShardHandler:
 
     async def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
         """Start timeouts of open transactions; write markers of decided ones, which bar their producers at once."""
-        decided = [each for each in shard.transactions.values() if each.metadata.state in PREPARED]
+        decided = [transaction for transaction in shard.transactions.values() if transaction.metadata.state in PREPARED]
         for transaction in decided:
             self._completion.bar(transaction, now_ms)
         for transaction in decided:
@@ -82,9 +82,15 @@ class TransactionShardHandler:
     async def sweep(self, shard: TransactionShard, now_ms: int) -> None:
         transactions = list(shard.transactions.values())
         for start in range(0, len(transactions), _IDS_PER_STEP):
-            some = [each for each in transactions[start : start + _IDS_PER_STEP] if self._is_expired(each, now_ms)]
-            known = shard.transactions  # an append of the last sweep may have removed some meanwhile
-            for expired in _in_appends(each for each in some if known.get(each.transactional_id) is each):
+            some = [
+                transaction
+                for transaction in transactions[start : start + _IDS_PER_STEP]
+                if self._is_expired(transaction, now_ms)
+            ]
+            current = shard.transactions  # an append of the last sweep may have removed some meanwhile
+            for expired in _in_appends(
+                transaction for transaction in some if current.get(transaction.transactional_id) is transaction
+            ):
                 self._writer.write_tombstones(shard, expired, now_ms)
             await give_way()
 

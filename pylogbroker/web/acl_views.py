@@ -25,7 +25,7 @@ def _word(member: IntEnum) -> str:
 
 
 def _members(kind: type[IntEnum]) -> dict[str, IntEnum]:
-    return {_word(each): each for each in kind}
+    return {_word(member): member for member in kind}
 
 
 RESOURCES: Final = _members(AclResourceType)
@@ -85,8 +85,8 @@ async def acls(
     is_enabled = answer.error_code != ErrorCode.SECURITY_DISABLED
     if is_enabled:
         raise_for(answer.error_code, answer.error_message)
-    found = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
-    ordered = [row async for row in slices.over(await slices.run(in_order(found)))]
+    rows = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
+    ordered = [row async for row in slices.over(await slices.run(in_order(rows)))]
     values, shown = slice_rows(start, count, ordered)
     return {
         "is_enabled": is_enabled,
@@ -114,11 +114,11 @@ def _row(resource: str, name: str, pattern: str, principal: str, host: str, oper
     }
 
 
-def _rows(found: DescribeAclsResource) -> Iterator[tuple[str, str, str, str, str, str, str]]:
-    kind, pattern = _word(AclResourceType(found.resource_type)), _word(PatternType(found.pattern_type))
-    for each in found.acls:
-        operation, permission = _word(AclOperation(each.operation)), _word(AclPermission(each.permission_type))
-        yield kind, found.resource_name, pattern, each.principal, each.host, operation, permission
+def _rows(resource: DescribeAclsResource) -> Iterator[tuple[str, str, str, str, str, str, str]]:
+    kind, pattern = _word(AclResourceType(resource.resource_type)), _word(PatternType(resource.pattern_type))
+    for acl in resource.acls:
+        operation, permission = _word(AclOperation(acl.operation)), _word(AclPermission(acl.permission_type))
+        yield kind, resource.resource_name, pattern, acl.principal, acl.host, operation, permission
 
 
 async def add_acl(
@@ -132,14 +132,14 @@ async def add_acl(
     permission: Permission = "allow",
 ) -> AclRow:
     """Add an ACL: by default one that allows, from every host, on the resource of exactly this name."""
-    wanted = _row(resource, name, pattern, principal, host or "*", operation, permission)
-    kind, _, pattern_type, _, _, operation_code, permission_type = _filter(wanted)
+    fields = _row(resource, name, pattern, principal, host or "*", operation, permission)
+    kind, _, pattern_type, _, _, operation_code, permission_type = _filter(fields)
     row = AclCreation(
-        kind, wanted["name"], pattern_type, wanted["principal"], wanted["host"], operation_code, permission_type
+        kind, fields["name"], pattern_type, fields["principal"], fields["host"], operation_code, permission_type
     )
-    [found] = (await visitor.ask(CreateAclsRequest([row]))).results
-    raise_for(found.error_code, found.error_message)
-    return wanted
+    [result] = (await visitor.ask(CreateAclsRequest([row]))).results
+    raise_for(result.error_code, result.error_message)
+    return fields
 
 
 async def delete_acl(
@@ -153,17 +153,17 @@ async def delete_acl(
     permission: Permission,
 ) -> AclRow:
     """Delete one ACL, all of whose fields are given: a field that matches several would delete more."""
-    wanted = _row(resource, name, pattern, principal, host, operation, permission)
-    for field, value in zip(_FIELDS, wanted.values(), strict=True):
+    fields = _row(resource, name, pattern, principal, host, operation, permission)
+    for field, value in zip(_FIELDS, fields.values(), strict=True):
         if not value or (field not in _NAMES and value in _WIDE):
             raise BadRequest(f"{field} must be that of one ACL, not {value or 'empty'}")
-    [found] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(wanted))]))).filter_results
-    raise_for(found.error_code, found.error_message)
-    if not found.matching_acls:
+    [result] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(fields))]))).filter_results
+    raise_for(result.error_code, result.error_message)
+    if not result.matching_acls:
         raise KafkaError("there is no such ACL", ErrorCode.RESOURCE_NOT_FOUND)
-    for each in found.matching_acls:
-        raise_for(each.error_code, each.error_message)
-    return wanted
+    for acl in result.matching_acls:
+        raise_for(acl.error_code, acl.error_message)
+    return fields
 
 
 def _filter(wanted: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:

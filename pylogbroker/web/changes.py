@@ -64,11 +64,11 @@ async def create_topic(
 ) -> NewTopicRow:
     """Create a topic; without numbers, the broker's defaults hold."""
     rows = [CreatableTopicConfig(setting, written(value)) for setting, value in settings.items()]
-    count, replicas = (_DEFAULT if each is None else each for each in (partitions, replication_factor))
-    wanted = CreatableTopic(name, count, replicas, [], rows)
-    [found] = (await visitor.ask(CreateTopicsRequest([wanted]), controller_of(visitor.services))).topics
-    raise_for(found.error_code, found.error_message)
-    return {"name": found.name, "id": str(found.topic_id)}
+    count, replicas = (_DEFAULT if pair is None else pair for pair in (partitions, replication_factor))
+    topic = CreatableTopic(name, count, replicas, [], rows)
+    [created] = (await visitor.ask(CreateTopicsRequest([topic]), controller_of(visitor.services))).topics
+    raise_for(created.error_code, created.error_message)
+    return {"name": created.name, "id": str(created.topic_id)}
 
 
 def written(value: str | int | float | bool) -> str:
@@ -96,8 +96,8 @@ async def _alter(visitor: Visitor, topic: str, change: AlterableConfig) -> Chang
 async def delete_topic(visitor: Visitor, name: Name) -> NamedTopic:
     """Delete a topic with all its records."""
     request = DeleteTopicsRequest([DeleteTopicState(name)])
-    [found] = (await visitor.ask(request, controller_of(visitor.services))).responses
-    raise_for(found.error_code, found.error_message)
+    [result] = (await visitor.ask(request, controller_of(visitor.services))).responses
+    raise_for(result.error_code, result.error_message)
     return {"name": name}
 
 

@@ -11,13 +11,13 @@ HEIGHT: Final = 120
 
 def lag_lines(history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the points of each line: one ends where the lag is not known."""
-    most = max((each["lag"] or 0 for each in history), default=0) or 1
+    most = max((sample["lag"] or 0 for sample in history), default=0) or 1
     first = history[0]["time"] if history else 0
     duration = (history[-1]["time"] - first if history else 0) or 1
     points: list[str] = []
-    for each in (*history, {"lag": None}):
-        if each["lag"] is not None:
-            x, y = (each["time"] - first) / duration * WIDTH, HEIGHT - each["lag"] / most * HEIGHT
+    for moment in (*history, {"lag": None}):
+        if moment["lag"] is not None:
+            x, y = (moment["time"] - first) / duration * WIDTH, HEIGHT - moment["lag"] / most * HEIGHT
             points.append(f"{x:.1f},{y:.1f}")
         elif points:
             yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot

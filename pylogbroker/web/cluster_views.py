@@ -131,32 +131,32 @@ async def topic(visitor: Visitor, name: Name, start: Start = 0, count: Count = R
     """
     services = visitor.services
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
-    found = services.metadata.require_topic(name)
-    numbers = sorted(found.partitions)[start : start + count]
+    image = services.metadata.require_topic(name)
+    numbers = sorted(image.partitions)[start : start + count]
     sees_settings = visitor.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, name)
     return {
-        **await _topic_row(visitor, found),
-        "id": str(found.id),
+        **await _topic_row(visitor, image),
+        "id": str(image.id),
         "start": start,
         "count": count,
-        "total": len(found.partitions),
-        "details": [_partition_row(services, found.name, each, found.partitions[each]) for each in numbers],
-        "settings": _settings(services, found) if sees_settings else None,
+        "total": len(image.partitions),
+        "details": [_partition_row(services, image.name, number, image.partitions[number]) for number in numbers],
+        "settings": _settings(services, image) if sees_settings else None,
     }
 
 
 def _settings(services: Services, topic: TopicImage) -> list[SettingRow]:
-    inherited = {each.name: each.value for each in describe_topic(services.config, services.config.topic({}))}
+    inherited = {setting.name: setting.value for setting in describe_topic(services.config, services.config.topic({}))}
     settings = services.config.topic(services.metadata.topic_settings(topic.name))
     return [
         {
-            "name": each.name,
-            "value": each.value,
-            "source": each.source.name,
-            "default": inherited[each.name],
-            "documentation": each.documentation,
+            "name": setting.name,
+            "value": setting.value,
+            "source": setting.source.name,
+            "default": inherited[setting.name],
+            "documentation": setting.documentation,
         }
-        for each in describe_topic(services.config, settings)
+        for setting in describe_topic(services.config, settings)
     ]
 
 
@@ -188,8 +188,8 @@ async def brokers(visitor: Visitor) -> BrokerList:
     states = (state for topic in image.topics.values() for state in topic.partitions.values())
     async for state in services.runtime.slices.over(states):
         leaders[state.leader] = leaders.get(state.leader, 0) + 1
-        for each in state.replicas:
-            replicas[each] = replicas.get(each, 0) + 1
+        for replica in state.replicas:
+            replicas[replica] = replicas.get(replica, 0) + 1
     directories, unanswered = await log_directories(visitor)
     return {
         "cluster_id": services.node.cluster_id,
@@ -197,16 +197,16 @@ async def brokers(visitor: Visitor) -> BrokerList:
         "controller": image.controller_id,
         "brokers": [
             {
-                "id": each.id,
-                "rack": each.rack,
-                "leaders": leaders.get(each.id, 0),
-                "replicas": replicas.get(each.id, 0),
+                "id": broker.id,
+                "rack": broker.rack,
+                "leaders": leaders.get(broker.id, 0),
+                "replicas": replicas.get(broker.id, 0),
                 "listeners": [
                     {"name": name, "address": f"{listener.host}:{listener.port}", "protocol": listener.protocol}
-                    for name, listener in each.listeners.items()
+                    for name, listener in broker.listeners.items()
                 ],
             }
-            for each in image.brokers.values()
+            for broker in image.brokers.values()
         ],
         "log_directories": directories,
         "unanswered": unanswered,

@@ -38,10 +38,10 @@ async def faults(visitor: Visitor, start: Start = 0, count: Count = ROWS_MAX) ->
     """Return the faults from the `start`th on, and what fields of a new one may be."""
     values, shown = slice_rows(start, count, _faults(visitor, AclOperation.DESCRIBE).listed())
     return {
-        "apis": [_ANY_API, *sorted(each.name for each in visitor.services.apis)],
+        "apis": [_ANY_API, *sorted(api.name for api in visitor.services.apis)],
         "moments": [_NEVER, *get_args(CloseMoment)],
         **values,
-        "faults": [fault_row(each) for each in shown],
+        "faults": [fault_row(fault) for fault in shown],
     }
 
 
@@ -103,20 +103,20 @@ async def add_fault_of_form(
 
 async def release_fault(visitor: Visitor, id: FaultId) -> FaultRow:
     """Let the requests that a fault holds go on, and later ones pass."""
-    found = _find(visitor, id)
-    found.release()
-    return fault_row(found)
+    fault = _find(visitor, id)
+    fault.release()
+    return fault_row(fault)
 
 
 async def remove_fault(visitor: Visitor, id: FaultId) -> FaultRow:
     """Remove a fault, and let the requests that it holds go on."""
-    found = _find(visitor, id)
-    found.remove()
-    return fault_row(found)
+    fault = _find(visitor, id)
+    fault.remove()
+    return fault_row(fault)
 
 
 def _find(visitor: Visitor, number: int) -> ListedFault:
-    for each in _faults(visitor, AclOperation.ALTER).listed():
-        if each.id == number:
-            return each
+    for fault in _faults(visitor, AclOperation.ALTER).listed():
+        if fault.id == number:
+            return fault
     raise KafkaError(f"there is no fault {number}", ErrorCode.RESOURCE_NOT_FOUND)

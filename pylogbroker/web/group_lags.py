@@ -32,14 +32,14 @@ class GroupLags:
 
     def choose(self, group_ids: Iterable[str]) -> set[str]:
         """Return the groups to sample: those with a history first."""
-        known: set[str] = set()
+        sampled: set[str] = set()
         new: list[str] = []
         for group_id in group_ids:
             if group_id in self._lags:
-                known.add(group_id)
+                sampled.add(group_id)
             elif len(new) < GROUPS_MAX:
                 new.append(group_id)
-        return known | set(new[: GROUPS_MAX - len(known)])
+        return sampled | set(new[: GROUPS_MAX - len(sampled)])
 
     def note(self, time_ms: int, lags: Mapping[str, int | None]) -> None:
         """Add a sample of all chosen groups, and forget the other groups."""

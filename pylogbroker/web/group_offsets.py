@@ -28,10 +28,12 @@ async def committed_of(visitor: Visitor, coordinator: int, group_id: str) -> Com
         fetched = visitor.services.groups.fetch(group_id)
         check(group_id, fetched.error)
         over = visitor.services.runtime.slices.over
-        return {key: each async for key, each in over(fetched.offsets.items()) if isinstance(each, CommittedOffset)}
+        return {
+            key: offset async for key, offset in over(fetched.offsets.items()) if isinstance(offset, CommittedOffset)
+        }
     answer = await visitor.services.peers.send(coordinator, OffsetFetchRequest(group_id, None), _VERSION_OF_ONE)
     check(group_id, answer.error_code)
-    return {key: each async for key, each in visitor.services.runtime.slices.over(_rows(answer.topics))}
+    return {key: offset async for key, offset in visitor.services.runtime.slices.over(_rows(answer.topics))}
 
 
 async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[str]) -> dict[str, Committed]:
@@ -39,39 +41,42 @@ async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[st
 
     Groups whose offsets are not known, or too many, are left out.
     """
-    services, found, left = visitor.services, dict[str, Committed](), LISTED_OFFSETS_MAX
+    services, offsets, left = visitor.services, dict[str, Committed](), LISTED_OFFSETS_MAX
     if coordinator == services.node.id:
         for group_id in ids:
             left -= services.groups.count_offsets(group_id)
             if left < 0:
                 break
             with suppress(KafkaError):
-                found[group_id] = await visible(visitor, await committed_of(visitor, coordinator, group_id))
-        return found
+                offsets[group_id] = await visible(visitor, await committed_of(visitor, coordinator, group_id))
+        return offsets
     with suppress(KafkaError, UnsupportedVersion):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None) for group_id in ids])
-        for each in (await services.peers.send(coordinator, request, _VERSION_OF_SEVERAL)).groups:
-            left -= sum(len(topic.partitions) for topic in each.topics)
+        for group in (await services.peers.send(coordinator, request, _VERSION_OF_SEVERAL)).groups:
+            left -= sum(len(topic.partitions) for topic in group.topics)
             if left < 0:
                 break
-            if not each.error_code:
-                found[each.group_id] = await visible(visitor, dict(_rows(each.topics)))
-    return found
+            if not group.error_code:
+                offsets[group.group_id] = await visible(visitor, dict(_rows(group.topics)))
+    return offsets
 
 
 def _rows(topics: Iterable[Any]) -> Iterable[tuple[Key, CommittedOffset]]:
     """Return offsets of a response, without times, which it does not have."""
     for topic in topics:
-        for each in topic.partitions:
-            if not each.error_code and each.committed_offset >= 0:
-                metadata = each.metadata or ""
-                yield (topic.name, each.partition_index), CommittedOffset(each.committed_offset, metadata=metadata)
+        for partition in topic.partitions:
+            if not partition.error_code and partition.committed_offset >= 0:
+                metadata = partition.metadata or ""
+                yield (
+                    (topic.name, partition.partition_index),
+                    CommittedOffset(partition.committed_offset, metadata=metadata),
+                )
 
 
 async def visible(visitor: Visitor, committed: Committed) -> Committed:
     """Return the offsets on topics that the visitor may see."""
     over = visitor.services.runtime.slices.over
-    return {key: each async for key, each in over(committed.items()) if visitor.sees_topic(key[0])}
+    return {key: offset async for key, offset in over(committed.items()) if visitor.sees_topic(key[0])}
 
 
 def check(group_id: str, number: int) -> None:
@@ -84,9 +89,9 @@ def check(group_id: str, number: int) -> None:
 async def ends_of(visitor: Visitor, keys: Iterable[Key]) -> Mapping[Key, int]:
     """Return high watermarks, of the leader if this broker has no replica; unknown ones are left out."""
     hosted, over = visitor.services.partitions.hosted, visitor.services.runtime.slices.over
-    wanted = {key: None async for key in over(keys)}
-    here = {key: hosted[key].log.high_watermark async for key in over(wanted) if key in hosted}
-    return here | await known_ends(visitor, [key async for key in over(wanted) if key not in here])
+    requested = {key: None async for key in over(keys)}
+    here = {key: hosted[key].log.high_watermark async for key in over(requested) if key in hosted}
+    return here | await known_ends(visitor, [key async for key in over(requested) if key not in here])
 
 
 def lag_at(committed: CommittedOffset, end: int | None) -> int | None:
@@ -95,10 +100,10 @@ def lag_at(committed: CommittedOffset, end: int | None) -> int | None:
 
 async def lag_of(visitor: Visitor, committed: Committed, ends: Mapping[Key, int]) -> int | None:
     """Return the sum of the lags that are known; None if none of several is."""
-    known = [lag async for lag in _lags(visitor, committed, ends) if lag is not None]
-    return sum(known) if known or not committed else None
+    lags = [lag async for lag in _lags(visitor, committed, ends) if lag is not None]
+    return sum(lags) if lags or not committed else None
 
 
 async def _lags(visitor: Visitor, committed: Committed, ends: Mapping[Key, int]) -> AsyncIterator[int | None]:
-    async for key, each in visitor.services.runtime.slices.over(committed.items()):
-        yield lag_at(each, ends.get(key))
+    async for key, offset in visitor.services.runtime.slices.over(committed.items()):
+        yield lag_at(offset, ends.get(key))

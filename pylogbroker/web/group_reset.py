@@ -166,20 +166,20 @@ async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, in
         topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(row)
     request = OffsetCommitRequest(plan.group, topics=[*topics.values()])
     answer = await visitor.ask(request, group_coordinator(visitor.services, plan.group))
-    async for each in visitor.services.runtime.slices.over(answer.topics):
-        for row in each.partitions:
+    async for topic_answer in visitor.services.runtime.slices.over(answer.topics):
+        for row in topic_answer.partitions:
             if row.error_code:
-                raise KafkaError(f"{each.name}-{row.partition_index} was not reset", code_of(row.error_code))
+                raise KafkaError(f"{topic_answer.name}-{row.partition_index} was not reset", code_of(row.error_code))
 
 
 async def _planned(visitor: Visitor, group_id: str, wanted: _Wanted) -> _Plan:
-    found, committed = await read_group(visitor, group_id)
+    description, committed = await read_group(visitor, group_id)
     keys = await _keys(visitor, wanted, committed)
     starts, ends = await offsets_at(visitor, keys, EARLIEST), await offsets_at(visitor, keys, LATEST)
     targets = await _targets(visitor, wanted, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
-    return _Plan(group_id, found.group_state, committed, ends, after)
+    return _Plan(group_id, description.group_state, committed, ends, after)
 
 
 async def _keys(visitor: Visitor, wanted: _Wanted, committed: Committed) -> list[Key]:
@@ -220,8 +220,8 @@ async def _targets(
     if wanted.to == "time":
         if not wanted.time:
             raise BadRequest("time is missing")
-        found = await offsets_at(visitor, keys, milliseconds(wanted.time))
-        return {key: ends[key] if offset < 0 else offset async for key, offset in over(found.items())}
+        offsets = await offsets_at(visitor, keys, milliseconds(wanted.time))
+        return {key: ends[key] if offset < 0 else offset async for key, offset in over(offsets.items())}
     by = wanted.by
     if by is None:
         raise BadRequest("by is missing")

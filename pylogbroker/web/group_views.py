@@ -99,9 +99,9 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
     answers = await ask_all(visitor, ListGroupsRequest())
     matching: dict[str, tuple[int, ListedGroup]] = {}
     for broker_id, answer in answers.items():
-        async for each in slices.over(() if answer is None else answer.groups):
-            if search in each.group_id:
-                matching[each.group_id] = broker_id, each
+        async for listed in slices.over(() if answer is None else answer.groups):
+            if search in listed.group_id:
+                matching[listed.group_id] = broker_id, listed
     ordered = slices.over(await slices.run(in_order(list(matching))))
     values, shown = slice_rows(start, count, [matching[group_id] async for group_id in ordered])
     return {
@@ -114,35 +114,39 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
 
 async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[GroupRow]:
     """Return rows of groups with their coordinators, which are asked for members and offsets."""
-    asked: dict[int, list[str]] = {}
-    for broker_id, each in shown:
-        asked.setdefault(broker_id, []).append(each.group_id)
+    by_broker: dict[int, list[str]] = {}
+    for broker_id, listing in shown:
+        by_broker.setdefault(broker_id, []).append(listing.group_id)
     members: dict[str, int] = {}
     committed: dict[str, Committed] = {}
-    for broker_id, ids in asked.items():
+    for broker_id, ids in by_broker.items():
         with suppress(KafkaError):
             described = (await visitor.ask(DescribeGroupsRequest(ids), broker_id)).groups
-            members |= {each.group_id: len(each.members) for each in described if not each.error_code}
+            members |= {
+                description.group_id: len(description.members)
+                for description in described
+                if not description.error_code
+            }
         committed |= await committed_of_each(visitor, broker_id, ids)
-    ends = await ends_of(visitor, (key for each in committed.values() for key in each))
+    ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
     return [
         {
-            "id": each.group_id,
-            "state": each.group_state,
-            "protocol_type": each.protocol_type,
+            "id": listed.group_id,
+            "state": listed.group_state,
+            "protocol_type": listed.protocol_type,
             "coordinator": broker_id,
-            "members": members.get(each.group_id),
-            "offsets": len(committed[each.group_id]) if each.group_id in committed else None,
-            "lag": await lag_of(visitor, committed[each.group_id], ends) if each.group_id in committed else None,
+            "members": members.get(listed.group_id),
+            "offsets": len(committed[listed.group_id]) if listed.group_id in committed else None,
+            "lag": await lag_of(visitor, committed[listed.group_id], ends) if listed.group_id in committed else None,
         }
-        for broker_id, each in shown
+        for broker_id, listed in shown
     ]
 
 
 async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = ROWS_MAX) -> GroupDetails:
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
     services, group_id = visitor.services, id
-    slices, (found, committed) = services.runtime.slices, await read_group(visitor, group_id)
+    slices, (description, committed) = services.runtime.slices, await read_group(visitor, group_id)
     ends = await ends_of(visitor, committed)
     keys = await slices.run(in_order(list(committed)))
     lag, rows = 0, list[OffsetRow]()
@@ -153,16 +157,18 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
             rows.append(row)
     return {
         "id": group_id,
-        "state": found.group_state,
-        "protocol_type": found.protocol_type,
-        "assignor": found.protocol_data,
+        "state": description.group_state,
+        "protocol_type": description.protocol_type,
+        "assignor": description.protocol_data,
         "coordinator": group_coordinator(services, group_id),
         "lag": lag,
         "start": start,
         "count": count,
         "total": len(committed),
-        "member_count": len(found.members),
-        "members": [_member_row(visitor, found, each) async for each in slices.over(found.members[:ROWS_MAX])],
+        "member_count": len(description.members),
+        "members": [
+            _member_row(visitor, description, member) async for member in slices.over(description.members[:ROWS_MAX])
+        ],
         "offsets": rows,
         "history": await _history(visitor, group_id, committed),
     }
@@ -172,12 +178,12 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     """Return a group and those of its offsets that the visitor may see; raise KafkaError."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
-    [found] = (await visitor.ask(DescribeGroupsRequest([group_id]), coordinator)).groups
-    check(group_id, found.error_code)
+    [description] = (await visitor.ask(DescribeGroupsRequest([group_id]), coordinator)).groups
+    check(group_id, description.error_code)
     offsets = await committed_of(visitor, coordinator, group_id)
-    if found.group_state == "Dead" and not offsets:
+    if description.group_state == "Dead" and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
-    return found, await visible(visitor, offsets)
+    return description, await visible(visitor, offsets)
 
 
 async def _history(visitor: Visitor, group_id: str, committed: Committed) -> list[LagRow] | None:
@@ -186,7 +192,7 @@ async def _history(visitor: Visitor, group_id: str, committed: Committed) -> lis
     is_here = group_coordinator(services, group_id) == services.node.id
     if not is_here or services.groups.count_offsets(group_id) != len(committed):
         return None
-    return [{"time": each.time_ms, "lag": each.lag} for each in visitor.samples.group_lags.of(group_id)]
+    return [{"time": sample.time_ms, "lag": sample.lag} for sample in visitor.samples.group_lags.of(group_id)]
 
 
 def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> MemberRow:

@@ -147,8 +147,8 @@ class LiveView:
         return has_skipped
 
     async def _send_new(self, now: float) -> bool:
-        found = await self._logs(now)
-        with_new = [each for each in found if self._offsets[each.index] < each.high_watermark]
+        logs = await self._logs(now)
+        with_new = [log for log in logs if self._offsets[log.index] < log.high_watermark]
         share = max(1, int(self._allowance) // max(1, len(with_new)))
         has_skipped = False
         for log in with_new:
@@ -161,10 +161,10 @@ class LiveView:
         services = self._visitor.services
         services.metadata.require_topic(self._topic)
         is_due = now - self._asked >= REMOTE_ROUND_SECONDS
-        wanted = [index for index in self._offsets if is_due or (self._topic, index) in services.partitions.led]
+        indexes = [index for index in self._offsets if is_due or (self._topic, index) in services.partitions.led]
         if is_due:
             self._asked = now
-        return await open_logs(self._visitor, self._topic, wanted)
+        return await open_logs(self._visitor, self._topic, indexes)
 
     async def _send_records(self, log: PartitionLog, count_max: int) -> bool:
         """Send new records of a partition; return whether some were skipped."""
@@ -176,13 +176,15 @@ class LiveView:
         if region is None:
             self._offsets[index] = upto
             return False
-        wanted = Wanted(after, count_max, upto, self._search, self._format)
+        selection = Wanted(after, count_max, upto, self._search, self._format)
         in_thread = services.runtime.in_reading_thread
-        count, skipped, next_offset, data = await in_thread(_decoded, region, wanted, index, offset > after)
+        count, skipped, next_offset, data = await in_thread(_decoded, region, selection, index, offset > after)
         self._offsets[index] = next_offset
         if count or skipped:
             self._allowance -= count
-            self._write(_event("records", data, ",".join(f"{each}:{at}" for each, at in self._offsets.items())))
+            self._write(
+                _event("records", data, ",".join(f"{partition}:{at}" for partition, at in self._offsets.items()))
+            )
         return bool(skipped)
 
     def _write(self, data: bytes) -> None:
@@ -216,16 +218,16 @@ def _indexes(visitor: Visitor, topic: str, index: int | None) -> Sequence[int]:
     return led
 
 
-def _decoded(region: RecordRegion, wanted: Wanted, partition: int, skips: bool) -> tuple[int, int, int, bytes]:
+def _decoded(region: RecordRegion, selection: Wanted, partition: int, skips: bool) -> tuple[int, int, int, bytes]:
     """Return the numbers of records and skipped ones, the next offset, and the data of an event. Blocks.
 
     What is skipped ends before the region's first batch: to find a record within a batch takes long.
     """
-    found = decode(region, wanted)
-    first = found.next_offset if found.first_offset is None else found.first_offset
-    skipped = first - wanted.offset if skips else 0
-    data = json.dumps({"partition": partition, "skipped": skipped, "records": found.rows}, separators=(",", ":"))
-    return len(found.rows), skipped, found.next_offset, data.encode()
+    decoded = decode(region, selection)
+    first = decoded.next_offset if decoded.first_offset is None else decoded.first_offset
+    skipped = first - selection.offset if skips else 0
+    data = json.dumps({"partition": partition, "skipped": skipped, "records": decoded.rows}, separators=(",", ":"))
+    return len(decoded.rows), skipped, decoded.next_offset, data.encode()
 
 
 def _event(kind: str, data: bytes, identity: str = "") -> bytes:
@@ -236,7 +238,7 @@ def _event(kind: str, data: bytes, identity: str = "") -> bytes:
 
 def _parsed_id(text: str) -> dict[int, int]:
     """Return offsets by partition of an event's id; raise BadRequest."""
-    pairs = [each.partition(":") for each in text.split(",") if each]
+    pairs = [pair.partition(":") for pair in text.split(",") if pair]
     if len(pairs) > PARTITIONS_MAX:
         raise BadRequest(f"after has more than {PARTITIONS_MAX} partitions")
     try:

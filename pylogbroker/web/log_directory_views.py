@@ -45,39 +45,39 @@ async def log_directories(visitor: Visitor) -> tuple[list[LogDirectoryRow], list
     """Return directories by broker, and the brokers that do not answer."""
     answers = await ask_all(visitor, DescribeLogDirsRequest(None))
     rows = [
-        await _row(visitor, broker_id, each)
+        await _row(visitor, broker_id, directory)
         for broker_id, answer in answers.items()
         if answer is not None
-        for each in answer.results
+        for directory in answer.results
     ]
     return rows, [broker_id for broker_id, answer in answers.items() if answer is None]
 
 
-async def _row(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> LogDirectoryRow:
+async def _row(visitor: Visitor, broker_id: int, directory: DescribeLogDirsResult) -> LogDirectoryRow:
     over = visitor.services.runtime.slices.over
-    sizes = [each.partition_size async for _, each in over(_logs(found))]
+    sizes = [partition.partition_size async for _, partition in over(_logs(directory))]
     return {
         "broker": broker_id,
-        "path": found.log_dir,
-        "failure": _failure(visitor, broker_id, found),
+        "path": directory.log_dir,
+        "failure": _failure(visitor, broker_id, directory),
         "logs": len(sizes),
         "log_bytes": sum(sizes),
-        "total_bytes": found.total_bytes if found.total_bytes >= 0 else None,
-        "usable_bytes": found.usable_bytes if found.usable_bytes >= 0 else None,
+        "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
+        "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
     }
 
 
-def _failure(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> str:
+def _failure(visitor: Visitor, broker_id: int, directory: DescribeLogDirsResult) -> str:
     """Return why a directory is offline: other brokers say only that it is."""
     if broker_id == visitor.services.node.id:
-        for each in visitor.services.logs.directories:
-            if each.path == found.log_dir and each.failure:
-                return each.failure
-    return code_of(found.error_code).meaning if found.error_code else ""
+        for local in visitor.services.logs.directories:
+            if local.path == directory.log_dir and local.failure:
+                return local.failure
+    return code_of(directory.error_code).meaning if directory.error_code else ""
 
 
-def _logs(found: DescribeLogDirsResult) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
-    return ((topic.name, each) for topic in found.topics for each in topic.partitions)
+def _logs(directory: DescribeLogDirsResult) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
+    return ((topic.name, partition) for topic in directory.topics for partition in topic.partitions)
 
 
 async def log_directory(
@@ -90,19 +90,19 @@ async def log_directory(
         raise KafkaError(f"there is no broker {broker} now", ErrorCode.RESOURCE_NOT_FOUND)
     answer = await visitor.ask(DescribeLogDirsRequest(None), broker)
     raise_for(answer.error_code)
-    found = next((each for each in answer.results if each.log_dir == path), None)
-    if found is None:
+    directory = next((result for result in answer.results if result.log_dir == path), None)
+    if directory is None:
         raise KafkaError(f"broker {broker} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
-    rows = [_log_row(topic, each) async for topic, each in slices.over(_logs(found))]
+    rows = [_log_row(topic, partition) async for topic, partition in slices.over(_logs(directory))]
     ordered = await slices.run(in_order(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
     values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
-    return {**await _row(visitor, broker, found), **values, "details": [*shown]}
+    return {**await _row(visitor, broker, directory), **values, "details": [*shown]}
 
 
-def _log_row(topic: str, found: DescribeLogDirsPartition) -> LogRow:
+def _log_row(topic: str, partition: DescribeLogDirsPartition) -> LogRow:
     return {
         "topic": topic,
-        "partition": found.partition_index,
-        "bytes": found.partition_size,
-        "is_future": found.is_future_key,
+        "partition": partition.partition_index,
+        "bytes": partition.partition_size,
+        "is_future": partition.is_future_key,
     }

@@ -31,14 +31,14 @@ async def offsets_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> d
     leaders: dict[int, list[Key]] = {}
     async for key in visitor.services.runtime.slices.over(keys):
         leaders.setdefault(leader_of(visitor, *key), []).append(key)
-    found: dict[Key, int] = {}
+    offsets: dict[Key, int] = {}
     for leader, led in leaders.items():
         async for (topic, index), row in _answers(visitor, leader, led, timestamp):
             if row.error_code:
                 code = code_of(row.error_code)
                 raise KafkaError(f"the offsets of {topic}-{index} are not known: {code.meaning}", code)
-            found[topic, index] = row.offset
-    return found
+            offsets[topic, index] = row.offset
+    return offsets
 
 
 async def known_ends(visitor: Visitor, keys: Iterable[Key]) -> dict[Key, int]:
@@ -47,13 +47,13 @@ async def known_ends(visitor: Visitor, keys: Iterable[Key]) -> dict[Key, int]:
     async for key in visitor.services.runtime.slices.over(keys):
         with suppress(KafkaError):
             leaders.setdefault(leader_of(visitor, *key), []).append(key)
-    found: dict[Key, int] = {}
+    ends: dict[Key, int] = {}
     for leader, led in leaders.items():
         with suppress(KafkaError):
             async for key, row in _answers(visitor, leader, led, LATEST):
                 if not row.error_code:
-                    found[key] = row.offset
-    return found
+                    ends[key] = row.offset
+    return ends
 
 
 async def _answers(
@@ -65,6 +65,6 @@ async def _answers(
             row = ListOffsetsPartition(index, timestamp=timestamp)
             topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
         answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]), leader)
-        rows = ((each.name, row) for each in answer.topics for row in each.partitions)
-        async for name, found in visitor.services.runtime.slices.over(rows):
-            yield (name, found.partition_index), found
+        rows = ((topic.name, row) for topic in answer.topics for row in topic.partitions)
+        async for name, partition in visitor.services.runtime.slices.over(rows):
+            yield (name, partition.partition_index), partition

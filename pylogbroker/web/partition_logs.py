@@ -119,8 +119,8 @@ class RemoteLog:
         if code:
             where = f"records of {self.topic}-{self.index} at broker {self._leader}"
             raise KafkaError(f"{where}: {code_of(code).meaning}", code_of(code))
-        found = FetchedRecords(answer.responses[0].partitions[0].records or b"")
-        return found if found.data else None
+        fetched = FetchedRecords(answer.responses[0].partitions[0].records or b"")
+        return fetched if fetched.data else None
 
 
 @attrs.frozen(eq=False)

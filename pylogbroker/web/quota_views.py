@@ -55,16 +55,16 @@ async def quotas(visitor: Visitor, search: Search = "", start: Start = 0, count:
     slices = visitor.services.runtime.slices
     answer = await visitor.ask(DescribeClientQuotasRequest())
     raise_for(answer.error_code, answer.error_message)
-    found = [_row(each) async for each in slices.over(answer.entries or ())]
-    matching = [row async for row in slices.over(found) if any(search in name for name in _order(row))]
+    rows = [_row(entry) async for entry in slices.over(answer.entries or ())]
+    matching = [row async for row in slices.over(rows) if any(search in name for name in _order(row))]
     ordered = await slices.run(in_order(matching, key=_order))
     values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
     return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
 
 
-def _row(found: EntryData) -> QuotaRow:
-    names = {FIELDS[each.entity_type]: each.entity_name or DEFAULT_NAME for each in found.entity}
-    values: list[QuotaValue] = [{"key": each.key, "value": each.value} for each in found.values]
+def _row(entry: EntryData) -> QuotaRow:
+    names = {FIELDS[part.entity_type]: part.entity_name or DEFAULT_NAME for part in entry.entity}
+    values: list[QuotaValue] = [{"key": value.key, "value": value.value} for value in entry.values]
     return {
         "user": names.get("user"),
         "client_id": names.get("client_id"),

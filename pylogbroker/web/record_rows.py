@@ -96,7 +96,7 @@ class RecordRegion(Protocol):
 
 def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
     """Read a region and decode its records. Blocks. Raise CorruptRecords or InvalidRecords for damage at its begin."""
-    found = RecordRows([], wanted.offset)
+    decoded = RecordRows([], wanted.offset)
     shown = 0
     needle = wanted.search.casefold()
     try:
@@ -105,27 +105,27 @@ def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
                 continue
             if record.offset >= wanted.upto:
                 break
-            if found.first_offset is None:
-                found.first_offset = record.offset
+            if decoded.first_offset is None:
+                decoded.first_offset = record.offset
             if not needle or _contains(record, needle):
                 row = _row(record, wanted.format)
                 size = shown_characters(row)
-                if found.rows and shown + size > SHOWN_SUM_MAX:
-                    found.is_full = True
-                    return found
-                found.rows.append(row)
+                if decoded.rows and shown + size > SHOWN_SUM_MAX:
+                    decoded.is_full = True
+                    return decoded
+                decoded.rows.append(row)
                 shown += size
-            found.next_offset = record.offset + 1
-            if len(found.rows) >= wanted.count:
-                found.is_full = True
-                return found
+            decoded.next_offset = record.offset + 1
+            if len(decoded.rows) >= wanted.count:
+                decoded.is_full = True
+                return decoded
     except (CorruptRecords, InvalidRecords):
-        if not found.rows:
+        if not decoded.rows:
             raise
-        found.is_full = True  # the next answer begins with the damage, and says so
-        return found
-    found.next_offset = max(found.next_offset, region.next_offset)
-    return found
+        decoded.is_full = True  # the next answer begins with the damage, and says so
+        return decoded
+    decoded.next_offset = max(decoded.next_offset, region.next_offset)
+    return decoded
 
 
 def _records(data: Buffer) -> Iterator[Record]:
@@ -151,9 +151,9 @@ def _row(record: Record, shape: str) -> RecordRow:
 
     def content(data: bytes | None) -> Content:
         nonlocal left
-        found = shown(data, shape, min(SHOWN_BYTES_MAX, left))
-        left = max(0, left - len(found["text"]))
-        return found
+        preview = shown(data, shape, min(SHOWN_BYTES_MAX, left))
+        left = max(0, left - len(preview["text"]))
+        return preview
 
     return {
         "offset": record.offset,
@@ -168,8 +168,8 @@ def _row(record: Record, shape: str) -> RecordRow:
 
 
 def shown_characters(row: RecordRow) -> int:
-    contents: Iterable[Content] = (row["key"], row["value"], *(each["value"] for each in row["headers"]))
-    return sum(len(each["text"]) for each in contents)
+    contents: Iterable[Content] = (row["key"], row["value"], *(header["value"] for header in row["headers"]))
+    return sum(len(content["text"]) for content in contents)
 
 
 def shown(content: bytes | None, shape: str, bytes_max: int) -> Content:
@@ -210,7 +210,9 @@ def _readable(data: bytes, is_cut: bool) -> str | None:
             text = data[: len(data) - end].decode()
         except UnicodeDecodeError:
             continue
-        if text.isprintable() or all(each in _WHITE or unicodedata.category(each) != "Cc" for each in text):
+        if text.isprintable() or all(
+            character in _WHITE or unicodedata.category(character) != "Cc" for character in text
+        ):
             return text
         break
     return None

@@ -68,8 +68,8 @@ async def records(
         region = await log.region_at(next_offset, upto)
         if region is None:
             break
-        wanted = Wanted(next_offset, count - len(rows), upto, search, format)
-        decoded = await services.runtime.in_reading_thread(decode, region, wanted)
+        selection = Wanted(next_offset, count - len(rows), upto, search, format)
+        decoded = await services.runtime.in_reading_thread(decode, region, selection)
         rows += decoded.rows
         next_offset = decoded.next_offset
         if decoded.is_full or sum(map(shown_characters, rows)) > SHOWN_SUM_MAX:

@@ -17,10 +17,10 @@ from pylogbroker.wire import Request
 
 def controller_of(services: Services) -> int:
     """Return the broker that changes topics; raise NOT_CONTROLLER."""
-    found = services.metadata.image.controller_id
-    if found == NO_CONTROLLER:
+    controller = services.metadata.image.controller_id
+    if controller == NO_CONTROLLER:
         raise KafkaError("the cluster has no controller now", ErrorCode.NOT_CONTROLLER)
-    return found
+    return controller
 
 
 def leader_of(visitor: Visitor, topic: str, index: int) -> int:
@@ -68,7 +68,7 @@ async def ask_all(visitor: Visitor, request: Request) -> dict[int, Any]:
 
     broker_ids = sorted({services.node.id, *services.metadata.image.brokers})
     try:
-        answers = await gatherResults([ensureDeferred(answer(each)) for each in broker_ids], consumeErrors=True)
+        answers = await gatherResults([ensureDeferred(answer(broker)) for broker in broker_ids], consumeErrors=True)
     except FirstError as error:  # the visitor has gone
         raise error.subFailure.value or error from None
     return dict(zip(broker_ids, answers, strict=True))

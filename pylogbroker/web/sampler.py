@@ -67,10 +67,10 @@ class Sampler:
         visitor = Visitor(services, RequestContext(0, _CLIENT_ID), self._samples)  # without `access`: sees all
         over, lags = services.runtime.slices.over, self._samples.group_lags
         time_ms = services.runtime.now_ms()
-        found = [each async for each in over(tuple(services.groups.groups())) if each.offsets.committed]
-        chosen = lags.choose(each.group_id for each in found)
+        groups = [group async for group in over(tuple(services.groups.groups())) if group.offsets.committed]
+        chosen = lags.choose(group.group_id for group in groups)
         committed = {
-            each.group_id: dict(each.offsets.committed) async for each in over(found) if each.group_id in chosen
+            group.group_id: dict(group.offsets.committed) async for group in over(groups) if group.group_id in chosen
         }
-        ends = await ends_of(visitor, (key for each in committed.values() for key in each))
-        lags.note(time_ms, {group_id: await lag_of(visitor, each, ends) for group_id, each in committed.items()})
+        ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
+        lags.note(time_ms, {group_id: await lag_of(visitor, offsets, ends) for group_id, offsets in committed.items()})

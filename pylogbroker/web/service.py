@@ -26,7 +26,9 @@ class HttpListeners:
 
     def __attrs_post_init__(self) -> None:
         config = self._config
-        hosts = AllowedHosts((*config.texts("http.allowed.hosts"), *(each.host for each in config.http_listeners)))
+        hosts = AllowedHosts(
+            (*config.texts("http.allowed.hosts"), *(listener.host for listener in config.http_listeners))
+        )
         site = CheckedSite(self._reactor, self._root, hosts)
         self._factory = LimitedFactory(site, config.integer("http.max.connections"))
 

@@ -41,12 +41,12 @@ class TopicRates:
 
     async def sample(self, services: Services) -> None:
         """Note the counts of all topics."""
-        found: dict[str, _Counts] = {}
+        counts: dict[str, _Counts] = {}
         clock = services.runtime.clock
         async for name, traffic in services.runtime.slices.over(tuple(services.partitions.traffic.topics.items())):
-            if len(found) < TOPICS_MAX:
-                found[name] = _counts(traffic, clock.seconds())
-        self._older, self._newer = self._newer, found
+            if len(counts) < TOPICS_MAX:
+                counts[name] = _counts(traffic, clock.seconds())
+        self._older, self._newer = self._newer, counts
 
     def of(self, services: Services, topic: str) -> Rates | None:
         """Return the rates of a topic since the last sample but one; None without it."""

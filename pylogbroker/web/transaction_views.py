@@ -96,11 +96,11 @@ async def transactions(
     answers = await ask_all(visitor, ListTransactionsRequest(states, [], longer_than_ms))
     matching: dict[str, int] = {}
     for broker_id, answer in answers.items():
-        async for each in slices.over(() if answer is None else answer.transaction_states):
-            if search in each.transactional_id:
-                matching[each.transactional_id] = broker_id
+        async for listed in slices.over(() if answer is None else answer.transaction_states):
+            if search in listed.transactional_id:
+                matching[listed.transactional_id] = broker_id
     ordered = slices.over(await slices.run(in_order(list(matching.items()))))
-    values, shown = slice_rows(start, count, [each async for each in ordered])
+    values, shown = slice_rows(start, count, [pair async for pair in ordered])
     return {
         "search": search,
         "state": state,
@@ -113,31 +113,31 @@ async def transactions(
 
 async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[TransactionRow]:
     """Return rows of transactional ids with their coordinators; those that have gone meanwhile are left out."""
-    asked: dict[int, list[str]] = {}
+    by_broker: dict[int, list[str]] = {}
     for name, broker_id in shown:
-        asked.setdefault(broker_id, []).append(name)
+        by_broker.setdefault(broker_id, []).append(name)
     rows: dict[str, TransactionRow] = {}
-    for broker_id, names in asked.items():
+    for broker_id, names in by_broker.items():
         with suppress(KafkaError):
-            for each in (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states:
-                if not each.error_code:
-                    rows[each.transactional_id] = _row(visitor, broker_id, each)
+            for state in (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states:
+                if not state.error_code:
+                    rows[state.transactional_id] = _row(visitor, broker_id, state)
     return [rows[name] for name, _ in shown if name in rows]
 
 
-def _row(visitor: Visitor, coordinator: int, found: TransactionState) -> TransactionRow:
-    is_open = found.transaction_state in _OPEN and found.transaction_start_time_ms >= 0
-    began = found.transaction_start_time_ms
+def _row(visitor: Visitor, coordinator: int, state: TransactionState) -> TransactionRow:
+    is_open = state.transaction_state in _OPEN and state.transaction_start_time_ms >= 0
+    began = state.transaction_start_time_ms
     return {
-        "id": found.transactional_id,
-        "state": found.transaction_state,
+        "id": state.transactional_id,
+        "state": state.transaction_state,
         "coordinator": coordinator,
-        "producer_id": found.producer_id,
-        "producer_epoch": found.producer_epoch,
-        "timeout_ms": found.transaction_timeout_ms,
+        "producer_id": state.producer_id,
+        "producer_epoch": state.producer_epoch,
+        "timeout_ms": state.transaction_timeout_ms,
         "began": began if is_open else None,
         "age_ms": max(0, visitor.services.runtime.now_ms() - began) if is_open else None,
-        "partition_count": sum(len(each.partitions) for each in found.topics),
+        "partition_count": sum(len(topic.partitions) for topic in state.topics),
     }
 
 
@@ -146,21 +146,21 @@ async def transaction(
 ) -> TransactionParts:
     """Return a transactional id, and the partitions of its transaction from the `start`th on."""
     coordinator = transaction_coordinator(visitor.services, id)
-    [found] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
-    raise_for(found.error_code)
-    keys = ((each.topic, index) for each in found.topics for index in each.partitions)
+    [state] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
+    raise_for(state.error_code)
+    keys = ((topic.topic, index) for topic in state.topics for index in topic.partitions)
     values, shown = slice_rows(start, count, [key async for key in visitor.services.runtime.slices.over(keys)])
     partitions: list[TopicPartition] = [{"topic": topic, "partition": index} for topic, index in shown]
-    return {**_row(visitor, coordinator, found), **values, "partitions": partitions}
+    return {**_row(visitor, coordinator, state), **values, "partitions": partitions}
 
 
 async def fence_producer(visitor: Visitor, id: TransactionalId) -> FencedProducer:
     """Shut out the producer of a transactional id, and abort its open transaction."""
     coordinator = transaction_coordinator(visitor.services, id)
-    [known] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
-    raise_for(known.error_code)
+    [state] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
+    raise_for(state.error_code)
     for _ in range(_FENCE_ATTEMPTS):
-        answer = await visitor.ask(InitProducerIdRequest(id, known.transaction_timeout_ms), coordinator)
+        answer = await visitor.ask(InitProducerIdRequest(id, state.transaction_timeout_ms), coordinator)
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # then the coordinator still aborts the transaction
             break
         await deferLater(visitor.services.runtime.clock, _RETRY_SECONDS, lambda: None)
@@ -179,13 +179,13 @@ async def producers(
         **values,
         "producers": [
             {
-                "producer_id": each.producer_id,
-                "producer_epoch": each.producer_epoch,
-                "last_sequence": each.last_sequence,
-                "last_timestamp": each.last_timestamp,
-                "transaction_start": each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                "producer_id": writer.producer_id,
+                "producer_epoch": writer.producer_epoch,
+                "last_sequence": writer.last_sequence,
+                "last_timestamp": writer.last_timestamp,
+                "transaction_start": writer.current_txn_start_offset if writer.current_txn_start_offset >= 0 else None,
             }
-            for each in shown
+            for writer in shown
         ],
     }
 
@@ -194,32 +194,34 @@ async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerS
     """Return producers in order; those with an open transaction come first."""
     request = DescribeProducersRequest([TopicRequest(topic, [index])])
     answer = await visitor.ask(request, leader_of(visitor, topic, index))
-    [found] = answer.topics[0].partitions
-    raise_for(found.error_code, found.error_message)
+    [partition] = answer.topics[0].partitions
+    raise_for(partition.error_code, partition.error_message)
     slices = visitor.services.runtime.slices
-    ordered = in_order(found.active_producers, key=lambda each: (each.current_txn_start_offset < 0, each.producer_id))
-    return [each async for each in slices.over(await slices.run(ordered))]
+    ordered = in_order(
+        partition.active_producers, key=lambda writer: (writer.current_txn_start_offset < 0, writer.producer_id)
+    )
+    return [writer async for writer in slices.over(await slices.run(ordered))]
 
 
 async def abort_transaction(
     visitor: Visitor, topic: Name, producer_id: Offset, partition: Index = 0
 ) -> AbortedProducer:
     """Write a marker that aborts a producer's transaction in one partition, which its coordinator has forgotten."""
-    found = [
-        each
-        for each in await _producers(visitor, topic, partition)
-        if each.producer_id == producer_id and each.current_txn_start_offset >= 0
+    writers = [
+        writer
+        for writer in await _producers(visitor, topic, partition)
+        if writer.producer_id == producer_id and writer.current_txn_start_offset >= 0
     ]
-    if not found:
+    if not writers:
         raise KafkaError(
             f"producer {producer_id} has no open transaction in {topic}-{partition}", ErrorCode.RESOURCE_NOT_FOUND
         )
     marker = WritableTxnMarker(
         producer_id,
-        found[0].producer_epoch,
+        writers[0].producer_epoch,
         False,
         [WritableTxnMarkerTopic(topic, [partition])],
-        max(found[0].coordinator_epoch, 0),
+        max(writers[0].coordinator_epoch, 0),
     )
     answer = await visitor.ask(WriteTxnMarkersRequest([marker]), leader_of(visitor, topic, partition))
     [result] = answer.markers[0].topics[0].partitions

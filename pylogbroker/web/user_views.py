@@ -54,19 +54,24 @@ async def users(visitor: Visitor, search: Search = "", start: Start = 0, count: 
     """Return users by name, from the `start`th on, of those whose names contain `search`."""
     answer = await visitor.ask(DescribeUserScramCredentialsRequest())
     raise_for(answer.error_code, answer.error_message)
-    found = visitor.services.runtime.slices.over(answer.results)
-    matching = [each async for each in found if search in each.user]
+    results = visitor.services.runtime.slices.over(answer.results)
+    matching = [result async for result in results if search in result.user]
     values, shown = slice_rows(start, count, matching)
-    return {"search": search, "mechanisms": [*get_args(Mechanism)], **values, "users": [_row(each) for each in shown]}
-
-
-def _row(found: DescribeUserScramCredentialsResult) -> UserRow:
     return {
-        "name": found.user,
-        "error": found.error_message if found.error_code else None,
+        "search": search,
+        "mechanisms": [*get_args(Mechanism)],
+        **values,
+        "users": [_row(result) for result in shown],
+    }
+
+
+def _row(result: DescribeUserScramCredentialsResult) -> UserRow:
+    return {
+        "name": result.user,
+        "error": result.error_message if result.error_code else None,
         "credentials": [
-            {"mechanism": MECHANISM_NUMBERS.get(each.mechanism, "unknown"), "iterations": each.iterations}
-            for each in found.credential_infos
+            {"mechanism": MECHANISM_NUMBERS.get(credential.mechanism, "unknown"), "iterations": credential.iterations}
+            for credential in result.credential_infos
         ],
     }
 
@@ -91,15 +96,15 @@ async def delete_user(visitor: Visitor, name: Name) -> NamedUser:
     """Delete all passwords of a user, who can no longer connect with one."""
     answer = await visitor.ask(DescribeUserScramCredentialsRequest([UserName(name)]))
     raise_for(answer.error_code, answer.error_message)
-    [found] = answer.results
-    raise_for(found.error_code, found.error_message)
-    for each in found.credential_infos:
-        row = ScramCredentialDeletion(name, each.mechanism)
+    [result] = answer.results
+    raise_for(result.error_code, result.error_message)
+    for credential in result.credential_infos:
+        row = ScramCredentialDeletion(name, credential.mechanism)
         await _alter(visitor, AlterUserScramCredentialsRequest([row], []))
     return {"name": name}
 
 
 async def _alter(visitor: Visitor, request: AlterUserScramCredentialsRequest) -> None:
     """Send a change of one credential: Kafka rejects two of a user in one request."""
-    [found] = (await visitor.ask(request, controller_of(visitor.services))).results
-    raise_for(found.error_code, found.error_message)
+    [result] = (await visitor.ask(request, controller_of(visitor.services))).results
+    raise_for(result.error_code, result.error_message)

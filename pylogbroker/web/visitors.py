@@ -81,7 +81,7 @@ class Visitor:
 
         By default, that is this broker. Another one trusts it: the rules of the API for the visitor hold here.
         """
-        api = next(each for each in self.services.apis if each.key == request.api_key)
+        api = next(candidate for candidate in self.services.apis if candidate.key == request.api_key)
         context = attrs.evolve(self.context, api_version=api.versions.last if version is None else version)
         handle = api.handle
         if broker_id is not None and broker_id != self.services.node.id:
@@ -124,7 +124,7 @@ async def visitor_of(services: Services, samples: Samples, faults: FaultPort | N
 async def _principal(services: Services, request: HttpRequest) -> str:
     if services.config.has_sasl:
         return f"User:{await _user(services, request)}"
-    if not any(_takes_anonymous(services, each) for each in services.config.listeners):
+    if not any(_takes_anonymous(services, listener) for listener in services.config.listeners):
         raise NotServed(403, "clients of this broker have certificates, which the page cannot ask for")
     return ANONYMOUS
 

@@ -108,4 +108,4 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsOfTopic]:
 
 
 def _flat(topics: Iterable[PartitionsOfTopic]) -> tuple[TopicPartition, ...]:
-    return tuple((each.topic, number) for each in topics for number in each.partitions)
+    return tuple((topic.topic, number) for topic in topics for number in topic.partitions)

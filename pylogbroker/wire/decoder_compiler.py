@@ -118,9 +118,9 @@ class _DecoderCompiler:
     def _tagged(self, fields: Iterable[Field], target: str) -> None:
         fields = [field for field in fields if field.is_in(self._version)]
         decoders = ", ".join(f"{field.tag}: ({field.name!r}, {self._function(field)})" for field in fields)
-        known = self._source.constant(f"{{{decoders}}}") if fields else "{}"
+        table = self._source.constant(f"{{{decoders}}}") if fields else "{}"
         with self._source.block("if tags"):
-            self._line(f"position, left = read_tagged(buffer, position, tags, {target}, {known}, left)")
+            self._line(f"position, left = read_tagged(buffer, position, tags, {target}, {table}, left)")
 
     def _function(self, field: Field) -> str:
         name = f"decode_{field.name}"

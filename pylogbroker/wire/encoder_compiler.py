@@ -355,5 +355,5 @@ _NAMES: Final = {
     "shortened": _shortened,
     "tagged_section": _tagged_section,
     "uvarint": uvarint,
-    **{name: known.__getitem__ for name, known in _known_strings.items()},
+    **{name: cache.__getitem__ for name, cache in _known_strings.items()},
 }

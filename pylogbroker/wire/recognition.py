@@ -25,7 +25,7 @@ def register(describe: Callable[[memoryview], str | None]) -> None:
 
 
 def describe_other_protocol(frame: memoryview) -> str | None:
-    return next((found for describe in _descriptions if (found := describe(frame)) is not None), None)
+    return next((description for describe in _descriptions if (description := describe(frame)) is not None), None)
 
 
 def protocol_of_length(length: int) -> str | None:

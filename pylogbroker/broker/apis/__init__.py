@@ -34,13 +34,13 @@ def _import(name: str, key: int) -> HandledRequest:
 
 def _find_all() -> tuple[Api, ...]:
     handlers = {module.name for module in iter_modules(__path__)}
-    found = []
+    apis = []
     for key, declared in SUPPORTED.declared.items():
         if declared.module in handlers:
             module = f"{__name__}.{declared.module}"
             load = partial(_import, module, key)
-            found.append(Api(key, declared.name, declared.versions, module, declared.module in _CLUSTER_ONLY, load))
-    return tuple(found)
+            apis.append(Api(key, declared.name, declared.versions, module, declared.module in _CLUSTER_ONLY, load))
+    return tuple(apis)
 
 
 APIS: Final = _find_all()

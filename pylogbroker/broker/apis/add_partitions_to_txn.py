@@ -65,10 +65,10 @@ async def handle(
     transactions = _transactions(context, request)
     writable = await _writable_topics(context, transactions)
     found = []
-    for asked in transactions:
+    for transaction in transactions:
         await give_way()
-        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-        found.append((asked, partitions, await _check_all(services, partitions, writable)))
+        partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+        found.append((transaction, partitions, await _check_all(services, partitions, writable)))
     return await _add_to_each(services, context, found)
 
 
@@ -77,54 +77,56 @@ def _transactions(
 ) -> Sequence[AddPartitionsToTxnTransaction]:
     if context.api_version >= _FIRST_WITH_SEVERAL:
         return request.transactions
-    asked = AddPartitionsToTxnTransaction(
+    transaction = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return [asked]
+    return [transaction]
 
 
 async def _add_to_each(
     services: Services,
     context: RequestContext,
-    found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
+    checks: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
     results = []
-    async for asked, partitions, errors in over(found):
+    async for transaction, partitions, errors in over(checks):
         if not errors:
             errors = (
-                _verify(services, asked, partitions)
-                if asked.verify_only
-                else await _add(services, context, asked, partitions)
+                _verify(services, transaction, partitions)
+                if transaction.verify_only
+                else await _add(services, context, transaction, partitions)
             )
-        results.append(await _results(errors, asked.topics, context))
+        results.append(await _results(errors, transaction.topics, context))
     if context.api_version < _FIRST_WITH_SEVERAL:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
-    answered = [AddPartitionsToTxnResult(each[0].transactional_id, by) for each, by in zip(found, results, strict=True)]
+    answered = [
+        AddPartitionsToTxnResult(check[0].transactional_id, by) for check, by in zip(checks, results, strict=True)
+    ]
     return AddPartitionsToTxnResponse(results_by_transaction=answered)
 
 
 async def _check_all(services: Services, partitions: Sequence[TopicPartition], writable: Collection[str]) -> Errors:
-    found = await mapped(partial(_check, services, writable), partitions)
-    if not any(found):
+    errors = await mapped(partial(_check, services, writable), partitions)
+    if not any(errors):
         return {}
-    return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, found, strict=True)}
+    return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, errors, strict=True)}
 
 
 async def _writable_topics(
     context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Collection[str]:
     """Return the topics that the sender may write to: a broker to all, a client to none of the broker's own."""
-    asked = {topic.name for transaction in transactions for topic in transaction.topics}
+    names = {topic.name for transaction in transactions for topic in transaction.topics}
     if context.api_version >= _FIRST_WITH_SEVERAL:
-        return asked
-    asked -= set(INTERNAL_TOPICS)
+        return names
+    names -= set(INTERNAL_TOPICS)
     if context.access is None:
-        return asked
+        return names
     may_write = partial(context.access.allows_on_topic, AclOperation.WRITE)
-    return set(compress(asked, await mapped(may_write, asked)))
+    return set(compress(names, await mapped(may_write, names)))
 
 
 def _check(services: Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:
@@ -138,15 +140,19 @@ def _check(services: Services, writable: Collection[str], key: TopicPartition) -
 async def _add(
     services: Services,
     context: RequestContext,
-    asked: AddPartitionsToTxnTransaction,
+    transaction: AddPartitionsToTxnTransaction,
     partitions: Sequence[TopicPartition],
 ) -> Errors:
-    producer = asked.transactional_id, asked.producer_id, asked.producer_epoch
+    producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     return dict.fromkeys(partitions, await add_when_complete(services, context.caller, *producer, partitions))
 
 
-def _verify(services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
-    return services.transactions.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
+def _verify(
+    services: Services, transaction: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]
+) -> Errors:
+    return services.transactions.verify(
+        transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
+    )
 
 
 async def _results(

@@ -30,7 +30,7 @@ _Parts = Mapping[str, str | None]
 
 def _parts(alteration: QuotaAlteration) -> _Parts:
     """Return the names of an entity by type; of several names of one type, the last counts."""
-    return {each.entity_type: each.entity_name for each in alteration.entity}
+    return {part.entity_type: part.entity_name for part in alteration.entity}
 
 
 def _identity(parts: _Parts) -> frozenset[tuple[str, str | None]]:
@@ -50,12 +50,12 @@ async def _reject(
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    asked = [(_parts(each), each) async for each in over(request.entries)]
-    times = Counter([_identity(parts) async for parts, _ in over(asked)])
-    distinct = {_identity(parts): (parts, each) async for parts, each in over(asked)}
+    alterations = [(_parts(alteration), alteration) async for alteration in over(request.entries)]
+    times = Counter([_identity(parts) async for parts, _ in over(alterations)])
+    distinct = {_identity(parts): (parts, alteration) async for parts, alteration in over(alterations)}
     results = []
     async for identity, (parts, alteration) in over(distinct.items()):
-        result = QuotaAlterationResult(error_message=None, entity=[EntityData(*each) for each in parts.items()])
+        result = QuotaAlterationResult(error_message=None, entity=[EntityData(*part) for part in parts.items()])
         try:
             if times[identity] > 1:
                 raise _invalid("An entity is named more than once in the request")
@@ -67,14 +67,14 @@ async def handle(
 
 
 async def _alter(services: Services, parts: _Parts, ops: Sequence[OpData], validate_only: bool) -> None:
-    twice = [key for key, count in Counter(each.key for each in ops).items() if count > 1]
+    twice = [key for key, count in Counter(op.key for op in ops).items() if count > 1]
     if twice:
         raise _invalid(f"Duplicate quota key {twice[0]}")
     entity = _entity(parts)
-    wanted = _changes(entity, ops)
+    changes = _changes(entity, ops)
 
     def change(before: Quotas) -> Quotas:
-        after = {**before, **wanted}
+        after = {**before, **changes}
         return {key: value for key, value in after.items() if value is not None}
 
     if not validate_only:

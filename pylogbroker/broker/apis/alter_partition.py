@@ -39,8 +39,8 @@ async def handle(
         changes: dict[PartitionKey, WantedIsr] = {}
         outcomes: Outcomes = {}
         ids = {} if version < _FIRST_WITH_IDS else {name: image.topics[name].id for name in names if name is not None}
-        known = ((name, topic) for topic, name in zip(request.topics, names, strict=True) if name is not None)
-        async for name, data in over((name, data) for name, topic in known for data in topic.partitions):
+        existing = ((name, topic) for topic, name in zip(request.topics, names, strict=True) if name is not None)
+        async for name, data in over((name, data) for name, topic in existing for data in topic.partitions):
             if data.leader_recovery_state not in (0, 1):
                 outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
             else:
@@ -60,8 +60,8 @@ async def handle(
 def _name(image: ClusterImage, topic: AlterPartitionTopicData, version: int) -> str | None:
     if version < _FIRST_WITH_IDS:
         return topic.topic_name
-    known = image.topic_by_id(topic.topic_id)
-    return None if known is None else known.name
+    existing = image.topic_by_id(topic.topic_id)
+    return None if existing is None else existing.name
 
 
 def _change(data: AlterPartitionData, version: int) -> WantedIsr:

@@ -19,7 +19,7 @@ from pylogbroker.wire.messages.alter_partition_reassignments import (
 
 _reject_topic = reject_partitions(
     ReassignableTopicResponse,
-    lambda each, code: ReassignablePartitionResponse(each.partition_index, code, code.meaning),
+    lambda partition, code: ReassignablePartitionResponse(partition.partition_index, code, code.meaning),
 )
 
 
@@ -34,15 +34,15 @@ async def _reject(
 async def handle(
     services: PlacementServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    named = ((topic.name, each) for topic in request.topics for each in topic.partitions)
-    targets = {(name, each.partition_index): each.replicas async for name, each in over(named)}
+    named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
+    targets = {(name, partition.partition_index): partition.replicas async for name, partition in over(named)}
     try:
         errors = await services.cluster_control.alter_reassignments(targets)
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
     responses = []
     async for topic in over(request.topics):
-        numbers = [each.partition_index for each in topic.partitions]
+        numbers = [partition.partition_index for partition in topic.partitions]
         partitions = [_response(number, errors[topic.name, number]) async for number in over(numbers)]
         responses.append(ReassignableTopicResponse(topic.name, partitions))
     return AlterPartitionReassignmentsResponse(responses=responses)

@@ -42,21 +42,21 @@ async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    wanted = (
+    moves = (
         (home.path, topic.name, index) for home in request.dirs for topic in home.topics for index in topic.partitions
     )
-    async for path, topic, index in over(wanted):
+    async for path, topic, index in over(moves):
         error = _move(services, path, topic, index)
         results.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, error))
     return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(*each) async for each in over(results.items())]
+        results=[AlterReplicaLogDirTopicResult(*entry) async for entry in over(results.items())]
     )
 
 
 def _move(services: Services, path: str, topic: str, index: int) -> ErrorCode:
     try:
-        found = services.metadata.require_topic(topic)
-        if index not in found.partitions:
+        image = services.metadata.require_topic(topic)
+        if index not in image.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         services.log_moves.move((topic, index), os.path.abspath(path))
     except KafkaError as error:

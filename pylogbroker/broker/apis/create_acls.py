@@ -29,19 +29,19 @@ async def handle(services: Services, context: RequestContext, request: CreateAcl
     if services.authorizer is None:
         rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return CreateAclsResponse(results=[rejected] * len(request.creations))
-    outcomes = [_checked(each) async for each in over(request.creations)]
+    outcomes = [_checked(creation) async for creation in over(request.creations)]
     by_resource: dict[ResourcePattern, list[AclBinding]] = {}
-    async for each in over(outcomes):
-        if isinstance(each, AclBinding):
-            by_resource.setdefault(each.resource, []).append(each)
+    async for candidate in over(outcomes):
+        if isinstance(candidate, AclBinding):
+            by_resource.setdefault(candidate.resource, []).append(candidate)
     failed: dict[ResourcePattern, KafkaError] = {}
     async for resource, bindings in over(by_resource.items()):
         try:
-            entries = frozenset(each.entry for each in bindings)
+            entries = frozenset(binding.entry for binding in bindings)
             await services.authorizer.acls.add(resource, entries, context.principal)
         except KafkaError as error:
             failed[resource] = error
-    return CreateAclsResponse(results=[_result(each, failed) async for each in over(outcomes)])
+    return CreateAclsResponse(results=[_result(outcome, failed) async for outcome in over(outcomes)])
 
 
 def _result(outcome: AclBinding | KafkaError, failed: Mapping[ResourcePattern, KafkaError]) -> AclCreationResult:
@@ -49,8 +49,8 @@ def _result(outcome: AclBinding | KafkaError, failed: Mapping[ResourcePattern, K
     return AclCreationResult() if error is None else AclCreationResult(error.code, error.detail)
 
 
-def _checked(wanted: AclCreation) -> AclBinding | KafkaError:
+def _checked(creation: AclCreation) -> AclBinding | KafkaError:
     try:
-        return new_binding(wanted)
+        return new_binding(creation)
     except KafkaError as error:
         return error

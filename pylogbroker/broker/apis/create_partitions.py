@@ -38,8 +38,8 @@ async def handle(
 
 
 def _count_new(metadata: Metadata, request: CreatePartitionsRequest) -> int:
-    known = ((wanted.count, metadata.topics.get(wanted.name)) for wanted in request.topics)
-    return sum(max(0, count - len(topic.partitions)) for count, topic in known if topic)
+    targets = ((topic.count, metadata.topics.get(topic.name)) for topic in request.topics)
+    return sum(max(0, count - len(topic.partitions)) for count, topic in targets if topic)
 
 
 @attrs.define
@@ -52,20 +52,20 @@ class _Enlargement:
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
 
     async def attempt(
-        self, wanted: CreatePartitionsTopic, known_error: KafkaError | None
+        self, topic: CreatePartitionsTopic, known_error: KafkaError | None
     ) -> CreatePartitionsTopicResult:
         try:
             if known_error:
                 raise known_error
-            await self._enlarge(wanted)
+            await self._enlarge(topic)
         except KafkaError as error:
-            return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)
-        return CreatePartitionsTopicResult(wanted.name)
+            return CreatePartitionsTopicResult(topic.name, error.code, error.detail)
+        return CreatePartitionsTopicResult(topic.name)
 
-    async def _enlarge(self, wanted: CreatePartitionsTopic) -> None:
-        controller, name, count = self._controller, wanted.name, wanted.count
+    async def _enlarge(self, topic: CreatePartitionsTopic) -> None:
+        controller, name, count = self._controller, topic.name, topic.count
         controller.check_is_controller()
-        given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
+        given = None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments]
         if self._validate_only:
             controller.plans.plan_partitions(name, count, given, self.allowance)
             return

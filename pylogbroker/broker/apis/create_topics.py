@@ -43,9 +43,9 @@ def _narrow(services: Services, context: RequestContext, request: CreateTopicsRe
     return narrow_each(request, "topics", "topics", may_create, _rejected)
 
 
-def _rejected(wanted: CreatableTopic) -> CreatableTopicResult:
+def _rejected(topic: CreatableTopic) -> CreatableTopicResult:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return CreatableTopicResult(name=wanted.name, error_code=code, error_message=code.meaning)
+    return CreatableTopicResult(name=topic.name, error_code=code, error_message=code.meaning)
 
 
 @serves(CreateTopicsRequest, access=[_narrow])
@@ -76,14 +76,14 @@ class _Creation:
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
-    async def attempt(self, wanted: CreatableTopic, known_error: KafkaError | None) -> CreatableTopicResult:
+    async def attempt(self, requested: CreatableTopic, known_error: KafkaError | None) -> CreatableTopicResult:
         try:
             if known_error:
                 raise known_error
-            settings = _settings(wanted)
-            topic = await self._create(wanted, settings)
+            settings = _settings(requested)
+            topic = await self._create(requested, settings)
         except KafkaError as error:
-            return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
+            return CreatableTopicResult(name=requested.name, error_code=error.code, error_message=error.detail)
         topic_id = NO_ID if self._validate_only else topic.id
         if self._access is not None and not self._access.allows_on_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
             hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -97,10 +97,12 @@ class _Creation:
             configs=self._configs(settings),
         )
 
-    async def _create(self, wanted: CreatableTopic, settings: Mapping[str, str]) -> TopicImage:
+    async def _create(self, requested: CreatableTopic, settings: Mapping[str, str]) -> TopicImage:
         controller = self._services.controller
         controller.check_is_controller()
-        topic = NewTopic(wanted.name, wanted.num_partitions, wanted.replication_factor, _assignment(wanted), settings)
+        topic = NewTopic(
+            requested.name, requested.num_partitions, requested.replication_factor, _assignment(requested), settings
+        )
         if self._validate_only:
             return controller.plans.plan_topic(topic, self.allowance).topic
         if self._mutations is not None:
@@ -110,30 +112,30 @@ class _Creation:
     def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
         config = self._services.config
         settings = config.topic(own)
-        known = self._described.get(settings)
-        if known is None:
-            known = self._described[settings] = [
+        configs = self._described.get(settings)
+        if configs is None:
+            configs = self._described[settings] = [
                 CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
                 for entry in describe_topic(config, settings)
             ]
-        return known
+        return configs
 
 
-def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
-    numbers = duplicates(assignment.partition_index for assignment in wanted.assignments)
+def _assignment(topic: CreatableTopic) -> dict[int, list[int]] | None:
+    numbers = duplicates(assignment.partition_index for assignment in topic.assignments)
     if numbers:
         raise KafkaError(
             f"Partitions {sorted(numbers)} are assigned more than once", ErrorCode.INVALID_REPLICA_ASSIGNMENT
         )
-    return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments} or None
+    return {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments} or None
 
 
-def _settings(wanted: CreatableTopic) -> dict[str, str]:
+def _settings(topic: CreatableTopic) -> dict[str, str]:
     """Return the requested settings; the last duplicate counts, as in Kafka."""
-    check_number_of_settings(len(wanted.configs))
-    valueless = [config.name for config in wanted.configs if config.value is None]
+    check_number_of_settings(len(topic.configs))
+    valueless = [config.name for config in topic.configs if config.value is None]
     if valueless:
         raise KafkaError(
             f"Settings {valueless} have no value; leave them out for their defaults", ErrorCode.INVALID_CONFIG
         )
-    return {config.name: config.value for config in wanted.configs if config.value is not None}
+    return {config.name: config.value for config in topic.configs if config.value is not None}

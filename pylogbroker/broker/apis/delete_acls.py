@@ -39,29 +39,29 @@ async def handle(services: Services, context: RequestContext, request: DeleteAcl
         rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))
     acls = services.authorizer.acls
-    filters = [_checked(each) async for each in over(request.filters)]
+    filters = [_checked(requested) async for requested in over(request.filters)]
     matched: dict[AclFilter, list[AclBinding]] = {}
     space = ResponseBudget()
-    async for wanted in over(filters):
-        if isinstance(wanted, AclFilter):
-            if wanted not in matched:
-                matched[wanted] = [each async for each in over(acls.index.select(wanted))]
+    async for selector in over(filters):
+        if isinstance(selector, AclFilter):
+            if selector not in matched:
+                matched[selector] = [binding async for binding in over(acls.index.select(selector))]
             try:
-                space.take(_BYTES_PER_ACL * len(matched[wanted]))
+                space.take(_BYTES_PER_ACL * len(matched[selector]))
             except KafkaError as error:
                 return DeleteAclsResponse(filter_results=[_error(error)] * len(filters))
     removed = await acls.remove(chain.from_iterable(matched.values()), context.principal)
     return DeleteAclsResponse(
         filter_results=[
-            _error(each) if isinstance(each, KafkaError) else _result(matched[each], removed)
-            async for each in over(filters)
+            _error(checked) if isinstance(checked, KafkaError) else _result(matched[checked], removed)
+            async for checked in over(filters)
         ]
     )
 
 
-def _checked(wanted: DeleteAclsFilter) -> AclFilter | KafkaError:
+def _checked(selector: DeleteAclsFilter) -> AclFilter | KafkaError:
     try:
-        return acl_filter(wanted)
+        return acl_filter(selector)
     except KafkaError as error:
         return error
 
@@ -72,7 +72,8 @@ def _error(error: KafkaError) -> DeleteAclsFilterResult:
 
 def _result(matched: Sequence[AclBinding], removed: Mapping[AclBinding, KafkaError | None]) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(
-        error_message=None, matching_acls=[_matching(each, removed[each]) for each in matched if each in removed]
+        error_message=None,
+        matching_acls=[_matching(binding, removed[binding]) for binding in matched if binding in removed],
     )
 
 

@@ -32,7 +32,7 @@ NO_LOW_WATERMARK = -1
 
 _reject_topic = reject_partitions(
     DeleteRecordsTopicResult,
-    lambda each, code: DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, code),
+    lambda partition, code: DeleteRecordsPartitionResult(partition.partition_index, NO_LOW_WATERMARK, code),
 )
 
 
@@ -40,25 +40,25 @@ _reject_topic = reject_partitions(
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)
-    found = []
+    topics = []
     async for topic in over(request.topics):
-        results = [_attempt(services, topic.name, wanted, delayed) async for wanted in over(topic.partitions)]
-        found.append(DeleteRecordsTopicResult(topic.name, results))
+        results = [_attempt(services, topic.name, partition, delayed) async for partition in over(topic.partitions)]
+        topics.append(DeleteRecordsTopicResult(topic.name, results))
     await delayed.wait(request.timeout_ms)
-    return DeleteRecordsResponse(topics=found)
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _attempt(
-    services: Services, topic: str, wanted: DeleteRecordsPartition, delayed: DelayedWrite
+    services: Services, topic: str, deletion: DeleteRecordsPartition, delayed: DelayedWrite
 ) -> DeleteRecordsPartitionResult:
-    result = DeleteRecordsPartitionResult(wanted.partition_index)
+    result = DeleteRecordsPartitionResult(deletion.partition_index)
 
     def fail(error: KafkaError) -> None:
         result.low_watermark, result.error_code = NO_LOW_WATERMARK, error.code
 
     try:
-        partition = services.partitions.find(topic, wanted.partition_index)
-        result.low_watermark = _delete(partition, wanted.offset)
+        partition = services.partitions.find(topic, deletion.partition_index)
+        result.low_watermark = _delete(partition, deletion.offset)
     except KafkaError as error:
         fail(error)
     else:

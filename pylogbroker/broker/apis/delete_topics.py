@@ -40,7 +40,7 @@ async def _narrow_topics(
 ) -> Decision:
     by_id = await mapped(reject, request.topics)
     by_name = await mapped(reject, map(DeleteTopicState, request.topic_names))
-    rejected = [each for each in (*by_id, *by_name) if each is not None]
+    rejected = [result for result in (*by_id, *by_name) if result is not None]
     if not rejected:
         return None
 
@@ -50,23 +50,27 @@ async def _narrow_topics(
 
     left = with_fields(
         request,
-        topics=[each for each, error in zip(request.topics, by_id, strict=True) if error is None],
-        topic_names=[each for each, error in zip(request.topic_names, by_name, strict=True) if error is None],
+        topics=[topic for topic, error in zip(request.topics, by_id, strict=True) if error is None],
+        topic_names=[name for name, error in zip(request.topic_names, by_name, strict=True) if error is None],
     )
     return Narrowed(left, complete)
 
 
-def _rejected(access: Access, metadata: Metadata, wanted: DeleteTopicState) -> DeletableTopicResult | None:
+def _rejected(access: Access, metadata: Metadata, requested: DeleteTopicState) -> DeletableTopicResult | None:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    known = metadata.image.topic_by_id(wanted.topic_id) if wanted.name is None else metadata.topics.get(wanted.name)
-    name = known.name if wanted.name is None and known is not None else wanted.name
+    topic = (
+        metadata.image.topic_by_id(requested.topic_id)
+        if requested.name is None
+        else metadata.topics.get(requested.name)
+    )
+    name = topic.name if requested.name is None and topic is not None else requested.name
     if name is None:
         return None  # an unknown id
     is_seen = access.allows_on_topic(AclOperation.DESCRIBE, name)
-    if is_seen and (known is None or access.allows_on_topic(AclOperation.DELETE, name)):
+    if is_seen and (topic is None or access.allows_on_topic(AclOperation.DELETE, name)):
         return None
-    if wanted.name is None:
-        return DeletableTopicResult(name if is_seen else None, wanted.topic_id, code, code.meaning)
+    if requested.name is None:
+        return DeletableTopicResult(name if is_seen else None, requested.topic_id, code, code.meaning)
     return DeletableTopicResult(name, NO_ID, code, code.meaning)
 
 
@@ -88,11 +92,11 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
     return DeleteTopicsResponse(mutations.throttle_ms if mutations else 0, results)
 
 
-def _identity(metadata: Metadata, wanted: DeleteTopicState) -> uuid.UUID | str:
-    if wanted.name is None:
-        return wanted.topic_id
-    known = metadata.topics.get(wanted.name)
-    return known.id if known else wanted.name
+def _identity(metadata: Metadata, requested: DeleteTopicState) -> uuid.UUID | str:
+    if requested.name is None:
+        return requested.topic_id
+    topic = metadata.topics.get(requested.name)
+    return topic.id if topic else requested.name
 
 
 def _disabled(version: int) -> KafkaError:
@@ -103,24 +107,24 @@ def _disabled(version: int) -> KafkaError:
 
 
 async def _attempt(
-    services: Services, wanted: DeleteTopicState, known_error: KafkaError | None, mutations: Mutations | None
+    services: Services, requested: DeleteTopicState, known_error: KafkaError | None, mutations: Mutations | None
 ) -> DeletableTopicResult:
     try:
         if known_error:
             raise known_error
         services.controller.check_is_controller()
-        named = _wanted(wanted)
+        named = _wanted(requested)
         if mutations is not None:
             mutations.take(len(services.metadata.require_topic(named).partitions))
         topic = await services.controller.delete_topic(named)
     except KafkaError as error:
-        return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)
+        return DeletableTopicResult(requested.name, requested.topic_id, error.code, error.detail)
     return DeletableTopicResult(topic.name, topic.id)
 
 
-def _wanted(wanted: DeleteTopicState) -> str | uuid.UUID:
-    by_id = wanted.topic_id != NO_ID
-    if by_id == (wanted.name is not None):
+def _wanted(topic: DeleteTopicState) -> str | uuid.UUID:
+    by_id = topic.topic_id != NO_ID
+    if by_id == (topic.name is not None):
         problem = "both a name and an id" if by_id else "neither a name nor an id"
         raise KafkaError(f"A topic is given by {problem}; give one of them", ErrorCode.INVALID_REQUEST)
-    return wanted.topic_id if wanted.name is None else wanted.name
+    return topic.topic_id if topic.name is None else topic.name

@@ -25,17 +25,17 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=f"{NO_AUTHORIZER} on the broker"
         )
-    found = dict[ResourcePattern, list[AclDescription]]()
+    by_resource = dict[ResourcePattern, list[AclDescription]]()
 
     def size(binding: AclBinding) -> int:
-        name_size = 0 if binding.resource in found else len(binding.resource.name)
+        name_size = 0 if binding.resource in by_resource else len(binding.resource.name)
         return ACL_BYTES + name_size + len(binding.entry.principal) + len(binding.entry.host)
 
     try:
         selected = services.authorizer.acls.index.select(acl_filter(request))
         async for binding in within_budget(selected, size):
             entry = binding.entry
-            found.setdefault(binding.resource, []).append(
+            by_resource.setdefault(binding.resource, []).append(
                 AclDescription(entry.principal, entry.host, entry.operation, entry.permission)
             )
     except KafkaError as error:
@@ -44,6 +44,6 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
         error_message=None,
         resources=[
             DescribeAclsResource(resource.type, resource.name, resource.pattern, acls)
-            async for resource, acls in over(found.items())
+            async for resource, acls in over(by_resource.items())
         ],
     )

@@ -46,8 +46,8 @@ async def handle(
     return DescribeClientQuotasResponse(entries=entries)
 
 
-def _size(found: tuple[QuotaEntity, Quotas]) -> int:
-    entity, quotas = found
+def _size(row: tuple[QuotaEntity, Quotas]) -> int:
+    entity, quotas = row
     return _ENTRY_BYTES + _VALUE_BYTES * len(quotas) + sum(len(name or "") for _, name in _names(entity))
 
 

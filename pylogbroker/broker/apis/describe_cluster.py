@@ -36,9 +36,9 @@ def handle(services: Services, context: RequestContext, request: DescribeCluster
     )
 
 
-def _wrong_endpoint(asked: int) -> DescribeClusterResponse:
-    known = asked == CONTROLLERS
+def _wrong_endpoint(kind: int) -> DescribeClusterResponse:
+    of_controllers = kind == CONTROLLERS
     return DescribeClusterResponse(
-        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-        error_message=f"This is an endpoint of brokers (type {BROKERS}); the request was for one of type {asked}",
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if of_controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        error_message=f"This is an endpoint of brokers (type {BROKERS}); the request was for one of type {kind}",
     )

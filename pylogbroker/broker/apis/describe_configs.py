@@ -28,13 +28,13 @@ from pylogbroker.wire.messages.describe_configs import (
 )
 
 
-def _may_describe(access: Access, wanted: DescribeConfigsResource) -> bool:
-    return is_allowed(access, AclOperation.DESCRIBE_CONFIGS, wanted.resource_type, wanted.resource_name)
+def _may_describe(access: Access, resource: DescribeConfigsResource) -> bool:
+    return is_allowed(access, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
 
 
-def _rejected(wanted: DescribeConfigsResource) -> DescribeConfigsResult:
-    code = config_error(wanted.resource_type)
-    return DescribeConfigsResult(code, code.meaning, wanted.resource_type, wanted.resource_name)
+def _rejected(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    code = config_error(resource.resource_type)
+    return DescribeConfigsResult(code, code.meaning, resource.resource_type, resource.resource_name)
 
 
 @serves(DescribeConfigsRequest, access=[on_each("resources", "results", _may_describe, _rejected)], is_read=True)
@@ -42,21 +42,21 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
-    asked = over(_asked(request).items())
-    return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
+    requested = over(_asked(request).items())
+    return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in requested])
 
 
 def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
     """Return the requested settings by resource; an empty set stands for all."""
-    asked: dict[tuple[int, str], set[str]] = {}
-    for wanted in request.resources:
-        keys = set(wanted.configuration_keys or ())
-        before = asked.setdefault((wanted.resource_type, wanted.resource_name), keys)
+    requested: dict[tuple[int, str], set[str]] = {}
+    for resource in request.resources:
+        keys = set(resource.configuration_keys or ())
+        before = requested.setdefault((resource.resource_type, resource.resource_name), keys)
         if keys and before:
             before |= keys
         else:
             before.clear()
-    return asked
+    return requested
 
 
 @attrs.frozen
@@ -104,27 +104,27 @@ class _Query:
     def attempt(self, kind: int, name: str, keys: set[str]) -> DescribeConfigsResult:
         result = DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name)
         try:
-            found = self._describe(find_resource(self._services, kind, name))
+            described = self._describe(find_resource(self._services, kind, name))
             if keys:
-                found = _Rows([row for row in found.rows if row.name in keys])
-            self._space.take(found.size)
+                described = _Rows([row for row in described.rows if row.name in keys])
+            self._space.take(described.size)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.detail
         else:
-            result.configs = found.rows
+            result.configs = described.rows
         return result
 
     def _describe(self, resource: Resource) -> _Rows:
         if not isinstance(resource, TopicResource):
             return _Rows(list(map(self._shape.row, resource.describe())))
         settings = resource.in_force()
-        known = self._of_topics.get(settings)
-        if known is None:
+        rows = self._of_topics.get(settings)
+        if rows is None:
             entries = describe_topic(self._services.config, settings)
-            known = self._of_topics[settings] = _Rows(list(map(self._shape.row, entries)))
-        return known
+            rows = self._of_topics[settings] = _Rows(list(map(self._shape.row, entries)))
+        return rows
 
 
 def _size(row: DescribeConfigsResourceResult) -> int:
-    synonyms = sum(8 + len(each.name) + len(each.value or "") for each in row.synonyms)
+    synonyms = sum(8 + len(synonym.name) + len(synonym.value or "") for synonym in row.synonyms)
     return 16 + len(row.name) + len(row.value or "") + len(row.documentation or "") + synonyms

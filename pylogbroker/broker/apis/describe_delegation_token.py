@@ -30,8 +30,8 @@ async def handle(
 ) -> DescribeDelegationTokenResponse:
     try:
         check_connection(context)
-        found = await _described(services, services.tokens, context, request)
-        return DescribeDelegationTokenResponse(tokens=found)
+        tokens = await _described(services, services.tokens, context, request)
+        return DescribeDelegationTokenResponse(tokens=tokens)
     except KafkaError as error:
         return DescribeDelegationTokenResponse(error.code)
 
@@ -42,8 +42,8 @@ async def _described(
     if request.owners == []:
         return []
     owners: set[str] = set()
-    async for each in over(request.owners or ()):
-        owners.add(principal_of(each))
+    async for owner in over(request.owners or ()):
+        owners.add(principal_of(owner))
     sender = {context.principal}
     budget = ResponseBudget()
 
@@ -55,8 +55,8 @@ async def _described(
         budget.take(_TOKEN_BYTES + sum(map(len, (token.owner, token.requester, *token.renewers))))
         return True
 
-    found = await tokens.select(is_wanted)
-    return [_result(context, issued) async for issued in over(found)]
+    selected = await tokens.select(is_wanted)
+    return [_result(context, issued) async for issued in over(selected)]
 
 
 def _may_describe(context: RequestContext, token: DelegationToken) -> bool:
@@ -79,7 +79,7 @@ def _result(context: RequestContext, issued: IssuedToken) -> DescribedDelegation
         max_timestamp=token.max_ms,
         token_id=token.token_id,
         hmac=issued.hmac,
-        renewers=[DescribedDelegationTokenRenewer(*parts(each)) for each in token.renewers],
+        renewers=[DescribedDelegationTokenRenewer(*parts(renewer)) for renewer in token.renewers],
     )
     if context.api_version >= _WITH_REQUESTER:
         requester = parts(token.requester)

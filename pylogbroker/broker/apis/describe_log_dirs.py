@@ -32,10 +32,10 @@ from pylogbroker.wire.messages.describe_log_dirs import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    found = await _by_directory(services, await _asked(services, request))
+    by_directory = await _by_directory(services, await _asked(services, request))
     return DescribeLogDirsResponse(
         results=[
-            await _describe(services, directory, found.get(directory.path, {}))
+            await _describe(services, directory, by_directory.get(directory.path, {}))
             for directory in services.logs.directories
         ]
     )
@@ -48,13 +48,13 @@ async def _asked(services: Services, request: DescribeLogDirsRequest) -> set[tup
     return {key async for key in over(named)}
 
 
-async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
-    found: dict[str, dict[str, list[Log]]] = {}
+async def _by_directory(services: Services, partitions: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
+    by_directory: dict[str, dict[str, list[Log]]] = {}
     copies = () if services.log_moves.copy is None else (services.log_moves.copy,)
     async for log in over((*services.logs.logs.values(), *copies)):
-        if asked is None or (log.topic, log.partition) in asked:
-            found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
-    return found
+        if partitions is None or (log.topic, log.partition) in partitions:
+            by_directory.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
+    return by_directory
 
 
 async def _describe(services: Services, directory: LogDirectory, topics: dict[str, list[Log]]) -> DescribeLogDirsResult:

@@ -36,9 +36,9 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     space = ResponseBudget()
-    asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
+    requested = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
     topics = []
-    async for topic, indexes in over(asked.items()):
+    async for topic, indexes in over(requested.items()):
         partitions = [_partition(services, topic, index, space) async for index in over(indexes)]
         topics.append(TopicResponse(topic, partitions))
     return DescribeProducersResponse(topics=topics)

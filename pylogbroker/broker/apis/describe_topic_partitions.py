@@ -38,9 +38,9 @@ async def handle(
     if start.partition_index < 0:
         return await _error_response(services, request)
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
-    asked = {topic.name for topic in request.topics} or services.metadata.topics
+    topics = {topic.name for topic in request.topics} or services.metadata.topics
     page = _Page(services, context, ReplicaViews.of(services, context), is_named=bool(request.topics))
-    names = await in_order([name for name in asked if name >= start.topic_name])
+    names = await in_order([name for name in topics if name >= start.topic_name])
     return await page.fill(names, start, max(limit, 1))
 
 
@@ -48,11 +48,11 @@ async def _error_response(
     services: Services, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Return an error for each topic: the response has no error field."""
-    asked = over(dict.fromkeys([topic.name for topic in request.topics]))
+    names = over(dict.fromkeys([topic.name for topic in request.topics]))
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-            async for name in asked
+            async for name in names
         ]
     )
 

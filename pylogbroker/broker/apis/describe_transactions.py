@@ -53,30 +53,30 @@ async def handle(
 ) -> DescribeTransactionsResponse:
     space, response = ResponseBudget(), DescribeTransactionsResponse()
     async for name in over(dict.fromkeys(request.transactional_ids)):
-        found = _fitting(services.transactions.describe(name), space)
-        response.transaction_states.append(await _state(services, found))
+        description = _fitting(services.transactions.describe(name), space)
+        response.transaction_states.append(await _state(services, description))
     return response
 
 
-def _fitting(found: TransactionDescription, space: ResponseBudget) -> TransactionDescription:
+def _fitting(description: TransactionDescription, space: ResponseBudget) -> TransactionDescription:
     try:
-        space.take(sum(4 + len(topic) for topic, _ in found.partitions))
+        space.take(sum(4 + len(topic) for topic, _ in description.partitions))
     except KafkaError as error:
-        return TransactionDescription(error.code, found.transactional_id)
-    return found
+        return TransactionDescription(error.code, description.transactional_id)
+    return description
 
 
-async def _state(services: Services, found: TransactionDescription) -> TransactionState:
+async def _state(services: Services, description: TransactionDescription) -> TransactionState:
     topics: dict[str, list[int]] = {}
-    async for name, index in over(found.partitions):
+    async for name, index in over(description.partitions):
         topics.setdefault(name, []).append(index)
     return TransactionState(
-        found.error,
-        found.transactional_id,
-        found.state,
-        found.timeout_ms,
-        found.start_ms,
-        found.producer_id,
-        found.producer_epoch,
+        description.error,
+        description.transactional_id,
+        description.state,
+        description.timeout_ms,
+        description.start_ms,
+        description.producer_id,
+        description.producer_epoch,
         [TopicData(name, sorted(indexes)) for name, indexes in sorted(topics.items())],
     )

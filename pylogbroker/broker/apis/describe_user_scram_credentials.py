@@ -49,12 +49,12 @@ async def handle(
 async def _results(
     services: Services, request: DescribeUserScramCredentialsRequest
 ) -> list[DescribeUserScramCredentialsResult]:
-    asked = [each.name for each in request.users or ()]
-    check_number_of_users(len(asked))
-    twice = duplicates(asked)
-    names = list(dict.fromkeys(asked)) or await services.scram.names()
-    found = await services.scram.read([name for name in names if name and name not in twice])
-    settings = iter(found)
+    requested = [user.name for user in request.users or ()]
+    check_number_of_users(len(requested))
+    twice = duplicates(requested)
+    names = list(dict.fromkeys(requested)) or await services.scram.names()
+    credentials = await services.scram.read([name for name in names if name and name not in twice])
+    settings = iter(credentials)
     results = []
     async for name in within_budget(names, lambda name: _RESULT_BYTES + len(name)):
         if not name:
@@ -63,7 +63,7 @@ async def _results(
             text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             results.append(_failed(name, ErrorCode.DUPLICATE_RESOURCE, text))
         else:
-            results += _described(name, next(settings), is_asked=bool(asked))
+            results += _described(name, next(settings), is_asked=bool(requested))
     return results
 
 

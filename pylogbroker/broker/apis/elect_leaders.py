@@ -78,4 +78,4 @@ async def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> list[ReplicaEl
         topics.setdefault(topic, []).append(ElectLeadersPartitionResult(number, code, message))
 
     await mapped(add, results.items())
-    return await mapped(lambda each: ReplicaElectionResult(*each), topics.items())
+    return await mapped(lambda entry: ReplicaElectionResult(*entry), topics.items())

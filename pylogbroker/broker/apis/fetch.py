@@ -49,7 +49,7 @@ def _fetch(
         session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    asked = list(requested.values()) if session is None else session.to_read()
+    partitions = list(requested.values()) if session is None else session.to_read()
     return fetch(
-        services, context, request, session, asked, session is not None and request.session_epoch > FIRST_EPOCH
+        services, context, request, session, partitions, session is not None and request.session_epoch > FIRST_EPOCH
     )

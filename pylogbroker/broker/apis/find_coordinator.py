@@ -44,21 +44,21 @@ async def handle(
     try:
         await _ensure_topic(services, request.key_type)
     except KafkaError as error:
-        found = [_nowhere(key, error) async for key in keys]
+        coordinators = [_nowhere(key, error) async for key in keys]
     else:
-        found = [_find(services, context, request.key_type, key) async for key in keys]
+        coordinators = [_find(services, context, request.key_type, key) async for key in keys]
     if several:
-        return FindCoordinatorResponse(coordinators=found)
-    return _single(found[0])
+        return FindCoordinatorResponse(coordinators=coordinators)
+    return _single(coordinators[0])
 
 
-def _single(found: Coordinator) -> FindCoordinatorResponse:
+def _single(coordinator: Coordinator) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 

@@ -57,12 +57,12 @@ async def _any_id(services: Services) -> InitProducerIdResponse:
 async def _ask(
     services: Services, context: RequestContext, transactional_id: str, request: InitProducerIdRequest
 ) -> InitResult:
-    asked = InitProducerId(
+    initialization = InitProducerId(
         transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
     )
 
     def ask(reply: Reply[InitResult]) -> None:
-        services.transactions.init_producer_id(asked, reply, services.runtime.now_ms())
+        services.transactions.init_producer_id(initialization, reply, services.runtime.now_ms())
 
     return await ask_when_complete(services, context.caller, transactional_id, ask, attrgetter("error"))
 

@@ -24,7 +24,7 @@ _FIRST_WITH_IDS = 5
 
 _reject_topic = reject_partitions(
     LeaderAndIsrTopicError,
-    lambda each, code: LeaderAndIsrPartitionError("", each.partition_index, code),
+    lambda partition, code: LeaderAndIsrPartitionError("", partition.partition_index, code),
     partitions="partition_states",
     name="topic_id",
 )
@@ -36,10 +36,14 @@ async def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: E
         topics = [await _reject_topic(topic, code) async for topic in over(request.topic_states)]
         return LeaderAndIsrResponse(code, topics=topics)
     named = chain(
-        ((each.topic_name, each.partition_index) for each in request.ungrouped_partition_states),
-        ((topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states),
+        ((state.topic_name, state.partition_index) for state in request.ungrouped_partition_states),
+        (
+            (topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ),
     )
-    errors = await mapped(lambda each: LeaderAndIsrPartitionError(*each, code), named)
+    errors = await mapped(lambda key: LeaderAndIsrPartitionError(*key, code), named)
     return LeaderAndIsrResponse(code, errors)
 
 

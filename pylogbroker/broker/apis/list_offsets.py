@@ -85,7 +85,7 @@ class _Pending:
 
 
 _reject_topic = reject_partitions(
-    ListOffsetsTopicResponse, lambda each, code: ListOffsetsPartitionResponse(each.partition_index, code)
+    ListOffsetsTopicResponse, lambda partition, code: ListOffsetsPartitionResponse(partition.partition_index, code)
 )
 
 
@@ -105,40 +105,40 @@ class _Query:
 
     async def answer(self) -> ListOffsetsResponse:
         topics = self._request.topics
-        named = ((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
+        named = ((topic.name, partition.partition_index) for topic in topics for partition in topic.partitions)
         self._twice = await find_duplicates(named)
-        found = []
+        responses = []
         async for topic in over(topics):
-            partitions = [self._attempt(topic.name, wanted) async for wanted in over(topic.partitions)]
-            found.append(ListOffsetsTopicResponse(topic.name, partitions))
+            partitions = [self._attempt(topic.name, partition) async for partition in over(topic.partitions)]
+            responses.append(ListOffsetsTopicResponse(topic.name, partitions))
         while self._pending:
             await self._search_on()
-        return ListOffsetsResponse(topics=found)
+        return ListOffsetsResponse(topics=responses)
 
-    def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        answer = ListOffsetsPartitionResponse(wanted.partition_index)
+    def _attempt(self, topic: str, requested: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        answer = ListOffsetsPartitionResponse(requested.partition_index)
         try:
-            self._check(topic, wanted)
+            self._check(topic, requested)
             if not self._version:
-                return self._offsets_before(topic, wanted)
-            partition = self._find(topic, wanted)
-            partition.check_epoch(wanted.current_leader_epoch)
-            if partition.replication is not None and self._is_consumer and wanted.timestamp != EARLIEST:
+                return self._offsets_before(topic, requested)
+            partition = self._find(topic, requested)
+            partition.check_epoch(requested.current_leader_epoch)
+            if partition.replication is not None and self._is_consumer and requested.timestamp != EARLIEST:
                 partition.replication.check_offsets_available()
         except KafkaError as error:
             answer.error_code = error.code
         else:
             bound = self._bound(partition.log)
-            found = self._known(partition, wanted.timestamp, bound)
-            if found is not None:
-                self._fill(answer, found)
+            match = self._known(partition, requested.timestamp, bound)
+            if match is not None:
+                self._fill(answer, match)
             else:
-                self._go_on(answer, partition.log, self._search(partition.log, wanted.timestamp, bound))
+                self._go_on(answer, partition.log, self._search(partition.log, requested.timestamp, bound))
         return answer
 
-    def _fill(self, answer: ListOffsetsPartitionResponse, found: FoundOffset) -> None:
-        answer.timestamp, answer.offset = found.timestamp, found.offset
-        answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
+    def _fill(self, answer: ListOffsetsPartitionResponse, match: FoundOffset) -> None:
+        answer.timestamp, answer.offset = match.timestamp, match.offset
+        answer.leader_epoch = match.leader_epoch if self._version >= 4 else -1
 
     def _known(self, partition: Partition, timestamp: int, bound: int) -> FoundOffset | None:
         log = partition.log
@@ -150,13 +150,13 @@ class _Query:
 
     async def _search_on(self) -> None:
         first = self._pending[0].blocking.reads_only
-        some = [each for each in self._pending if each.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
+        some = [search for search in self._pending if search.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
         served = set(map(id, some))
-        self._pending = [each for each in self._pending if id(each) not in served]
+        self._pending = [search for search in self._pending if id(search) not in served]
         in_thread = self._services.runtime.in_reading_thread if first else self._services.runtime.in_thread
-        outcomes = await in_thread(_outcomes, [each.blocking.call for each in some], self._caller)
-        async for each, outcome in over(zip(some, outcomes, strict=True)):
-            self._go_on(each.answer, each.log, each.search, outcome)
+        outcomes = await in_thread(_outcomes, [search.blocking.call for search in some], self._caller)
+        async for pending, outcome in over(zip(some, outcomes, strict=True)):
+            self._go_on(pending.answer, pending.log, pending.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
         try:
@@ -189,9 +189,9 @@ class _Query:
             candidate = yield from self._asked(log, partial(log.find_timestamp, timestamp, start))
             if candidate is None:
                 break
-            found = yield from self._in_worker(log, candidate.first)
-            if found is not None:
-                return FoundOffset(*found) if found.offset < bound else FoundOffset()
+            match = yield from self._in_worker(log, candidate.first)
+            if match is not None:
+                return FoundOffset(*match) if match.offset < bound else FoundOffset()
             start = candidate.next_offset
         return FoundOffset()
 
@@ -213,24 +213,24 @@ class _Query:
                     )
         return question()
 
-    def _offsets_before(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        log = self._find(topic, wanted).log
+    def _offsets_before(self, topic: str, requested: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        log = self._find(topic, requested).log
         now_ms, bound = self._services.runtime.now_ms(), self._bound(log)
         try:
-            offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
+            offsets = visible_offsets_before(log, requested.timestamp, requested.max_num_offsets, now_ms, bound)
         except StorageFailure as failure:
             self._services.partitions.request_failed(log, failure)
             raise
-        return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
+        return ListOffsetsPartitionResponse(requested.partition_index, old_style_offsets=offsets)
 
-    def _find(self, topic: str, wanted: ListOffsetsPartition) -> Partition:
+    def _find(self, topic: str, requested: ListOffsetsPartition) -> Partition:
         is_debugger = self._request.replica_id == DEBUGGER
-        return self._services.partitions.find(topic, wanted.partition_index, is_debugger)
+        return self._services.partitions.find(topic, requested.partition_index, is_debugger)
 
-    def _check(self, topic: str, wanted: ListOffsetsPartition) -> None:
-        if (topic, wanted.partition_index) in self._twice:
+    def _check(self, topic: str, requested: ListOffsetsPartition) -> None:
+        if (topic, requested.partition_index) in self._twice:
             raise KafkaError("The partition is named more than once", ErrorCode.INVALID_REQUEST)
-        if wanted.timestamp < 0 and self._version < FIRST_VERSION.get(wanted.timestamp, NO_VERSION):
+        if requested.timestamp < 0 and self._version < FIRST_VERSION.get(requested.timestamp, NO_VERSION):
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
     @property

@@ -24,14 +24,14 @@ async def handle(
     named = ((topic.name, number) for topic in request.topics or () for number in topic.partition_indexes)
     keys = None if request.topics is None else [key async for key in over(named)]
     try:
-        found = await services.cluster_control.list_reassignments(keys)
+        reassignments = await services.cluster_control.list_reassignments(keys)
     except KafkaError as error:
         return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
-    async for (topic, number), state in over(found.items()):
+    async for (topic, number), state in over(reassignments.items()):
         topics.setdefault(topic, []).append(
             OngoingPartitionReassignment(number, list(state.replicas), list(state.adding), list(state.removing))
         )
     return ListPartitionReassignmentsResponse(
-        topics=[OngoingTopicReassignment(*each) async for each in over(topics.items())]
+        topics=[OngoingTopicReassignment(*entry) async for entry in over(topics.items())]
     )

@@ -25,28 +25,30 @@ from pylogbroker.wire.messages.list_transactions import (
 _TRANSACTION_BYTES: Final = 40  # besides the id
 
 
-def _may_describe(access: Access, found: TransactionState) -> bool:
-    return access.allows(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, found.transactional_id, quietly=True)
+def _may_describe(access: Access, transaction: TransactionState) -> bool:
+    return access.allows(
+        AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id, quietly=True
+    )
 
 
 @serves(ListTransactionsRequest, access=[shows("transaction_states", _may_describe)])
 async def handle(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    found = await services.transactions.list(
+    listing = await services.transactions.list(
         request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
     )
     try:
         states = [
-            TransactionState(each.transactional_id, each.producer_id, each.state)
-            async for each in within_budget(found.transactions, _size)
+            TransactionState(transaction.transactional_id, transaction.producer_id, transaction.state)
+            async for transaction in within_budget(listing.transactions, _size)
         ]
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     return ListTransactionsResponse(
-        error_code=found.error, unknown_state_filters=list(found.unknown_states), transaction_states=states
+        error_code=listing.error, unknown_state_filters=list(listing.unknown_states), transaction_states=states
     )
 
 
-def _size(found: TransactionOverview) -> int:
-    return _TRANSACTION_BYTES + len(found.transactional_id)
+def _size(transaction: TransactionOverview) -> int:
+    return _TRANSACTION_BYTES + len(transaction.transactional_id)

@@ -48,16 +48,16 @@ _FIRST_WITH_IDS_ALONE = 12
 
 def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Decision | Later[Decision]:
     """Answer named topics as denied that the client may not see, or not create. A list of all leaves them out."""
-    wanted = _all_or(request.topics, context.api_version)
-    if wanted is None:
+    topics = _all_or(request.topics, context.api_version)
+    if topics is None:
         return None
-    return _narrow_topics(_AccessQuery.of(services, context, request), request, wanted)
+    return _narrow_topics(_AccessQuery.of(services, context, request), request, topics)
 
 
-async def _narrow_topics(query: _AccessQuery, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> Decision:
-    found = await mapped(query.rejected, wanted)
-    left = [each for each, denied in zip(wanted, found, strict=True) if denied is None]
-    rejected = [denied for denied in found if denied is not None]
+async def _narrow_topics(query: _AccessQuery, request: MetadataRequest, topics: list[MetadataRequestTopic]) -> Decision:
+    denials = await mapped(query.rejected, topics)
+    left = [topic for topic, denied in zip(topics, denials, strict=True) if denied is None]
+    rejected = [denied for denied in denials if denied is not None]
     if not rejected:
         return None
 
@@ -81,15 +81,15 @@ class _AccessQuery:
         creates = is_enabled and _asks_for_creation(request, context.api_version)
         return cls(context.required_access, services.metadata.image, creates)
 
-    def rejected(self, wanted: MetadataRequestTopic) -> MetadataResponseTopic | None:
+    def rejected(self, topic: MetadataRequestTopic) -> MetadataResponseTopic | None:
         """Return the answer about a topic that the client may not see or create, or None."""
         access, topics = self._access, self._image
-        if wanted.topic_id != NO_ID:
-            known = topics.topic_by_id(wanted.topic_id)
-            if known is None or access.allows_on_topic(AclOperation.DESCRIBE, known.name):
+        if topic.topic_id != NO_ID:
+            existing = topics.topic_by_id(topic.topic_id)
+            if existing is None or access.allows_on_topic(AclOperation.DESCRIBE, existing.name):
                 return None
-            return _denied(None, wanted.topic_id)
-        name = wanted.name
+            return _denied(None, topic.topic_id)
+        name = topic.name
         if name is None:
             return None
         if not access.allows_on_topic(AclOperation.DESCRIBE, name):
@@ -114,16 +114,16 @@ def _operations(context: RequestContext, request: MetadataRequest, topic: str) -
 
 @serves(MetadataRequest, access=[_narrow], is_read=True)
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    wanted = _all_or(request.topics, context.api_version)
+    requested = _all_or(request.topics, context.api_version)
     views = ReplicaViews.of(services, context)
-    if wanted is None:
+    if requested is None:
         visible = await _visible_topics(services, context)
         topics = [await _describe(context, topic, views, request) async for topic in over(visible)]
     else:
         allowance = PartitionAllowance() if _asks_for_creation(request, context.api_version) else None
-        distinct = {(topic.name, topic.topic_id): topic async for topic in over(wanted)}
-        asked = over(distinct.values())
-        topics = [await _find(services, context, request, topic, allowance, views) async for topic in asked]
+        distinct = {(topic.name, topic.topic_id): topic async for topic in over(requested)}
+        named = over(distinct.values())
+        topics = [await _find(services, context, request, topic, allowance, views) async for topic in named]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(broker.id, broker.host, broker.port, broker.rack)
@@ -153,31 +153,31 @@ async def _find(
     services: Services,
     context: RequestContext,
     request: MetadataRequest,
-    wanted: MetadataRequestTopic,
+    requested: MetadataRequestTopic,
     allowance: PartitionAllowance | None,
     views: ReplicaViews,
 ) -> MetadataResponseTopic:
     try:
-        topic = _find_topic(services, context, wanted, allowance)
+        topic = _find_topic(services, context, requested, allowance)
     except KafkaError as error:
         return MetadataResponseTopic(
             error.code,
-            wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
-            wanted.topic_id,
+            requested.name if requested.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
+            requested.topic_id,
         )
     return await _describe(context, topic, views, request)
 
 
 def _find_topic(
-    services: Services, context: RequestContext, wanted: MetadataRequestTopic, allowance: PartitionAllowance | None
+    services: Services, context: RequestContext, requested: MetadataRequestTopic, allowance: PartitionAllowance | None
 ) -> TopicImage:
-    if wanted.topic_id != NO_ID:
+    if requested.topic_id != NO_ID:
         if context.api_version < _FIRST_WITH_IDS_ALONE:
             raise KafkaError("topics are asked for by id from version 12 on", ErrorCode.INVALID_REQUEST)
-        return services.metadata.require_topic(wanted.topic_id)
-    if wanted.name is None:
+        return services.metadata.require_topic(requested.topic_id)
+    if requested.name is None:
         raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
-    return services.auto_creation.find(wanted.name, allowance)
+    return services.auto_creation.find(requested.name, allowance)
 
 
 async def _describe(

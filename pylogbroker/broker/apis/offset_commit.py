@@ -34,7 +34,7 @@ _TIMESTAMP_MAX = 2**63 - 1
 
 
 _reject_topic = reject_partitions(
-    OffsetCommitResponseTopic, lambda each, code: OffsetCommitResponsePartition(each.partition_index, code)
+    OffsetCommitResponseTopic, lambda partition, code: OffsetCommitResponsePartition(partition.partition_index, code)
 )
 _reject = reject_topics(lambda topics: OffsetCommitResponse(topics=topics), _reject_topic)
 

@@ -23,7 +23,7 @@ from pylogbroker.wire.messages.offset_delete import (
 )
 
 _reject_topic = reject_partitions(
-    OffsetDeleteResponseTopic, lambda each, code: OffsetDeleteResponsePartition(each.partition_index, code)
+    OffsetDeleteResponseTopic, lambda partition, code: OffsetDeleteResponsePartition(partition.partition_index, code)
 )
 
 

@@ -68,8 +68,8 @@ async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Request
             wants_all.add(group.group_id)
         await give_way()
     groups: dict[str, Requested] = {}
-    for group_id, wanted in topics.items():
-        groups[group_id] = None if group_id in wants_all else _distinct(wanted)
+    for group_id, requests in topics.items():
+        groups[group_id] = None if group_id in wants_all else _distinct(requests)
         await give_way()
     return groups
 
@@ -88,10 +88,10 @@ async def _group(
     require_stable: bool,
     space: ResponseBudget,
 ) -> OffsetFetchResponseGroup:
-    found = await _fetch(services, context, group_id, requested, require_stable, space)
-    group = OffsetFetchResponseGroup(group_id, [], found.error)
-    for name, indexes in _answered(found, requested):
-        of_topic = partial(_partition, OffsetFetchResponsePartitions, found, name)
+    fetched = await _fetch(services, context, group_id, requested, require_stable, space)
+    group = OffsetFetchResponseGroup(group_id, [], fetched.error)
+    for name, indexes in _answered(fetched, requested):
+        of_topic = partial(_partition, OffsetFetchResponsePartitions, fetched, name)
         group.topics.append(OffsetFetchResponseTopics(name, await mapped(of_topic, indexes)))
     return group
 
@@ -111,15 +111,17 @@ async def _fetch(
     hidden = await _hidden_topics(context, requested)
     partitions = None if requested is None else [key for key in _partitions(requested) if key[0] not in hidden]
     await give_way()
-    found = services.groups.fetch(group_id, partitions, require_stable)
+    fetched = services.groups.fetch(group_id, partitions, require_stable)
     await give_way()
-    if context.access is not None and not found.error:
-        found = await _only_visible(context, found, requested, hidden)
+    if context.access is not None and not fetched.error:
+        fetched = await _only_visible(context, fetched, requested, hidden)
     try:
-        space.take(sum([len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)]))
+        space.take(
+            sum([len(offset.metadata) for offset in fetched.offsets.values() if isinstance(offset, CommittedOffset)])
+        )
     except KafkaError as error:
         return FetchResult(error.code)
-    return found
+    return fetched
 
 
 async def _hidden_topics(context: RequestContext, requested: Requested) -> set[str]:
@@ -132,44 +134,46 @@ async def _hidden_topics(context: RequestContext, requested: Requested) -> set[s
 
 
 async def _only_visible(
-    context: RequestContext, found: FetchResult, requested: Requested, hidden: set[str]
+    context: RequestContext, fetched: FetchResult, requested: Requested, hidden: set[str]
 ) -> FetchResult:
     if requested is None:
-        names = {name for name, _ in found.offsets}
+        names = {name for name, _ in fetched.offsets}
         seen = set(compress(names, await mapped(partial(may_see_topic, context), names)))
-        return FetchResult(found.error, {key: offset for key, offset in found.offsets.items() if key[0] in seen})
+        return FetchResult(fetched.error, {key: offset for key, offset in fetched.offsets.items() if key[0] in seen})
     denied = [key for key in _partitions(requested) if key[0] in hidden]
-    return FetchResult(found.error, {**found.offsets, **dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
+    return FetchResult(
+        fetched.error, {**fetched.offsets, **dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+    )
 
 
 def _partitions(requested: Requested) -> list[TopicPartition]:
     return [(name, index) for name, indexes in (requested or {}).items() for index in indexes]
 
 
-def _each_with_its_error(found: FetchResult, requested: Requested, version: int) -> FetchResult:
+def _each_with_its_error(fetched: FetchResult, requested: Requested, version: int) -> FetchResult:
     """Return errors per partition, for versions 0 and 1; in version 0 a missing offset is an error."""
     nothing = None if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return FetchResult(
         ErrorCode.NONE,
-        {partition: found.error or found.offsets.get(partition) or nothing for partition in _partitions(requested)},
+        {partition: fetched.error or fetched.offsets.get(partition) or nothing for partition in _partitions(requested)},
     )
 
 
-def _answered(found: FetchResult, requested: Requested) -> list[tuple[str, list[int]]]:
-    if found.error:
+def _answered(fetched: FetchResult, requested: Requested) -> list[tuple[str, list[int]]]:
+    if fetched.error:
         return []
     if requested is not None:
         return list(requested.items())
     topics: dict[str, list[int]] = {}
-    for name, index in found.offsets:
+    for name, index in fetched.offsets:
         topics.setdefault(name, []).append(index)
     return list(topics.items())
 
 
 def _partition(
-    make: Callable[[int, int, int, str | None, ErrorCode], R], found: FetchResult, topic: str, index: int
+    make: Callable[[int, int, int, str | None, ErrorCode], R], fetched: FetchResult, topic: str, index: int
 ) -> R:
-    offset = found.offsets.get((topic, index))
+    offset = fetched.offsets.get((topic, index))
     error = offset if isinstance(offset, ErrorCode) else ErrorCode.NONE
-    known = offset if isinstance(offset, CommittedOffset) else _NO_OFFSET
-    return make(index, known.offset, known.leader_epoch, known.metadata, error)
+    committed = offset if isinstance(offset, CommittedOffset) else _NO_OFFSET
+    return make(index, committed.offset, committed.leader_epoch, committed.metadata, error)

@@ -33,7 +33,7 @@ def _may_describe(access: Access, topic: OffsetForLeaderTopic) -> bool:
 
 _reject_topic = reject_partitions(
     OffsetForLeaderTopicResult,
-    lambda each, code: EpochEndOffset(error_code=code, partition=each.partition),
+    lambda partition, code: EpochEndOffset(error_code=code, partition=partition.partition),
     name="topic",
 )
 
@@ -42,18 +42,18 @@ _reject_topic = reject_partitions(
 async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    found = []
+    topics = []
     async for topic in over(request.topics):
-        partitions = [_look_up(services, topic.topic, wanted) async for wanted in over(topic.partitions)]
-        found.append(OffsetForLeaderTopicResult(topic.topic, partitions))
-    return OffsetForLeaderEpochResponse(topics=found)
+        partitions = [_look_up(services, topic.topic, partition) async for partition in over(topic.partitions)]
+        topics.append(OffsetForLeaderTopicResult(topic.topic, partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _look_up(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(services: Services, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = services.partitions.find(topic, wanted.partition)
-        partition.check_epoch(wanted.current_leader_epoch)
+        partition = services.partitions.find(topic, requested.partition)
+        partition.check_epoch(requested.current_leader_epoch)
     except KafkaError as error:
-        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
-    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
-    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+        return EpochEndOffset(error_code=error.code, partition=requested.partition)
+    epoch, end_offset = partition.log.end_offset_for_epoch(requested.leader_epoch)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)

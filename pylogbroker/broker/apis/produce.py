@@ -214,9 +214,9 @@ class _Appends:
             check = None
             if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 transactional_id = self._transactional_id()
-                asked = ask_coordinator(services, transactional_id, partition, records, self._version)
-                if asked is not None:
-                    self._queue(answer, partition, records, self._append_verified(partition, records, asked))
+                coordinator = ask_coordinator(services, transactional_id, partition, records, self._version)
+                if coordinator is not None:
+                    self._queue(answer, partition, records, self._append_verified(partition, records, coordinator))
                     return
                 check = partial(verify, services, transactional_id, partition, records, self._version)
             appended = partition.append_now(records, self._now_ms, check)
@@ -249,17 +249,19 @@ class _Appends:
             raise missing_transactional_id()
         return self._request.transactional_id
 
-    async def _append_verified(self, partition: Partition, records: Buffer, asked: AskedCoordinator) -> Appended:
+    async def _append_verified(self, partition: Partition, records: Buffer, coordinator: AskedCoordinator) -> Appended:
         """Append after the answer of a coordinator on another broker."""
         try:
-            check = partial(self._check_queued, partition, records, partial(asked.check, await asked.answer()))
+            check = partial(
+                self._check_queued, partition, records, partial(coordinator.check, await coordinator.answer())
+            )
             now_ms = self._services.runtime.now_ms()
             appended = partition.append_now(records, now_ms, check)
             if appended is None:
                 appended = await self._append_queued(partition, records, now_ms, check)
             return appended
         finally:
-            asked.close()
+            coordinator.close()
 
     def _append_queued(
         self, partition: Partition, records: Buffer, now_ms: int, check: Check
@@ -382,9 +384,9 @@ class _Appends:
         if leader is None:
             return
         answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-        found, named = leader.address, self._response.node_endpoints
-        if found is not None and all(known.node_id != found.id for known in named):
-            named.append(NodeEndpoint(found.id, found.host, found.port, found.rack))
+        address, named = leader.address, self._response.node_endpoints
+        if address is not None and all(endpoint.node_id != address.id for endpoint in named):
+            named.append(NodeEndpoint(address.id, address.host, address.port, address.rack))
 
 
 def _check_unanswered_errors(response: ProduceResponse) -> None:

@@ -17,11 +17,15 @@ from pylogbroker.wire.messages.stop_replica import StopReplicaPartitionError, St
 async def _reject(context: RequestContext, request: StopReplicaRequest, code: ErrorCode) -> StopReplicaResponse:
     """Return the error also for each partition; the versions name these in three ways."""
     named = chain(
-        ((each.topic_name, each.partition_index) for each in request.ungrouped_partitions),
+        ((partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions),
         ((topic.name, index) for topic in request.topics for index in topic.partition_indexes),
-        ((topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states),
+        (
+            (topic.topic_name, state.partition_index)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ),
     )
-    errors = await mapped(lambda each: StopReplicaPartitionError(*each, code), named)
+    errors = await mapped(lambda key: StopReplicaPartitionError(*key, code), named)
     return StopReplicaResponse(code, errors)
 
 

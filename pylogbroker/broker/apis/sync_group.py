@@ -35,7 +35,7 @@ def _sync(request: SyncGroupRequest) -> Sync:
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments={each.member_id: each.assignment for each in request.assignments},
+        assignments={assignment.member_id: assignment.assignment for assignment in request.assignments},
     )
 
 

@@ -40,7 +40,8 @@ _VERIFICATION_ERRORS = {
 
 
 _reject_topic = reject_partitions(
-    TxnOffsetCommitResponseTopic, lambda each, code: TxnOffsetCommitResponsePartition(each.partition_index, code)
+    TxnOffsetCommitResponseTopic,
+    lambda partition, code: TxnOffsetCommitResponsePartition(partition.partition_index, code),
 )
 _reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _reject_topic)
 
@@ -87,13 +88,13 @@ def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> Ask
 
 def _commit_if_verified(
     answer: ErrorCode,
-    asked: AskedCoordinator,
+    coordinator: AskedCoordinator,
     services: Services,
     commit: TransactionalCommit,
     replied: Deferred[CommitResult],
 ) -> None:
-    error = asked.error_now(answer)
-    asked.close()
+    error = coordinator.error_now(answer)
+    coordinator.close()
     _commit_unless(_VERIFICATION_ERRORS.get(error, error), services, commit, replied)
 
 

@@ -54,17 +54,17 @@ async def _reject(context: RequestContext, request: WriteTxnMarkersRequest, code
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    writes = [(wanted, _write(services, wanted)) async for wanted in over(request.markers)]
-    return WriteTxnMarkersResponse([await _result(wanted, await write) async for wanted, write in over(writes)])
+    writes = [(marker, _write(services, marker)) async for marker in over(request.markers)]
+    return WriteTxnMarkersResponse([await _result(marker, await write) async for marker, write in over(writes)])
 
 
-def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
-    partitions = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
+def _write(services: Services, requested: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+    partitions = {(topic.name, index): None for topic in requested.topics for index in topic.partition_indexes}
     marker = TransactionMarker(
-        wanted.producer_id,
-        wanted.producer_epoch,
-        wanted.coordinator_epoch,
-        wanted.transaction_result,
+        requested.producer_id,
+        requested.producer_epoch,
+        requested.coordinator_epoch,
+        requested.transaction_result,
         tuple(partitions),
     )
     done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
@@ -72,12 +72,12 @@ def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[To
     return done
 
 
-async def _result(wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+async def _result(marker: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
     topics = []
-    async for topic in over(wanted.topics):
+    async for topic in over(marker.topics):
         partitions = [
             WritableTxnMarkerPartitionResult(index, errors[topic.name, index])
             async for index in over(topic.partition_indexes)
         ]
         topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
-    return WritableTxnMarkerResult(wanted.producer_id, topics)
+    return WritableTxnMarkerResult(marker.producer_id, topics)

@@ -41,8 +41,8 @@ class InternalTopic:
         if self.name in self._services.metadata.topics:
             return
         try:
-            wanted = NewTopic(self.name, self.partitions, self.replicas, settings=self.settings)
-            await self._services.controller.create_topic(wanted)
+            topic = NewTopic(self.name, self.partitions, self.replicas, settings=self.settings)
+            await self._services.controller.create_topic(topic)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -120,6 +120,6 @@ def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpo
 
 
 def _replay_region(replay: Replay, region: FileRegion) -> int:
-    found = list(entries(region.read()))
-    replay(found)
-    return found[-1].next_offset
+    log_entries = list(entries(region.read()))
+    replay(log_entries)
+    return log_entries[-1].next_offset

@@ -69,21 +69,23 @@ class MarkerSender:
         self._batches.close()
 
     async def _write(self, channel: RequestChannel, sent: Sequence[_SentMarker]) -> None:
-        for batch in batches_without_repetition(sent, lambda each: each.marker.producer_id):
+        for batch in batches_without_repetition(sent, lambda sent_marker: sent_marker.marker.producer_id):
             self.requests += 1
-            response = await channel.request(WriteTxnMarkersRequest([_encode(each.marker) for each in batch]))
+            response = await channel.request(
+                WriteTxnMarkersRequest([_encode(sent_marker.marker) for sent_marker in batch])
+            )
             answers = {
-                found.producer_id: {
-                    (topic.name, each.partition_index): _error(each.error_code)
-                    for topic in found.topics
-                    for each in topic.partitions
+                marker.producer_id: {
+                    (topic.name, partition.partition_index): _error(partition.error_code)
+                    for topic in marker.topics
+                    for partition in topic.partitions
                 }
-                for found in response.markers
+                for marker in response.markers
             }
-            for each in batch:
-                errors = answers.get(each.marker.producer_id, {})
-                missing = dict.fromkeys(each.marker.partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
-                each.answer.callback({**missing, **errors})
+            for written in batch:
+                errors = answers.get(written.marker.producer_id, {})
+                missing = dict.fromkeys(written.marker.partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
+                written.answer.callback({**missing, **errors})
 
     def _failed(self, failure: Failure, broker_id: int, marker: TransactionMarker) -> MarkerErrors:
         if self._runtime.may_log(f"markers to broker {broker_id}"):

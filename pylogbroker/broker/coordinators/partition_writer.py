@@ -43,22 +43,22 @@ class PartitionWriter:
         Raise nothing: an unexpected error is logged, and UNKNOWN_SERVER_ERROR for `done`. Later appends wait for a
         batch that a worker thread builds.
         """
-        found: Partition | None = None
+        partition: Partition | None = None
         try:
-            found = self._services.partitions.find(*key)
-            found.check_enough_replicas()
-            appended = self._append_now(found, batch)
+            partition = self._services.partitions.find(*key)
+            partition.check_enough_replicas()
+            appended = self._append_now(partition, batch)
         except KafkaError as error:
-            self._failed(found, error, done)
+            self._failed(partition, error, done)
             return
         except Exception:
             log.failure("an append to {topic}-{index} failed", topic=key[0], index=key[1])
             done(ErrorCode.UNKNOWN_SERVER_ERROR, self._services.runtime.now_ms())
             return
         if appended is None:
-            run_in_background(log, self._append_queued(found, batch, done, on_disk), _CALLBACK_FAILED)
+            run_in_background(log, self._append_queued(partition, batch, done, on_disk), _CALLBACK_FAILED)
         else:
-            self._appended(found, appended, done, on_disk)
+            self._appended(partition, appended, done, on_disk)
 
     def append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
         """Append a batch as with acks=0: also while too few replicas are in sync. A failure is logged."""
@@ -66,13 +66,13 @@ class PartitionWriter:
         run_in_background(log, self._append_unreplicated(key, batch), problem, topic=key[0], index=key[1])
 
     async def _append_unreplicated(self, key: TopicPartition, batch: Batch) -> None:
-        found: Partition | None = None
+        partition: Partition | None = None
         try:
-            found = self._services.partitions.find(*key)
-            if self._append_now(found, batch) is None:
-                await self._append_built(found, batch)
+            partition = self._services.partitions.find(*key)
+            if self._append_now(partition, batch) is None:
+                await self._append_built(partition, batch)
         except KafkaError as error:
-            self._note_failure(found, error)
+            self._note_failure(partition, error)
             if self._services.runtime.may_log(f"deletions in {key[0]}"):
                 log.warn(
                     "{topic}-{index}: a deletion of offsets was not written, they come back with the next start or"

@@ -130,7 +130,7 @@ class TransactionService:
                 others.setdefault(leader, []).append(key)
         appended: Deferred[MarkerErrors] = Deferred()
         self.append_markers(
-            attrs.evolve(marker, partitions=tuple(led)), lambda found, done_ms: appended.callback(found)
+            attrs.evolve(marker, partitions=tuple(led)), lambda marker_errors, done_ms: appended.callback(marker_errors)
         )
         answers = [
             appended,
@@ -168,7 +168,7 @@ class TransactionService:
 
     @property
     def _senders(self) -> Iterable[MarkerSender | VerificationSender]:
-        return (each for each in (self._sender, self._verifier) if each is not None)
+        return (sender for sender in (self._sender, self._verifier) if sender is not None)
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:

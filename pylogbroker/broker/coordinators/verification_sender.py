@@ -64,9 +64,9 @@ class VerificationSender:
         self, broker_id: int, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
     ) -> Deferred[ErrorCode]:
         """Ask a coordinator; fire with NONE if the transaction includes the partition, else with an error."""
-        asked = _VerifiedPartition(_ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
-        self._batches.add(broker_id, asked)
-        return asked.answer.addErrback(self._failed, broker_id)
+        verification = _VerifiedPartition(_ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
+        self._batches.add(broker_id, verification)
+        return verification.answer.addErrback(self._failed, broker_id)
 
     def disconnect(self, broker_id: int) -> None:
         self._batches.disconnect(broker_id)
@@ -74,18 +74,18 @@ class VerificationSender:
     def close(self) -> None:
         self._batches.close()
 
-    async def _verify(self, channel: RequestChannel, asked: Sequence[_VerifiedPartition]) -> None:
+    async def _verify(self, channel: RequestChannel, verifications: Sequence[_VerifiedPartition]) -> None:
         by_producer: dict[_ProducerOfTransaction, list[_VerifiedPartition]] = {}
-        for each in asked:
-            by_producer.setdefault(each.producer, []).append(each)
+        for verification in verifications:
+            by_producer.setdefault(verification.producer, []).append(verification)
         for batch in batches_without_repetition(by_producer, lambda producer: producer.transactional_id):
             await self._verify_batch(channel, {producer: by_producer[producer] for producer in batch})
 
     async def _verify_batch(
-        self, channel: RequestChannel, asked: dict[_ProducerOfTransaction, list[_VerifiedPartition]]
+        self, channel: RequestChannel, by_producer: dict[_ProducerOfTransaction, list[_VerifiedPartition]]
     ) -> None:
         request = AddPartitionsToTxnRequest(
-            [_encode(producer, [each.partition for each in some]) for producer, some in asked.items()]
+            [_encode(producer, [verified.partition for verified in some]) for producer, some in by_producer.items()]
         )
         for version in _VERSIONS:
             try:
@@ -94,20 +94,20 @@ class VerificationSender:
                 continue
             break
         else:
-            self._skip(asked)
+            self._skip(by_producer)
             return
         answers = _answers(response)
-        for producer, some in asked.items():
-            for each in some:
-                error = code_of(response.error_code) or answers.get((producer.transactional_id, each.partition))
-                each.answer.callback(ErrorCode.UNKNOWN_SERVER_ERROR if error is None else error)
+        for producer, some in by_producer.items():
+            for verification in some:
+                error = code_of(response.error_code) or answers.get((producer.transactional_id, verification.partition))
+                verification.answer.callback(ErrorCode.UNKNOWN_SERVER_ERROR if error is None else error)
 
-    def _skip(self, asked: dict[_ProducerOfTransaction, list[_VerifiedPartition]]) -> None:
+    def _skip(self, by_producer: dict[_ProducerOfTransaction, list[_VerifiedPartition]]) -> None:
         if self._runtime.may_log("transactions are not verified"):
             log.warn("transactions are not verified: a coordinator is older than Kafka 3.6, upgrade it")
-        for some in asked.values():
-            for each in some:
-                each.answer.callback(ErrorCode.NONE)
+        for some in by_producer.values():
+            for verification in some:
+                verification.answer.callback(ErrorCode.NONE)
 
     def _failed(self, failure: Failure, broker_id: int) -> ErrorCode:
         if self._runtime.may_log(f"transactions of broker {broker_id}"):
@@ -130,8 +130,8 @@ def _encode(producer: _ProducerOfTransaction, partitions: Sequence[TopicPartitio
 
 def _answers(response: Any) -> dict[tuple[str, TopicPartition], ErrorCode]:
     return {
-        (transaction.transactional_id, (topic.name, each.partition_index)): code_of(each.partition_error_code)
+        (transaction.transactional_id, (topic.name, partition.partition_index)): code_of(partition.partition_error_code)
         for transaction in response.results_by_transaction
         for topic in transaction.topic_results
-        for each in topic.results_by_partition
+        for partition in topic.results_by_partition
     }

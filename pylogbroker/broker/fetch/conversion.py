@@ -74,18 +74,18 @@ class Conversion:
 
     def begin(self, answers: Iterable[PartitionData]) -> None:
         """Count the bytes that the answers have in memory already."""
-        done = (each.records or b"" for each in answers if not isinstance(each.records, FileRegion))
+        done = (answer.records or b"" for answer in answers if not isinstance(answer.records, FileRegion))
         self.done = sum(map(len, done))
 
     def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
         """Convert records within the limits. Blocks. If the caller has gone, the result is incomplete."""
-        wanted, left = asked.partition, self.limit - self.done
+        fetch, left = asked.partition, self.limit - self.done
         if (self.done and left <= 0) or self._is_stopped():
             answer.records = b""
             return
-        limit = min(left, wanted.partition_max_bytes)
+        limit = min(left, fetch.partition_max_bytes)
         begun_ns, self._converted_records = perf_counter_ns(), 0
-        records = self._converted(region, wanted.fetch_offset, limit)
+        records = self._converted(region, fetch.fetch_offset, limit)
         if self._converted_records:
             self._on_converted(asked.topic, self._converted_records, len(records), perf_counter_ns() - begun_ns)
         if not records:
@@ -154,20 +154,20 @@ class Conversion:
         Clients learn the next offset from records alone, and would fetch such a region for ever.
         """
         barren, self._without_records = self._without_records, []
-        for asked, answer, offset in barren:
-            wanted = asked.partition
+        for requested, answer, offset in barren:
+            fetch = requested.partition
             with suppress(KafkaError):  # the partition is gone
-                partition = self.services.partitions.find(asked.topic, wanted.partition, True)
+                partition = self.services.partitions.find(requested.topic, fetch.partition, True)
                 log = partition.log
                 if log.byte_addressed:
-                    partition.pass_over(wanted.fetch_offset, offset)
-                answer.records = log.read(offset, self._bytes_behind(wanted), upto=answer.high_watermark) or b""
+                    partition.pass_over(fetch.fetch_offset, offset)
+                answer.records = log.read(offset, self._bytes_behind(fetch), upto=answer.high_watermark) or b""
         return any(answer.records for _, answer, _ in barren)
 
-    def _bytes_behind(self, wanted: FetchPartition) -> int:
+    def _bytes_behind(self, fetch: FetchPartition) -> int:
         """Return how much to read behind a region without records; all of a format that has to be converted.
 
         The conversion keeps the client's limit, and a tiny one would pass over one batch in each round.
         """
-        most = wanted.partition_max_bytes
+        most = fetch.partition_max_bytes
         return max(most, _PIECE_BYTES) if self.context.api_version < FIRST_WITH_V2 else most

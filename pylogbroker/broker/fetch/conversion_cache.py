@@ -42,8 +42,8 @@ class ConversionCache:
 
     def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
         with self._lock:
-            known = self._pieces.get(place)
-            if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):
+            former = self._pieces.get(place)
+            if len(piece.records) > self.limit or (former is not None and former.length >= piece.length):
                 return
             self._drop(place)
             self._pieces[place] = piece

@@ -84,13 +84,13 @@ class FollowerSession(FetchSession):
         return list(self._due.values())
 
     def _mark_due(self, key: PartitionKey) -> None:
-        asked = self.partitions.get(key)
-        if asked is not None:
-            self._due[key] = asked
+        partition = self.partitions.get(key)
+        if partition is not None:
+            self._due[key] = partition
 
     def move_to_end(self, key: PartitionKey) -> None:
-        if (asked := self._due.pop(key, None)) is not None:
-            self._due[key] = asked
+        if (partition := self._due.pop(key, None)) is not None:
+            self._due[key] = partition
 
     def is_watching(self, asked: RequestedPartition) -> bool:
         return bool(self._watches) and (asked.topic, asked.partition.partition) in self._watches

@@ -126,9 +126,9 @@ def fetch(
     return FetchOperation(services, context, request, asked, follower, reader, builder).start()
 
 
-def _names_nothing(asked: list[RequestedPartition], session: FetchSession | None) -> bool:
+def _names_nothing(partitions: list[RequestedPartition], session: FetchSession | None) -> bool:
     """Return whether a fetch has no partitions to wait for; a follower's session may have some without news."""
-    return not asked and not (isinstance(session, FollowerSession) and session.partitions)
+    return not partitions and not (isinstance(session, FollowerSession) and session.partitions)
 
 
 @attrs.define(eq=False)
@@ -293,8 +293,8 @@ class FetchOperation:
 
     def _watch(self, some: Sequence[RequestedPartition], partitions: Iterable[Partition | None]) -> None:
         mark = self._mark
-        for asked, partition in zip(some, partitions, strict=True):
-            if partition is None or (self._follower is not None and self._follower.is_watching(asked)):
+        for requested, partition in zip(some, partitions, strict=True):
+            if partition is None or (self._follower is not None and self._follower.is_watching(requested)):
                 continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
@@ -410,10 +410,10 @@ class FetchOperation:
                 batch, size = [], 0
 
     def _fail_those(self, failed: list[_Failed]) -> None:
-        for asked, answer, error in failed:
+        for requested, answer, error in failed:
             self._reader.fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # the partition is gone
-                log = self._reader.find(asked).log
+                log = self._reader.find(requested).log
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
     def _pairs(self) -> Iterator[FetchedPartition]:
@@ -429,12 +429,12 @@ class FetchOperation:
             read_ahead(region, self._is_abandoned)
 
     def _bring_in(self) -> list[_Failed]:
-        return _with_regions(self._pairs(), lambda asked, answer, region: read_ahead(region, self._is_abandoned))
+        return _with_regions(self._pairs(), lambda requested, answer, region: read_ahead(region, self._is_abandoned))
 
     def _convert_some(self, conversion: Conversion, some: Sequence[FetchedPartition]) -> list[_Failed]:
-        def convert(asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
+        def convert(requested: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
             try:
-                conversion.convert(asked, answer, region)
+                conversion.convert(requested, answer, region)
             except KafkaError as error:
                 self._reader.fail(answer, error.code)
 
@@ -462,10 +462,10 @@ def _with_regions(
     pairs: Iterable[FetchedPartition], do: Callable[[RequestedPartition, PartitionData, FileRegion], None]
 ) -> list[_Failed]:
     failed = []
-    for asked, answer in pairs:
+    for requested, answer in pairs:
         if isinstance(answer.records, FileRegion):
             try:
-                do(asked, answer, answer.records)
+                do(requested, answer, answer.records)
             except OSError as error:
-                failed.append((asked, answer, error))
+                failed.append((requested, answer, error))
     return failed

@@ -168,33 +168,33 @@ class FetchReader:
         """Return whether partitions have grown since a follower read them in this pass."""
         return any(partition.log.log_end_offset > end for partition, end in self._log_ends.items())
 
-    def _check_access(self, access: Access, wanted: str | UUID) -> None:
+    def _check_access(self, access: Access, topic: str | UUID) -> None:
         """Raise KafkaError unless consumers may read the topic, and followers may act as brokers."""
         if self.is_follower:
             allowed = access.allows_on_cluster(AclOperation.CLUSTER_ACTION)
         else:
-            name = wanted if isinstance(wanted, str) else self._services.metadata.require_topic(wanted).name
+            name = topic if isinstance(topic, str) else self._services.metadata.require_topic(topic).name
             allowed = name in access.readable_topics or access.allows_on_topic(AclOperation.READ, name)
         if not allowed:
             raise KafkaError("the topic may not be read", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
         """Read the next partitions; with `may_wait`, also from the disk."""
-        for asked in some:
+        for requested in some:
             partition = None
             try:
-                answer, partition = self._read_partition(asked, may_wait)
+                answer, partition = self._read_partition(requested, may_wait)
             except KafkaError as error:
                 self.is_urgent = True
-                answer = PartitionData(asked.partition.partition)
+                answer = PartitionData(requested.partition.partition)
                 self.fail(answer, error.code)
-                traffic = self._services.partitions.traffic.of(self._name_of(asked.topic))
+                traffic = self._services.partitions.traffic.of(self._name_of(requested.topic))
                 traffic.fetch_errors[error.code] += 1
                 if error.code in _ERRORS_OF_LEADERS and self._context.api_version >= _FIRST_WITH_LEADERS:
-                    self._name_leader(asked, answer)
+                    self._name_leader(requested, answer)
             except NotCached as missing:
                 self.is_urgent = True
-                answer = PartitionData(asked.partition.partition)
+                answer = PartitionData(requested.partition.partition)
                 self.uncached.append(missing.region)
             self.answers.append(answer)
             self.partitions.append(partition)
@@ -203,19 +203,19 @@ class FetchReader:
         """Return the name of a topic, or "" if none has its id."""
         if isinstance(topic, str):
             return topic
-        found = self._services.metadata.image.topic_by_id(topic)
-        return "" if found is None else found.name
+        topic_image = self._services.metadata.image.topic_by_id(topic)
+        return "" if topic_image is None else topic_image.name
 
     def count_converted(self, topic: TopicKey, records: int, size: int, ns: int) -> None:
         """Count records that were converted to `size` bytes in `ns` nanoseconds. Any thread may call."""
         self._services.partitions.traffic.of(self._name_of(topic)).fetch_converted(records, size, ns)
 
-    def _read_partition(self, asked: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
+    def _read_partition(self, requested: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
         """Return an answer, and its partition unless it is held back: the throttle's rate is exceeded."""
-        wanted = asked.partition
+        fetch = requested.partition
         if self._access is not None:
-            self._check_access(self._access, asked.topic)
-        partition = self._services.partitions.find(asked.topic, wanted.partition, self._may_follow)
+            self._check_access(self._access, requested.topic)
+        partition = self._services.partitions.find(requested.topic, fetch.partition, self._may_follow)
         partition.traffic.fetches += 1
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
@@ -223,40 +223,42 @@ class FetchReader:
         diverging = None
         held_back = False
         if self.is_follower:
-            diverging = self._note_follower(partition, wanted)
+            diverging = self._note_follower(partition, fetch)
             upto = log.log_end_offset
             held_back = self._is_exceeded and self._is_throttled(partition)
             if not held_back:
                 self._log_ends[partition] = upto
-            if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
+            if self.announces_high_watermarks and 0 <= requested.sent_high_watermark < log.high_watermark:
                 self.is_urgent = True
         else:
-            if wanted.current_leader_epoch >= 0 or wanted.last_fetched_epoch >= 0:
-                diverging = self._diverging(partition, wanted)
+            if fetch.current_leader_epoch >= 0 or fetch.last_fetched_epoch >= 0:
+                diverging = self._diverging(partition, fetch)
             if partition.followed is not None:
-                partition.followed.check_read(wanted.fetch_offset)
+                partition.followed.check_read(fetch.fetch_offset)
             upto = log.last_stable_offset if self.is_committed else log.high_watermark
         answer = PartitionData(
-            wanted.partition, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, records=b""
+            fetch.partition, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, records=b""
         )
         if not self.is_committed:
             answer.aborted_transactions = None
         if diverging is not None:
             answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
             self.is_urgent = True
-        elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
+        elif self._rack and (preferred := self._preferred_replica(partition, fetch)) != LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
-        elif not held_back and (wanted.fetch_offset != upto or not self.is_follower):
+        elif not held_back and (fetch.fetch_offset != upto or not self.is_follower):
             left = self.left
-            max_bytes = min(wanted.partition_max_bytes, max(0, left))
+            max_bytes = min(fetch.partition_max_bytes, max(0, left))
             min_one = left == self.limit or (left > 0 and self._context.api_version < FIRST_WITH_BYTE_LIMIT)
-            offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
+            offset = partition.after_empty_range(fetch.fetch_offset) if log.byte_addressed else fetch.fetch_offset
             try:
                 region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
                 if self.is_committed and region is not None:
-                    aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
-                    answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
+                    aborted = log.aborted_transactions(fetch.fetch_offset, region.next_offset, may_wait=may_wait)
+                    answer.aborted_transactions = [
+                        AbortedTransaction(transaction[0], transaction[1]) for transaction in aborted
+                    ]
             except StorageFailure as failure:
                 self._services.partitions.request_failed(log, failure)
                 raise
@@ -287,28 +289,28 @@ class FetchReader:
             region = behind
         return region
 
-    def _note_follower(self, partition: Partition, wanted: FetchPartition) -> EpochEnd | None:
+    def _note_follower(self, partition: Partition, fetch: FetchPartition) -> EpochEnd | None:
         if partition.replication is None:
             detail = f"{partition.topic}-{partition.index} has no replica on broker {self._replica}"
             raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._resumes:
-            partition.check_epoch(wanted.current_leader_epoch)
+            partition.check_epoch(fetch.current_leader_epoch)
             return None
         return partition.replication.follower_fetched(
             FollowerFetch(
                 self._replica,
-                wanted.current_leader_epoch,
-                wanted.fetch_offset,
-                wanted.last_fetched_epoch,
-                wanted.log_start_offset,
+                fetch.current_leader_epoch,
+                fetch.fetch_offset,
+                fetch.last_fetched_epoch,
+                fetch.log_start_offset,
                 self.request.replica_state.replica_epoch,
             )
         )
 
-    def _preferred_replica(self, partition: Partition, wanted: FetchPartition) -> int:
+    def _preferred_replica(self, partition: Partition, fetch: FetchPartition) -> int:
         if partition.replication is None:
             return LEADER_SERVES
-        chosen = partition.replication.preferred_read_replica(wanted.fetch_offset, self._rack)
+        chosen = partition.replication.preferred_read_replica(fetch.fetch_offset, self._rack)
         if chosen is None:
             return LEADER_SERVES
         broker = self._services.metadata.image.brokers.get(chosen)
@@ -322,12 +324,12 @@ class FetchReader:
         answer.error_code, answer.records = code, b""
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
-    def _name_leader(self, asked: RequestedPartition, answer: PartitionData) -> None:
-        leader = find_leader(self._services, self._context, asked.topic, asked.partition.partition)
+    def _name_leader(self, requested: RequestedPartition, answer: PartitionData) -> None:
+        leader = find_leader(self._services, self._context, requested.topic, requested.partition.partition)
         if leader is not None:
             answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-            if (found := leader.address) is not None:
-                self.leaders[found.id] = NodeEndpoint(found.id, found.host, found.port, found.rack)
+            if (address := leader.address) is not None:
+                self.leaders[address.id] = NodeEndpoint(address.id, address.host, address.port, address.rack)
 
     def _check_age(self, partition: Partition) -> None:
         if self._context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:
@@ -335,17 +337,17 @@ class FetchReader:
         if partition.log.config.compression_type == "zstd":
             raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
-    def _diverging(self, partition: Partition, wanted: FetchPartition) -> EpochEnd | None:
+    def _diverging(self, partition: Partition, fetch: FetchPartition) -> EpochEnd | None:
         """Return where a consumer's log diverges (KIP-595), or None."""
-        if wanted.current_leader_epoch >= 0:
-            partition.check_epoch(wanted.current_leader_epoch)
-        if wanted.last_fetched_epoch < 0:
+        if fetch.current_leader_epoch >= 0:
+            partition.check_epoch(fetch.current_leader_epoch)
+        if fetch.last_fetched_epoch < 0:
             return None
-        found = EpochEnd(*partition.log.end_offset_for_epoch(wanted.last_fetched_epoch))
-        if found.epoch < 0:
+        epoch_end = EpochEnd(*partition.log.end_offset_for_epoch(fetch.last_fetched_epoch))
+        if epoch_end.epoch < 0:
             raise KafkaError("the fetcher's epoch is unknown here", ErrorCode.OFFSET_OUT_OF_RANGE)
-        agrees = found.epoch >= wanted.last_fetched_epoch and found.end_offset >= wanted.fetch_offset
-        return None if agrees else found
+        agrees = epoch_end.epoch >= fetch.last_fetched_epoch and epoch_end.end_offset >= fetch.fetch_offset
+        return None if agrees else epoch_end
 
     def is_ready(self, some: Sequence[PartitionData]) -> bool:
         """Return whether the answers can be sent at once; reads small regions from the page cache."""

@@ -71,18 +71,18 @@ class FetchResponseBuilder:
             last = topics[-1]
             previous, partitions = last.topic or last.topic_id, last.partitions
         read = zip(some, reader.answers[start:stop], reader.partitions[start:stop], strict=True)
-        for asked, answer, partition in read:
+        for requested, answer, partition in read:
             size = 0 if answer.records is None else len(answer.records)
             if session is not None:
                 if follower is not None and partition is not None:
-                    follower.settle(asked, answer, partition)
-                is_changed = asked.changed(answer)
+                    follower.settle(requested, answer, partition)
+                is_changed = requested.changed(answer)
                 if size and len(reader.answers) > 1:
-                    session.move_to_end((asked.topic, answer.partition_index))
+                    session.move_to_end((requested.topic, answer.partition_index))
                 if self._incremental and not is_changed:
                     continue
-            if previous is None or (asked.topic is not previous and asked.topic != previous):
-                previous = asked.topic
+            if previous is None or (requested.topic is not previous and requested.topic != previous):
+                previous = requested.topic
                 name, topic_id = ("", previous) if isinstance(previous, UUID) else (previous, NO_ID)
                 partitions = []
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))

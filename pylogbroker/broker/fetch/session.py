@@ -75,12 +75,12 @@ class FetchSession:
     partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
 
     def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
-        for key, asked in requested.items():
-            known = self.partitions.get(key)
-            if known is None or known.partition.current_leader_epoch != asked.partition.current_leader_epoch:
-                self.partitions[key] = asked  # a follower drops what was sent in its former leader epoch
+        for key, newer in requested.items():
+            present = self.partitions.get(key)
+            if present is None or present.partition.current_leader_epoch != newer.partition.current_leader_epoch:
+                self.partitions[key] = newer  # a follower drops what was sent in its former leader epoch
             else:
-                known.partition = asked.partition
+                present.partition = newer.partition
         for topic in request.forgotten_topics_data:
             topic_key = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
@@ -100,8 +100,8 @@ class FetchSession:
 
     def move_to_end(self, key: PartitionKey) -> None:
         """Move a partition whose records were sent to the end: the byte limit must starve none."""
-        if (asked := self.partitions.pop(key, None)) is not None:
-            self.partitions[key] = asked
+        if (partition := self.partitions.pop(key, None)) is not None:
+            self.partitions[key] = partition
 
     def end(self) -> None:
         """Note that no request comes any more."""

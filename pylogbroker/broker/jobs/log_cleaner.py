@@ -139,7 +139,7 @@ class LogCleaner:
             self._warned = False
         elif not self._warned:
             logs = (partition.log for partition in self._partitions.hosted.values())
-            topics = sorted({found.topic for found in logs if found.config.compacts})
+            topics = sorted({partition_log.topic for partition_log in logs if partition_log.config.compacts})
             if topics:
                 self._warned = True
                 log.warn(
@@ -186,13 +186,13 @@ class LogCleaner:
     async def _choose(self) -> Cleanable | None:
         now_ms = self._runtime.now_ms()
         candidates = [
-            found
+            cleanable
             async for partition in self._runtime.slices.over(tuple(self._partitions.hosted.values()))
-            if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
+            if partition.log.config.compacts and (cleanable := self._examine(partition.log, now_ms)) is not None
         ]
-        free = [found for found in candidates if found.log not in self._busy]
+        free = [candidate for candidate in candidates if candidate.log not in self._busy]
         self.counts.looked_at_ms = now_ms
-        self.counts.dirty_ratio_max = max((found.dirty_ratio for found in free), default=0.0)
+        self.counts.dirty_ratio_max = max((candidate.dirty_ratio for candidate in free), default=0.0)
         return dirtiest(free)
 
     def _examine(self, candidate: Log, now_ms: int) -> Cleanable | None:
@@ -216,7 +216,11 @@ class LogCleaner:
 
     def uncleanable_in(self, directory: str) -> int:
         """Count the logs of a log directory that are not compacted until the next start."""
-        return sum(os.path.dirname(found.path) == directory for found in self._uncleanable if self._is_online(found))
+        return sum(
+            os.path.dirname(partition_log.path) == directory
+            for partition_log in self._uncleanable
+            if self._is_online(partition_log)
+        )
 
     def is_busy_with(self, found: Log) -> bool:
         """Return whether a log is being cleaned: its segments must not be deleted then.
@@ -234,8 +238,8 @@ class LogCleaner:
         try:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
-                wanted = len(self._rounds) <= self._config.integer("log.cleaner.threads")
-                chosen = await self._choose() if self._is_on and wanted else None
+                is_needed = len(self._rounds) <= self._config.integer("log.cleaner.threads")
+                chosen = await self._choose() if self._is_on and is_needed else None
         except Exception:
             log.failure("compacting failed; it will be tried again")
         finally:
@@ -245,62 +249,66 @@ class LogCleaner:
         await with_cleanup(self._clean_busy(chosen, cleaner), partial(self._clear, chosen.log))
 
     async def _clean_busy(self, chosen: Cleanable, cleaner: Cleaner) -> None:
-        found, cuts = chosen.log, chosen.log.truncations
-        self._busy[found] = cleaner
+        partition_log, cuts = chosen.log, chosen.log.truncations
+        self._busy[partition_log] = cleaner
         try:
             job = chosen.job(self._runtime.now_ms(), self._limits())
-            cleaned = await self._runtime.in_thread(_sync_and_clean, found, cleaner, job)
-            if self._is_unchanged(found, cuts):
-                await self._swap(found, cleaned)
+            cleaned = await self._runtime.in_thread(_sync_and_clean, partition_log, cleaner, job)
+            if self._is_unchanged(partition_log, cuts):
+                await self._swap(partition_log, cleaned)
                 self.counts.add(cleaned.statistics)
                 self._log_result(job, cleaned)
-            elif self._is_on and self._is_online(found):
-                log.info("discarded the compaction of {path}: the log changed while it ran", path=found.path)
+            elif self._is_on and self._is_online(partition_log):
+                log.info("discarded the compaction of {path}: the log changed while it ran", path=partition_log.path)
         except (CleanerDied, CleaningFailed, SwapAborted, CorruptRecords, StorageFailure, OSError) as error:
-            self._failed(found, error)
+            self._failed(partition_log, error)
         finally:
-            del self._busy[found]
+            del self._busy[partition_log]
 
-    def _is_unchanged(self, found: Log, cuts: int) -> bool:
-        unchanged = not found.offline_reason and found.config.compacts and found.truncations == cuts
-        return self._is_on and self._is_online(found) and unchanged
+    def _is_unchanged(self, partition_log: Log, cuts: int) -> bool:
+        unchanged = (
+            not partition_log.offline_reason and partition_log.config.compacts and partition_log.truncations == cuts
+        )
+        return self._is_on and self._is_online(partition_log) and unchanged
 
-    def _is_online(self, found: Log) -> bool:
-        partition = self._partitions.hosted.get((found.topic, found.partition))
-        return partition is not None and partition.log is found
+    def _is_online(self, partition_log: Log) -> bool:
+        partition = self._partitions.hosted.get((partition_log.topic, partition_log.partition))
+        return partition is not None and partition.log is partition_log
 
-    async def _swap(self, found: Log, cleaned: Cleaned) -> None:
-        swap = found.begin_swap(cleaned.replacements)
+    async def _swap(self, partition_log: Log, cleaned: Cleaned) -> None:
+        swap = partition_log.begin_swap(cleaned.replacements)
         try:
             if swap.replacements:
-                await self._carry_out(found, swap)
+                await self._carry_out(partition_log, swap)
             if swap.is_complete:
-                found.cleaner_checkpoint = max(found.cleaner_checkpoint, cleaned.first_dirty_offset)
-                self._delayed.pop(found, None)
+                partition_log.cleaner_checkpoint = max(partition_log.cleaner_checkpoint, cleaned.first_dirty_offset)
+                self._delayed.pop(partition_log, None)
         finally:
-            found.end_swap()
+            partition_log.end_swap()
         self._disk.checkpoint_cleaner_offsets()
 
-    async def _carry_out(self, found: Log, swap: SegmentSwap) -> None:
+    async def _carry_out(self, partition_log: Log, swap: SegmentSwap) -> None:
         in_thread = self._runtime.in_thread
         try:
             await in_thread(swap.commit)
-            gone = found.swap(self._runtime.now_ms())
+            gone = partition_log.swap(self._runtime.now_ms())
         except (SwapAborted, CorruptRecords, OSError):
-            if not found.offline_reason:  # else the directory may belong to another log by now
-                await in_thread(_blocking, found, swap.abort_and_remove)
+            if not partition_log.offline_reason:  # else the directory may belong to another log by now
+                await in_thread(_blocking, partition_log, swap.abort_and_remove)
             raise
-        await in_thread(_blocking, found, swap.complete)
-        self._disk.unlink_later(found, gone)
+        await in_thread(_blocking, partition_log, swap.complete)
+        self._disk.unlink_later(partition_log, gone)
 
-    async def _clear(self, found: Log) -> None:
+    async def _clear(self, partition_log: Log) -> None:
         """Remove the files of a failed cleaning, at once: the disk may be full."""
-        if not found.offline_reason:
+        if not partition_log.offline_reason:
             try:
-                await self._runtime.in_thread(remove_cleaned, found.path)
+                await self._runtime.in_thread(remove_cleaned, partition_log.path)
             except OSError as error:
                 log.warn(
-                    "could not remove the files of a failed compaction of {path}: {why}", path=found.path, why=error
+                    "could not remove the files of a failed compaction of {path}: {why}",
+                    path=partition_log.path,
+                    why=error,
                 )
 
     def _log_result(self, job: CleanerJob, cleaned: Cleaned) -> None:
@@ -317,40 +325,40 @@ class LogCleaner:
             seconds=round(cleaned.statistics.seconds, 2),
         )
 
-    def _failed(self, found: Log, error: Exception) -> None:
-        if not self._is_on or not self._is_online(found) or isinstance(error, SwapAborted):
+    def _failed(self, partition_log: Log, error: Exception) -> None:
+        if not self._is_on or not self._is_online(partition_log) or isinstance(error, SwapAborted):
             return
         self.counts.failures += 1
         if isinstance(error, CorruptRecords):
-            self._uncleanable.add(found)
-            log.error("{path} is not compacted until the next start: {why}", path=found.path, why=error)
-        elif found.offline_reason:
-            self._storage_failed(found, error)
+            self._uncleanable.add(partition_log)
+            log.error("{path} is not compacted until the next start: {why}", path=partition_log.path, why=error)
+        elif partition_log.offline_reason:
+            self._storage_failed(partition_log, error)
         else:
-            self._delay(found, error)
+            self._delay(partition_log, error)
 
-    def _delay(self, found: Log, why: Exception) -> None:
-        before = self._delayed.get(found)
+    def _delay(self, partition_log: Log, why: Exception) -> None:
+        before = self._delayed.get(partition_log)
         if before is None:
             wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
-            log.error("{path} could not be compacted; it will be tried again: {why}", path=found.path, why=why)
+            log.error("{path} could not be compacted; it will be tried again: {why}", path=partition_log.path, why=why)
         else:
             wait_ms = before.wait_ms * 2
         wait_ms = min(wait_ms, _WAIT_MS_MAX)
-        self._delayed[found] = Delay(self._runtime.now_ms() + wait_ms, wait_ms)
+        self._delayed[partition_log] = Delay(self._runtime.now_ms() + wait_ms, wait_ms)
 
-    def _storage_failed(self, found: Log, error: Exception) -> None:
+    def _storage_failed(self, partition_log: Log, error: Exception) -> None:
         if isinstance(error, OSError):
-            found.record_failure(error)
-        if found.offline_reason:
-            log.error("compacting {path} failed: {why}", path=found.path, why=error)
-            self._partitions.storage_failed(found)
+            partition_log.record_failure(error)
+        if partition_log.offline_reason:
+            log.error("compacting {path} failed: {why}", path=partition_log.path, why=error)
+            self._partitions.storage_failed(partition_log)
         else:
-            self._delay(found, error)
+            self._delay(partition_log, error)
 
 
-def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
-    found.sync(job.end_offset)
+def _sync_and_clean(partition_log: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
+    partition_log.sync(job.end_offset)
     outcome = cleaner.run(job)
     if isinstance(outcome, Failed):
         raise CleaningFailed(outcome.detail) if outcome.path is None else CorruptRecords(str(outcome))
@@ -359,9 +367,9 @@ def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
     return outcome
 
 
-def _blocking(found: Log, step: Callable[[], None]) -> None:
+def _blocking(partition_log: Log, step: Callable[[], None]) -> None:
     """Run a step; on failure take the log offline: its directory's contents are unknown. Blocks."""
     try:
         step()
     except OSError as error:
-        raise found.record_failure(error, frozenset()) from error
+        raise partition_log.record_failure(error, frozenset()) from error

@@ -110,58 +110,60 @@ class LogMaintenance:
 
     async def expire(self) -> None:
         async for partition in self._each_partition():
-            found = partition.log
+            partition_log = partition.log
             try:
                 await self._expire(partition)
             except KafkaError as error:
-                log.error("retention of {path} failed: {why}", path=found.path, why=error)
-                self._partitions.storage_failed(found)
+                log.error("retention of {path} failed: {why}", path=partition_log.path, why=error)
+                self._partitions.storage_failed(partition_log)
             except Exception:
-                log.failure("retention of {path} failed; it will be tried again", path=found.path)
+                log.failure("retention of {path} failed; it will be tried again", path=partition_log.path)
 
     async def _expire(self, partition: Partition) -> None:
-        found, gone = partition.log, list[DeletedFiles]()
-        if found.offline_reason:  # since the round began
+        partition_log, gone = partition.log, list[DeletedFiles]()
+        if partition_log.offline_reason:  # since the round began
             return
-        async for files in self._runtime.slices.over(expire(found, self._runtime.now_ms(), partition.delete_policies)):
+        async for files in self._runtime.slices.over(
+            expire(partition_log, self._runtime.now_ms(), partition.delete_policies)
+        ):
             if files is not None:
                 gone.append(files)
-            elif self._cleaner.is_busy_with(found) or self._stopped:
+            elif self._cleaner.is_busy_with(partition_log) or self._stopped:
                 return
         if gone:
             log.info(
                 "{segments} of {path} {are} deleted, it begins at {start} now",
                 segments=counted(len(gone), "old segment"),
                 are="is" if len(gone) == 1 else "are",
-                path=found.path,
-                start=found.log_start_offset,
+                path=partition_log.path,
+                start=partition_log.log_start_offset,
             )
-            self._disk.unlink_later(found, gone)
+            self._disk.unlink_later(partition_log, gone)
 
     async def sync_due_logs(self) -> None:
         """Sync due logs and sealed segments, one sync at a time for each log."""
         now_ms = self._runtime.now_ms()
         async for partition in self._each_partition():
-            found = partition.log
-            target = found.sync_target(now_ms) if found not in self._syncing else None
+            partition_log = partition.log
+            target = partition_log.sync_target(now_ms) if partition_log not in self._syncing else None
             if target is not None:
-                self._syncing.add(found)
-                synced = self._runtime.in_thread(found.sync, target).addBoth(self._end_sync, found)
+                self._syncing.add(partition_log)
+                synced = self._runtime.in_thread(partition_log.sync, target).addBoth(self._end_sync, partition_log)
                 synced.addCallback(lambda _, partition: partition.on_synced(), partition)
-                synced.addErrback(self._sync_failed, found)
+                synced.addErrback(self._sync_failed, partition_log)
 
-    def _end_sync(self, result: int | Failure, found: Log) -> int | Failure:
-        self._syncing.discard(found)
+    def _end_sync(self, result: int | Failure, partition_log: Log) -> int | Failure:
+        self._syncing.discard(partition_log)
         return result
 
-    def _sync_failed(self, failure: Failure, found: Log) -> None:
-        partition = self._partitions.hosted.get((found.topic, found.partition))
-        if partition is None or partition.log is not found:  # deleted or offline meanwhile
+    def _sync_failed(self, failure: Failure, partition_log: Log) -> None:
+        partition = self._partitions.hosted.get((partition_log.topic, partition_log.partition))
+        if partition is None or partition.log is not partition_log:  # deleted or offline meanwhile
             return
-        about = f"syncs in {os.path.dirname(found.path)}"  # on a full disk, all fail repeatedly
-        if found.offline_reason or self._runtime.may_log(about):
-            log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
-        self._partitions.storage_failed(found)
+        about = f"syncs in {os.path.dirname(partition_log.path)}"  # on a full disk, all fail repeatedly
+        if partition_log.offline_reason or self._runtime.may_log(about):
+            log.error("a sync of {path} failed: {why}", path=partition_log.path, why=failure.value)
+        self._partitions.storage_failed(partition_log)
 
     async def expire_producers(self) -> None:
         now_ms, after_ms = self._runtime.now_ms(), self._config.integer("producer.id.expiration.ms")

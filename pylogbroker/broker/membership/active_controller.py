@@ -227,14 +227,14 @@ class ActiveController:
 
     async def _watch(self, paths: Iterable[str]) -> list[str]:
         """Set watches; return the paths that may have changed since the last time."""
-        wanted = list(paths)
-        children = [path for path in wanted if path in WATCHED_CHILDREN]
+        watched = list(paths)
+        children = [path for path in watched if path in WATCHED_CHILDREN]
         for path in children:
             await self._watch_children(path)
-        single = [path for path in wanted if path not in children]
+        single = [path for path in watched if path not in children]
         changes = await _all([self._watch_node(path) for path in single])
         changed = {path for path, is_changed in zip(single, changes, strict=True) if is_changed}
-        return [path for path in wanted if path in changed or path in children]
+        return [path for path in watched if path in changed or path in children]
 
     async def _watch_children(self, path: str) -> None:
         names: list[str] = []
@@ -261,6 +261,6 @@ class ActiveController:
 async def _all(work: Iterable[Any]) -> list[Any]:
     """Run coroutines at once, so that their requests share round trips."""
     try:
-        return await gatherResults([Deferred.fromCoroutine(each) for each in work], consumeErrors=True)
+        return await gatherResults([Deferred.fromCoroutine(coroutine) for coroutine in work], consumeErrors=True)
     except FirstError as error:
         raise error.subFailure.value or error from None

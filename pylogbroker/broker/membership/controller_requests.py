@@ -140,10 +140,10 @@ def _stop_replica(request: StopReplica) -> StopReplicaRequest:
 
 
 def _by_topic(partitions: Iterable[P]) -> dict[str, list[P]]:
-    found: dict[str, list[P]] = {}
+    by_topic: dict[str, list[P]] = {}
     for partition in partitions:
-        found.setdefault(partition.topic, []).append(partition)
-    return found
+        by_topic.setdefault(partition.topic, []).append(partition)
+    return by_topic
 
 
 def errors_of(request: BrokerRequest, response: Any) -> dict[PartitionKey, ErrorCode]:
@@ -151,19 +151,19 @@ def errors_of(request: BrokerRequest, response: Any) -> dict[PartitionKey, Error
     whole = code_of(response.error_code)
     match request:
         case UpdateMetadata(partitions=partitions):
-            return {(each.topic, each.number): whole for each in partitions}
+            return {(partition.topic, partition.number): whole for partition in partitions}
         case LeaderAndIsr(partitions=partitions):
             if whole is not ErrorCode.NONE:
-                return {(each.topic, each.number): whole for each in partitions}
+                return {(partition.topic, partition.number): whole for partition in partitions}
             return _leader_and_isr_errors(partitions, response)
         case StopReplica(replicas=replicas):
             if whole is not ErrorCode.NONE:
-                return {(each.topic, each.number): whole for each in replicas}
+                return {(replica.topic, replica.number): whole for replica in replicas}
             return _errors(response.partition_errors)
 
 
 def _leader_and_isr_errors(partitions: Iterable[LeaderAndIsrPartition], response: Any) -> dict[PartitionKey, ErrorCode]:
-    names: Mapping[uuid.UUID, str] = {each.topic_id: each.topic for each in partitions}
+    names: Mapping[uuid.UUID, str] = {partition.topic_id: partition.topic for partition in partitions}
     errors = _errors(response.partition_errors)
     for topic in response.topics:
         name = names.get(topic.topic_id)

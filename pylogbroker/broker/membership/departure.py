@@ -48,9 +48,9 @@ async def _not_departed(
         }
     except NoNode:
         live = set()
-    found = []
+    remaining = []
     for key, node in zip(partitions, nodes, strict=True):
         isr = () if node is None else zk_schema.decode_partition(node.data).isr
         if broker_id in isr and not live.isdisjoint(isr):
-            found.append(key)
-    return found
+            remaining.append(key)
+    return remaining

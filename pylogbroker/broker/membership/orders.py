@@ -241,7 +241,7 @@ class ControllerOrders:
     ) -> ErrorCode | None:
         """Read new topics; return an error if the session has ended, and with it this broker's epoch."""
         try:
-            self._whole = await self._read_topics([each.topic_name for each in topics if self._is_new(each)])
+            self._whole = await self._read_topics([topic.topic_name for topic in topics if self._is_new(topic)])
         except CoordinationError:
             return ErrorCode.STALE_BROKER_EPOCH
         return None
@@ -265,10 +265,10 @@ class ControllerOrders:
             await self._replicas.stop(
                 {(topic.name, index): (_UNKNOWN_EPOCH, False) for topic in deleted for index in topic.partitions}
             )
-        for known, present in replaced:
-            settings = ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
-            await self._replicas.leave_earlier(known, present)
-            await self._metadata.publish(Delta.of(TopicDeleted(known), settings, TopicCreated(present)))
+        for former, present in replaced:
+            settings = ConfigChanged(topic_resource(former.name), self._metadata.topic_settings(former.name))
+            await self._replicas.leave_earlier(former, present)
+            await self._metadata.publish(Delta.of(TopicDeleted(former), settings, TopicCreated(present)))
 
     async def _read_replaced(self, names: Collection[str]) -> list[tuple[TopicImage, TopicImage]]:
         """Return internal topics, as known and as stored, that were deleted and made again with fewer partitions.
@@ -276,28 +276,28 @@ class ControllerOrders:
         Before protocol version 2.8 topics have no id, and no order says that a partition is no more. Coordinators find
         theirs by the number of partitions.
         """
-        known = {name: topic for name in INTERNAL_TOPICS if (topic := self._metadata.topics.get(name)) is not None}
-        without_id = [name for name, topic in known.items() if topic.id == NO_TOPIC_ID and name in names]
+        images = {name: topic for name in INTERNAL_TOPICS if (topic := self._metadata.topics.get(name)) is not None}
+        without_id = [name for name, topic in images.items() if topic.id == NO_TOPIC_ID and name in names]
         stored = await self._read_topics(without_id)
         return [
-            (known[name], topic)
+            (images[name], topic)
             for name, topic in stored.items()
-            if set(known[name].partitions) - set(topic.partitions)
+            if set(images[name].partitions) - set(topic.partitions)
         ]
 
     def _is_new(self, topic: LeaderAndIsrTopicState | UpdateMetadataTopicState) -> bool:
-        known = self._metadata.topics.get(topic.topic_name)
-        return known is None or is_another_topic(topic.topic_id, known.id)
+        image = self._metadata.topics.get(topic.topic_name)
+        return image is None or is_another_topic(topic.topic_id, image.id)
 
     # LeaderAndIsr
 
     async def _obey(self, topic: LeaderAndIsrTopicState) -> dict[int, ErrorCode]:
         states: dict[int, PartitionState] = {}
         new: set[int] = set()
-        async for each in self._slices.over(topic.partition_states):
-            states[each.partition_index] = _ordered_state(each)
-            if each.is_new:
-                new.add(each.partition_index)
+        async for state in self._slices.over(topic.partition_states):
+            states[state.partition_index] = _ordered_state(state)
+            if state.is_new:
+                new.add(state.partition_index)
         rejected = self._not_replicable(topic.topic_name, states)
         for index in rejected:
             del states[index]
@@ -322,12 +322,12 @@ class ControllerOrders:
     # UpdateMetadata
 
     def _broker_changes(self, live: Iterable[UpdateMetadataBroker]) -> Iterable[Change]:
-        known = self._metadata.image.brokers
-        brokers = {each.id: _registration(each, known.get(each.id)) for each in live}
+        registered = self._metadata.image.brokers
+        brokers = {announced.id: _registration(announced, registered.get(announced.id)) for announced in live}
         for broker_id, broker in brokers.items():
-            if known.get(broker_id) != broker:
+            if registered.get(broker_id) != broker:
                 yield BrokerRegistered(broker)
-        for broker_id in known:
+        for broker_id in registered:
             if broker_id not in brokers:
                 yield BrokerUnregistered(broker_id)
 
@@ -336,26 +336,26 @@ class ControllerOrders:
 
         Partitions that are being deleted have none. Only these orders change states, so that no known one is outdated.
         """
-        known = self._metadata.topics.get(topic.topic_name)
-        is_same = known is not None and known.id == topic.topic_id != NO_TOPIC_ID
-        present = known.partitions if known is not None and is_same else {}
+        image = self._metadata.topics.get(topic.topic_name)
+        is_same = image is not None and image.id == topic.topic_id != NO_TOPIC_ID
+        present = image.partitions if image is not None and is_same else {}
         states: dict[int, PartitionState] = {}
-        async for each in self._slices.over(topic.partition_states):
-            if each.leader != _LEADER_OF_DELETED:
-                before = present.get(each.partition_index)
-                if before is None or each.zk_version >= before.partition_epoch:
-                    states[each.partition_index] = _announced_state(each)
+        async for state in self._slices.over(topic.partition_states):
+            if state.leader != _LEADER_OF_DELETED:
+                before = present.get(state.partition_index)
+                if before is None or state.zk_version >= before.partition_epoch:
+                    states[state.partition_index] = _announced_state(state)
         return states
 
     def _topic_changes(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> Iterable[Change]:
-        known = self._metadata.topics.get(topic.topic_name)
-        deleted = any(each.leader == _LEADER_OF_DELETED for each in topic.partition_states)
-        if known is not None and (deleted or is_another_topic(topic.topic_id, known.id)):
-            yield TopicDeleted(known)
+        image = self._metadata.topics.get(topic.topic_name)
+        deleted = any(state.leader == _LEADER_OF_DELETED for state in topic.partition_states)
+        if image is not None and (deleted or is_another_topic(topic.topic_id, image.id)):
+            yield TopicDeleted(image)
             if not deleted:  # the deletion takes the settings along, which are those of the new topic already
-                yield ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
-            known = None
-        if states and known is None:
+                yield ConfigChanged(topic_resource(image.name), self._metadata.topic_settings(image.name))
+            image = None
+        if states and image is None:
             yield TopicCreated(self._created(topic, states))
         elif states:
             yield PartitionsChanged(topic.topic_name, states, topic.topic_id)
@@ -371,19 +371,19 @@ class ControllerOrders:
 def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:
     if request.topic_states:
         return request.topic_states
-    found: dict[str, LeaderAndIsrTopicState] = {}
+    topics: dict[str, LeaderAndIsrTopicState] = {}
     for state in request.ungrouped_partition_states:
-        found.setdefault(state.topic_name, LeaderAndIsrTopicState(state.topic_name)).partition_states.append(state)
-    return list(found.values())
+        topics.setdefault(state.topic_name, LeaderAndIsrTopicState(state.topic_name)).partition_states.append(state)
+    return list(topics.values())
 
 
 def _metadata_topics_of(request: UpdateMetadataRequest) -> list[UpdateMetadataTopicState]:
     if request.topic_states:
         return request.topic_states
-    found: dict[str, UpdateMetadataTopicState] = {}
+    topics: dict[str, UpdateMetadataTopicState] = {}
     for state in request.ungrouped_partition_states:
-        found.setdefault(state.topic_name, UpdateMetadataTopicState(state.topic_name)).partition_states.append(state)
-    return list(found.values())
+        topics.setdefault(state.topic_name, UpdateMetadataTopicState(state.topic_name)).partition_states.append(state)
+    return list(topics.values())
 
 
 def _errors(
@@ -398,8 +398,8 @@ def _errors(
 
 def _stops_of(request: StopReplicaRequest) -> Iterator[tuple[TopicPartition, tuple[int, bool]]]:
     """Yield each partition, its leader epoch and whether to delete it, from any version's fields."""
-    for each in request.ungrouped_partitions:
-        yield (each.topic_name, each.partition_index), (_UNKNOWN_EPOCH, request.delete_partitions)
+    for partition in request.ungrouped_partitions:
+        yield (partition.topic_name, partition.partition_index), (_UNKNOWN_EPOCH, request.delete_partitions)
     for old in request.topics:
         for index in old.partition_indexes:
             yield (old.name, index), (_UNKNOWN_EPOCH, request.delete_partitions)
@@ -433,11 +433,13 @@ def _announced_state(state: UpdateMetadataPartitionState) -> PartitionState:
     )
 
 
-def _registration(broker: UpdateMetadataBroker, known: BrokerRegistration | None) -> BrokerRegistration:
+def _registration(broker: UpdateMetadataBroker, former: BrokerRegistration | None) -> BrokerRegistration:
     """Return the broker; its epoch, which the request lacks, is kept if its addresses are the same."""
     listeners = {
-        each.listener: BrokerListener(each.host, each.port, _PROTOCOLS.get(each.security_protocol, "PLAINTEXT"))
-        for each in broker.endpoints
+        endpoint.listener: BrokerListener(
+            endpoint.host, endpoint.port, _PROTOCOLS.get(endpoint.security_protocol, "PLAINTEXT")
+        )
+        for endpoint in broker.endpoints
     }
-    same = known is not None and known.listeners == listeners
-    return BrokerRegistration(broker.id, known.epoch if same and known else -1, listeners, broker.rack)
+    same = former is not None and former.listeners == listeners
+    return BrokerRegistration(broker.id, former.epoch if same and former else -1, listeners, broker.rack)

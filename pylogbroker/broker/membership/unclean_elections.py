@@ -28,8 +28,12 @@ class UncleanElections:
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         changed = [change.resource for change in delta if isinstance(change, ConfigChanged)]
-        topics = [each for each in changed if each.type is ConfigResourceType.TOPICS and each.name in after.topics]
-        if any(self._are_allowed(after, each) and not self._are_allowed(before, each) for each in topics):
+        topics = [
+            resource
+            for resource in changed
+            if resource.type is ConfigResourceType.TOPICS and resource.name in after.topics
+        ]
+        if any(self._are_allowed(after, resource) and not self._are_allowed(before, resource) for resource in topics):
             self._allow()
 
     def _are_allowed(self, image: ClusterImage, topic: ConfigResource) -> bool:

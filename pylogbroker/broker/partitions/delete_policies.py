@@ -122,13 +122,13 @@ def _config_error(text: str, settings: TopicConfig, why: str) -> ConfigError:
 class _Report:
     _policy: str
 
-    def __call__(self, found: LogView, cause: str, error: BaseException) -> None:
+    def __call__(self, view: LogView, cause: str, error: BaseException) -> None:
         log.failure(
             "the delete policy {policy} deletes nothing: asked about {topic}-{partition}, {cause}",
             Failure(error),
             policy=self._policy,
-            topic=found.topic,
-            partition=found.partition,
+            topic=view.topic,
+            partition=view.partition,
             cause=cause,
         )
 

@@ -23,5 +23,5 @@ def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str]
     """
     default = log_config(config.topic({}))
     settings = {name: config.topic(image.settings(topic_resource(name))) for name in image.topics}
-    own = {name: log_config(each) for name, each in settings.items() if each.byte_addressed}
+    own = {name: log_config(topic_config) for name, topic_config in settings.items() if topic_config.byte_addressed}
     return lambda topic: own.get(topic, default)

@@ -164,68 +164,70 @@ class LogMoves:
         while True:
             move.check()
             now_ms = runtime.now_ms()
-            found = move.partition.log
-            if copy.log_end_offset < found.log_start_offset:
-                await runtime.in_thread(copy.restart_at, found.log_start_offset, now_ms)
+            source = move.partition.log
+            if copy.log_end_offset < source.log_start_offset:
+                await runtime.in_thread(copy.restart_at, source.log_start_offset, now_ms)
             wait_ms = self._throttle.wait_ms(now_ms)
             if wait_ms:
                 await deferLater(runtime.clock, min(wait_ms / 1000, _WAIT_SECONDS_MAX))
                 continue
-            region = await self._read(found, copy.log_end_offset)
+            region = await self._read(source, copy.log_end_offset)
             if region is None or len(region) < _REST_BYTES_MAX:
                 return
             self._throttle.record(len(region), now_ms)
             await runtime.in_thread(_append, copy, region, now_ms)
 
-    async def _read(self, found: Log, offset: int) -> FileRegion | None:
+    async def _read(self, source: Log, offset: int) -> FileRegion | None:
         try:
-            return found.read(offset, _CHUNK_BYTES, upto=found.log_end_offset, may_wait=False)
+            return source.read(offset, _CHUNK_BYTES, upto=source.log_end_offset, may_wait=False)
         except NotCached as missing:
             await self._runtime.in_reading_thread(missing.region.read)
-            return found.read(offset, _CHUNK_BYTES, upto=found.log_end_offset)
+            return source.read(offset, _CHUNK_BYTES, upto=source.log_end_offset)
 
     async def _finish(self, move: _Move, copy: Log) -> None:
         """Sync the copy; then let it take the log's place."""
-        runtime, found = self._runtime, move.partition.log
+        runtime, source = self._runtime, move.partition.log
         while True:
             await runtime.in_thread(copy.sync)
             move.check()
-            if not self._is_cleaning(found) and not found.is_swapping and found.hold_syncs():
+            if not self._is_cleaning(source) and not source.is_swapping and source.hold_syncs():
                 try:
-                    former = self._adopt(found, copy)
+                    former = self._adopt(source, copy)
                 except BaseException:
-                    found.release_syncs()
+                    source.release_syncs()
                     raise
                 if former is not None:
                     break
-                found.release_syncs()
+                source.release_syncs()
                 await self._fill(move, copy)
             else:
                 await deferLater(runtime.clock, _RETRY_SECONDS)
         self.copy = None
         # Syncs that wait for it may occupy all other threads.
         try:
-            await runtime.in_reading_thread(self._copies.finish, found, former)
+            await runtime.in_reading_thread(self._copies.finish, source, former)
         except StorageFailure as failure:
-            self._partitions.request_failed(found, failure)
+            self._partitions.request_failed(source, failure)
             return
         except OSError as error:
-            log.error("{former} was moved to {path}, but is left: {why}", former=former, path=found.path, why=error)
+            log.error("{former} was moved to {path}, but is left: {why}", former=former, path=source.path, why=error)
         with suppress(StorageFailure):  # it is logged, and the log is offline then
-            await self._partitions.sync(found)
+            await self._partitions.sync(source)
         move.partition.on_synced()
-        log.info("{topic}-{partition} is in {path} now", topic=found.topic, partition=found.partition, path=found.path)
+        log.info(
+            "{topic}-{partition} is in {path} now", topic=source.topic, partition=source.partition, path=source.path
+        )
 
-    def _adopt(self, found: Log, copy: Log) -> str | None:
+    def _adopt(self, source: Log, copy: Log) -> str | None:
         """Copy the rest, and put the copy in the log's place; None if too much is missing."""
         now_ms, copied = self._runtime.now_ms(), 0
-        while copy.log_end_offset < found.log_end_offset:
-            region = found.read(copy.log_end_offset, _CHUNK_BYTES, upto=found.log_end_offset)
+        while copy.log_end_offset < source.log_end_offset:
+            region = source.read(copy.log_end_offset, _CHUNK_BYTES, upto=source.log_end_offset)
             if region is None or copied + len(region) > 2 * _REST_BYTES_MAX:
                 return None
             _append(copy, region, now_ms)
             copied += len(region)
-        return self._copies.adopt(found, copy)
+        return self._copies.adopt(source, copy)
 
     def is_wanted(self, move: _Move) -> bool:
         is_hosted = self._partitions.hosted.get(move.key) is move.partition

@@ -72,8 +72,8 @@ class Purgatory:
         """Try to complete operations that wait for `offset` or less."""
         if mark is Mark.SYNCED and self._unsynced is not None and offset >= self._unsynced[0]:
             self._unsynced = None
-        for operation, wanted in tuple(self.delayed.get(mark, _NOTHING).items()):
-            if wanted <= offset and operation.try_complete(size):
+        for operation, target in tuple(self.delayed.get(mark, _NOTHING).items()):
+            if target <= offset and operation.try_complete(size):
                 self.remove(operation, mark)
 
     def sync_failed(self, upto: int, error: KafkaError) -> None:

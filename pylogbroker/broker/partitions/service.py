@@ -99,8 +99,8 @@ class Partitions:
         by_reason: dict[str, list[str]] = {}
         for directory in self._logs.foreign.values():
             by_reason.setdefault(directory.reason, []).append(directory.path)
-        for reason, found in sorted(by_reason.items()):
-            log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
+        for reason, paths in sorted(by_reason.items()):
+            log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(paths))
         if self._logs.stray_directories:
             log.warn(
                 "kept, not served, since an earlier life of this broker: {paths}. Remove them if no record is missed",
@@ -122,8 +122,8 @@ class Partitions:
             partition = self.hosted.get((topic, index))
             if partition is not None and partition.followed is not None:
                 return partition
-        found = self._metadata.topics.get(topic)
-        state = None if found is None else found.partitions.get(index)
+        topic_image = self._metadata.topics.get(topic)
+        state = None if topic_image is None else topic_image.partitions.get(index)
         if state is None:
             raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if state.leader == self._broker_id and self._has_failed((topic, index)):
@@ -238,11 +238,11 @@ class Partitions:
         async for index in self._runtime.slices.over(indexes):
             self.release((topic, index))
             try:
-                found = self._logs.delete(topic, index)
+                directory = self._logs.delete(topic, index)
             except StorageFailure as failure:
                 kept.setdefault(str(failure), []).append((topic, index))
             else:
-                deleted += [found] if found is not None else []
+                deleted += [directory] if directory is not None else []
         for why, keys in kept.items():
             log.error("{partitions} left on the disk: {why}", partitions=_subject(keys), why=why)
         if deleted:
@@ -327,26 +327,28 @@ class Partitions:
 
     def _open_replica(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
         key = topic.name, index
-        found = self._open_log(topic, index, config, is_new)
+        partition_log = self._open_log(topic, index, config, is_new)
         self._unopened.discard(key)
-        known = self.hosted.get(key)
-        if known is None or known.log is not found:
+        partition = self.hosted.get(key)
+        if partition is None or partition.log is not partition_log:
             traffic = self.traffic.join(topic.name)
-            if known is not None:
+            if partition is not None:
                 self.traffic.leave(topic.name)
             self.hosted[key] = Partition(
-                topic.name, index, found, self._group_commit, traffic, is_internal=topic.internal
+                topic.name, index, partition_log, self._group_commit, traffic, is_internal=topic.internal
             )
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
         topic_id = None if topic.id == NO_TOPIC_ID else topic.id
-        found = self._logs.create(
+        partition_log = self._logs.create(
             topic.name, index, config, now_ms, topic_id=topic_id, is_new=is_new, report=_log_finding
         )
-        if found.byte_addressed != config.byte_addressed:
-            raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
-        return found
+        if partition_log.byte_addressed != config.byte_addressed:
+            raise StorageFailure(
+                f"{partition_log.path}: the log's message format is not the topic's; one of them is of 0.7"
+            )
+        return partition_log
 
     def reopen(self, topic: TopicImage, index: int) -> None:
         """Create a log that could not be created before; raise StorageFailure."""
@@ -406,8 +408,8 @@ class Partitions:
                 partition.is_throttled_follower = is_throttled(followers, index, self._broker_id)
 
 
-def _log_finding(found: object) -> None:
-    log.warn("{found}", found=found)
+def _log_finding(finding: object) -> None:
+    log.warn("{found}", found=finding)
 
 
 def _remove(deleted: Iterable[DeletedDirectory]) -> None:

@@ -47,8 +47,8 @@ class SoleReplicas:
                 case TopicCreated(topic):
                     await self._open(topic, topic.partitions, after)
                 case PartitionsChanged(name, partitions):
-                    known = self._metadata.topics[name].partitions
-                    added = [index for index in partitions if not self._is_replica(known.get(index))]
+                    former = self._metadata.topics[name].partitions
+                    added = [index for index in partitions if not self._is_replica(former.get(index))]
                     await self._open(after.topics[name], added, after)
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
@@ -66,11 +66,11 @@ class SoleReplicas:
                     await self._partitions.drop(topic)
 
     async def _open(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage, is_new: bool = True) -> None:
-        wanted = [
+        hosted = [
             index async for index in self._runtime.slices.over(indexes) if self._is_replica(topic.partitions[index])
         ]
         settings = image.settings(topic_resource(topic.name))
-        opened = await self._partitions.open_replicas(topic, wanted, settings, is_new)
+        opened = await self._partitions.open_replicas(topic, hosted, settings, is_new)
         async for _, index in self._runtime.slices.over(opened):
             self._obey(topic, index)
 

@@ -78,20 +78,20 @@ class Traffic:
 
     def join(self, topic: str) -> TopicTraffic:
         """Return the counts of a topic for one more partition."""
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = self._new()
-        found.partitions += 1
-        return found
+        traffic = self.topics.get(topic)
+        if traffic is None:
+            traffic = self.topics[topic] = self._new()
+        traffic.partitions += 1
+        return traffic
 
     def _new(self) -> TopicTraffic:
         return TopicTraffic(costs=self.conversion_costs)
 
     def leave(self, topic: str) -> None:
         """Forget one partition of a topic."""
-        found = self.topics[topic]
-        found.partitions -= 1
-        if not found.partitions:
+        traffic = self.topics[topic]
+        traffic.partitions -= 1
+        if not traffic.partitions:
             self.of_others.add(self.topics.pop(topic))
 
     def of(self, topic: str) -> TopicTraffic:

@@ -37,8 +37,8 @@ class Verification:
     def answered(self, error: ErrorCode) -> None:
         self._answer = error
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(error)
+        for deferred in waiting:
+            deferred.callback(error)
 
 
 @attrs.define(eq=False)
@@ -47,11 +47,11 @@ class Verifications:
 
     def join(self, producer_id: int, epoch: int, leader_epoch: int) -> Verification:
         """Return the verification in progress, or a new one, which has one user; `leave` it in the end."""
-        found = self._by_producer.get(producer_id)
-        if found is None or (found.epoch, found.leader_epoch) != (epoch, leader_epoch):
-            found = self._by_producer[producer_id] = Verification(producer_id, epoch, leader_epoch)
-        found.users += 1
-        return found
+        verification = self._by_producer.get(producer_id)
+        if verification is None or (verification.epoch, verification.leader_epoch) != (epoch, leader_epoch):
+            verification = self._by_producer[producer_id] = Verification(producer_id, epoch, leader_epoch)
+        verification.users += 1
+        return verification
 
     def leave(self, verification: Verification) -> None:
         verification.users -= 1

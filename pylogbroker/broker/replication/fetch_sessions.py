@@ -48,7 +48,7 @@ class FollowerFetchSession:
     ) -> None:
         """Name the partitions in the request; `asked` are all without a session, else those asked for again."""
         sent = self._sent
-        changed = {key: each for key, each in asked.items() if sent.get(key) != each}
+        changed = {key: partition for key, partition in asked.items() if sent.get(key) != partition}
         forgotten = [key for key in over if sent.pop(key, None) is not None]
         sent.update(changed)
         request.session_id, request.session_epoch = self._id, self._epoch
@@ -75,7 +75,7 @@ class FollowerFetchSession:
 
 
 def _by_topic(keys: Iterable[FetchedPartition]) -> dict[tuple[str, UUID], list[FetchedPartition]]:
-    found: dict[tuple[str, UUID], list[FetchedPartition]] = {}
+    by_topic: dict[tuple[str, UUID], list[FetchedPartition]] = {}
     for key in keys:
-        found.setdefault((key.topic, key.topic_id), []).append(key)
-    return found
+        by_topic.setdefault((key.topic, key.topic_id), []).append(key)
+    return by_topic

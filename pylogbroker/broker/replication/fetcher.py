@@ -163,11 +163,11 @@ class ReplicaFetcher:
 
     def _take_pending(self, key: TopicPartition) -> tuple[Followership, FetchFrom] | None:
         """Return a pending fetch, which is over; None if there is none."""
-        found = self._pending.pop(key, None)
-        if found is not None:
-            self._resting[key] = found[0]
-            self._answered.add(_key_of(found[0]))
-        return found
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            self._resting[key] = pending[0]
+            self._answered.add(_key_of(pending[0]))
+        return pending
 
     async def _run(self) -> None:
         while not self._is_stopped:
@@ -207,7 +207,11 @@ class ReplicaFetcher:
     async def _wait(self) -> None:
         """Wait until a replica's time has come, or the loop is woken."""
         now_ms = self._runtime.now_ms()
-        due = [each.follower.retry_at_ms for each in self._resting.values() if each.follower.retry_at_ms is not None]
+        due = [
+            replica.follower.retry_at_ms
+            for replica in self._resting.values()
+            if replica.follower.retry_at_ms is not None
+        ]
         throttled_ms = self._settings.throttle.wait_ms(now_ms)
         if throttled_ms:
             due.append(now_ms + throttled_ms)
@@ -242,7 +246,7 @@ class ReplicaFetcher:
 
     # Fetch
 
-    async def _fetch(self, asked: Fetches, wait_ms: int) -> None:
+    async def _fetch(self, fetches: Fetches, wait_ms: int) -> None:
         if not self._pending:
             return
         by_id = NO_ID not in self._by_topic_id
@@ -262,14 +266,14 @@ class ReplicaFetcher:
             request.replica_id = settings.broker_id
         was_incremental = self._session.is_incremental
         if not was_incremental:
-            asked = {}
-            async for replica, wanted in self._runtime.slices.over(tuple(self._pending.values())):
-                asked[_key_of(replica)] = self._partition(replica, wanted)
+            fetches = {}
+            async for replica, position in self._runtime.slices.over(tuple(self._pending.values())):
+                fetches[_key_of(replica)] = self._partition(replica, position)
         answered, self._answered = self._answered, set()
         over = [key for key in answered if not self._is_pending(key)]
         for key in over:
-            asked.pop(key, None)  # it was removed meanwhile
-        self._session.fill(request, asked, over)
+            fetches.pop(key, None)  # it was removed meanwhile
+        self._session.fill(request, fetches, over)
         self.requests += 1
         response: FetchResponse = await self._channel.request(request, version)
         if response.error_code:
@@ -292,13 +296,13 @@ class ReplicaFetcher:
         pending = self._pending.get((key.topic, key.partition))
         return pending is not None and pending[0].topic_id == key.topic_id
 
-    def _partition(self, replica: Followership, wanted: FetchFrom) -> FetchPartition:
+    def _partition(self, replica: Followership, position: FetchFrom) -> FetchPartition:
         return FetchPartition(
             replica.index,
-            wanted.leader_epoch,
-            wanted.offset,
-            wanted.last_fetched_epoch,
-            wanted.log_start_offset,
+            position.leader_epoch,
+            position.offset,
+            position.last_fetched_epoch,
+            position.log_start_offset,
             self._settings.partition_bytes_max,
         )
 
@@ -306,10 +310,10 @@ class ReplicaFetcher:
         for topic in response.responses:
             name = topic.topic or self._name_of(topic.topic_id)
             async for answer in self._runtime.slices.over(topic.partitions):
-                found = self._take_pending((name, answer.partition_index))
-                if found is None:  # it was removed meanwhile
+                pending = self._take_pending((name, answer.partition_index))
+                if pending is None:  # it was removed meanwhile
                     continue
-                replica, request = found
+                replica, request = pending
                 if answer.error_code:
                     self._failed(replica, request, code_of(answer.error_code))
                     continue
@@ -330,8 +334,8 @@ class ReplicaFetcher:
 
     # Lookups
 
-    async def _find_epoch_ends(self, asked: Asked) -> None:
-        if not asked:
+    async def _find_epoch_ends(self, requests: Asked) -> None:
+        if not requests:
             return
         topics = [
             OffsetForLeaderTopic(
@@ -342,15 +346,17 @@ class ReplicaFetcher:
                     if isinstance(request, FindEpochEnd)
                 ],
             )
-            for topic, some in _by_topic(asked.values()).items()
+            for topic, some in _by_topic(requests.values()).items()
         ]
         response = await self._send(OffsetForLeaderEpochRequest(self._settings.broker_id, topics))
-        answers = ((topic.topic, each.partition, each) for topic in response.topics for each in topic.partitions)
-        for replica, request, answer in self._matched(asked, answers):
+        answers = (
+            (topic.topic, partition.partition, partition) for topic in response.topics for partition in topic.partitions
+        )
+        for replica, request, answer in self._matched(requests, answers):
             replica.epoch_end_found(request, answer.leader_epoch, answer.end_offset)
 
-    async def _list_offsets(self, asked: Asked) -> None:
-        if not asked:
+    async def _list_offsets(self, requests: Asked) -> None:
+        if not requests:
             return
         topics = [
             ListOffsetsTopic(
@@ -361,26 +367,30 @@ class ReplicaFetcher:
                     if isinstance(request, ListOffset)
                 ],
             )
-            for topic, some in _by_topic(asked.values()).items()
+            for topic, some in _by_topic(requests.values()).items()
         ]
         response = await self._send(ListOffsetsRequest(self._settings.broker_id, topics=topics))
-        answers = ((topic.name, each.partition_index, each) for topic in response.topics for each in topic.partitions)
-        for replica, request, answer in self._matched(asked, answers):
+        answers = (
+            (topic.name, partition.partition_index, partition)
+            for topic in response.topics
+            for partition in topic.partitions
+        )
+        for replica, request, answer in self._matched(requests, answers):
             replica.offset_listed(request, answer.offset)
 
     def _matched(
-        self, asked: Asked, answers: Iterable[tuple[str, int, Any]]
+        self, requests: Asked, answers: Iterable[tuple[str, int, Any]]
     ) -> Iterable[tuple[Followership, FollowerRequest, Any]]:
         """Return answers without errors; report errors, and missing answers."""
-        waiting = dict(asked)
+        waiting = dict(requests)
         for topic, index, answer in answers:
-            found = waiting.pop((topic, index), None)
-            if found is None or not self._current((topic, index), found[0]):
+            pending = waiting.pop((topic, index), None)
+            if pending is None or not self._current((topic, index), pending[0]):
                 continue
             if answer.error_code:
-                self._failed(*found, code_of(answer.error_code))
+                self._failed(*pending, code_of(answer.error_code))
             else:
-                yield *found, answer
+                yield *pending, answer
         for key, (replica, request) in waiting.items():
             if self._current(key, replica):
                 replica.request_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -389,8 +399,8 @@ class ReplicaFetcher:
         return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))
 
 
-def _of_kind(asked: Asked, kind: type[FollowerRequest]) -> Asked:
-    return {key: each for key, each in asked.items() if isinstance(each[1], kind)}
+def _of_kind(requests: Asked, kind: type[FollowerRequest]) -> Asked:
+    return {key: pending for key, pending in requests.items() if isinstance(pending[1], kind)}
 
 
 def _key_of(replica: Followership) -> FetchedPartition:
@@ -398,9 +408,9 @@ def _key_of(replica: Followership) -> FetchedPartition:
 
 
 def _by_topic(
-    asked: Iterable[tuple[Followership, FollowerRequest]],
+    requests: Iterable[tuple[Followership, FollowerRequest]],
 ) -> dict[str, list[tuple[Followership, FollowerRequest]]]:
-    found: dict[str, list[tuple[Followership, FollowerRequest]]] = {}
-    for each in asked:
-        found.setdefault(each[0].topic, []).append(each)
-    return found
+    by_topic: dict[str, list[tuple[Followership, FollowerRequest]]] = {}
+    for pending in requests:
+        by_topic.setdefault(pending[0].topic, []).append(pending)
+    return by_topic

@@ -128,9 +128,9 @@ class IsrUpdates:
 
     def _altered(self, key: TopicPartition, leadership: Leadership, isr: tuple[int, ...], partition_epoch: int) -> None:
         log.info("in-sync replicas of {topic}-{partition}: {isr}", topic=key[0], partition=key[1], isr=list(isr))
-        known = leadership.leader.isr.committed
-        self.shrinks += len(isr) < len(known)
-        self.expands += len(isr) > len(known)
+        committed = leadership.leader.isr.committed
+        self.shrinks += len(isr) < len(committed)
+        self.expands += len(isr) > len(committed)
         leadership.isr_altered(isr, partition_epoch)
 
     def _answers(
@@ -138,13 +138,13 @@ class IsrUpdates:
     ) -> dict[TopicPartition, tuple[ErrorCode, tuple[int, ...], int]]:
         names = {proposal.leadership.topic_id: topic for (topic, _), proposal in sent.items()}
         return {
-            (topic.topic_name or names.get(topic.topic_id, ""), each.partition_index): (
-                code_of(each.error_code),
-                tuple(each.isr),
-                each.partition_epoch,
+            (topic.topic_name or names.get(topic.topic_id, ""), partition.partition_index): (
+                code_of(partition.error_code),
+                tuple(partition.isr),
+                partition.partition_epoch,
             )
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
 
@@ -154,13 +154,13 @@ def _leads(leadership: Leadership) -> bool:
 
 
 def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[AlterPartitionTopicData]:
-    found: dict[str, AlterPartitionTopicData] = {}
+    topics: dict[str, AlterPartitionTopicData] = {}
     has_epochs = version >= _FIRST_WITH_EPOCHS
     for (topic, index), proposal in sent.items():
-        if topic not in found:
-            found[topic] = AlterPartitionTopicData(topic, proposal.leadership.topic_id, [])
+        if topic not in topics:
+            topics[topic] = AlterPartitionTopicData(topic, proposal.leadership.topic_id, [])
         change = proposal.change
-        found[topic].partitions.append(
+        topics[topic].partitions.append(
             AlterPartitionData(
                 index,
                 change.leader_epoch,
@@ -169,4 +169,4 @@ def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[Alte
                 partition_epoch=change.partition_epoch,
             )
         )
-    return list(found.values())
+    return list(topics.values())

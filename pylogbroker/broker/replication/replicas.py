@@ -164,15 +164,15 @@ class Replicas:
         if topic.id == NO_TOPIC_ID:
             return
         slices = self._runtime.slices
-        found: dict[int, _Replica] = {}
+        replicas: dict[int, _Replica] = {}
         async for index in slices.over(topic.partitions):
             present = self._replicas.get((topic.name, index))
             if present is not None and present.topic.id == NO_TOPIC_ID:
-                found[index] = present
-        if not found:
+                replicas[index] = present
+        if not replicas:
             return
-        await self._partitions.open_replicas(topic, found, settings, is_new=False)
-        async for replica in slices.over(found.values()):
+        await self._partitions.open_replicas(topic, replicas, settings, is_new=False)
+        async for replica in slices.over(replicas.values()):
             replica.topic = topic
             if replica.leadership is not None:
                 replica.leadership.topic_id = topic.id
@@ -385,17 +385,17 @@ class Replicas:
     def _fetcher(self, leader: int, index: int) -> ReplicaFetcher | None:
         """Return the fetcher for a partition; None if the leader is not alive: another order will come."""
         number = index % self._settings.fetchers_per_leader
-        found = self._fetchers.get((leader, number))
-        if found is None and not self._is_closed:
+        fetcher = self._fetchers.get((leader, number))
+        if fetcher is None and not self._is_closed:
             try:
                 channel = self._fetch_channel(leader, number)
             except NotConnected as error:
                 log.info("nothing is fetched from broker {leader} now: {why}", leader=leader, why=error)
                 return None
-            found = ReplicaFetcher(leader, channel, self._fetcher_settings, self._runtime, self.broker_epoch)
-            self._fetchers[leader, number] = found
-            found.start()
-        return found
+            fetcher = ReplicaFetcher(leader, channel, self._fetcher_settings, self._runtime, self.broker_epoch)
+            self._fetchers[leader, number] = fetcher
+            fetcher.start()
+        return fetcher
 
 
 def _has_same_address(one: BrokerRegistration | None, other: BrokerRegistration | None) -> bool:

@@ -101,6 +101,6 @@ class StrayReplicas:
         return topics
 
     def _is_assigned(self, key: TopicPartition, topic: TopicNode) -> bool:
-        found = self._partitions.logged()[key].topic_id
-        is_of_topic = found is None or not is_another_topic(topic.topic_id, found)
+        topic_id = self._partitions.logged()[key].topic_id
+        is_of_topic = topic_id is None or not is_another_topic(topic.topic_id, topic_id)
         return is_of_topic and self._broker_id in topic.replicas.get(key[1], ())

@@ -59,15 +59,15 @@ class Access:
         self._host = kafka_host(self._host)
 
     def allows(self, operation: AclOperation, kind: AclResourceType, name: str, quietly: bool = False) -> bool:
-        asked = operation, kind, name
-        verdict = self._known.get(asked)
+        query = operation, kind, name
+        verdict = self._known.get(query)
         if verdict is None:
             verdict = self._source.decisions.allows(self.principal, self._host, operation, kind, name)
-            self._remember(asked, verdict)
+            self._remember(query, verdict)
             if verdict:
-                log.debug(_LINE, verdict="Allowed", **self._shown(asked))
+                log.debug(_LINE, verdict="Allowed", **self._shown(query))
         if not verdict and not quietly and self._denials.is_due(self._host):
-            log.info(_LINE, verdict="Denied", **self._shown(asked))
+            log.info(_LINE, verdict="Denied", **self._shown(query))
         return verdict
 
     def allows_on_topic(self, operation: AclOperation, topic: str) -> bool:
@@ -96,14 +96,14 @@ class Access:
         self.writable_topics.clear()
         self._known_bytes = 0
 
-    def _remember(self, asked: _Asked, verdict: bool) -> None:
-        operation, kind, name = asked
+    def _remember(self, query: _Asked, verdict: bool) -> None:
+        operation, kind, name = query
         if len(name) > NAME_LENGTH_MAX:
             return
         size = _VERDICT_BYTES + getsizeof(name)
         if self._known_bytes + size > _REMEMBERED_BYTES_MAX:
             self.forget()
-        self._known[asked] = verdict
+        self._known[query] = verdict
         self._known_bytes += size
         if verdict and kind is AclResourceType.TOPIC:
             if operation is AclOperation.READ:
@@ -111,8 +111,8 @@ class Access:
             elif operation is AclOperation.WRITE:
                 self.writable_topics.add(name)
 
-    def _shown(self, asked: _Asked) -> dict[str, str]:
-        operation, kind, name = asked
+    def _shown(self, query: _Asked) -> dict[str, str]:
+        operation, kind, name = query
         resource = f"{kafka_name(kind)}:LITERAL:{printable(name)}"
         return {
             "principal": printable(self.principal),

@@ -89,10 +89,10 @@ def _known(kind: type[E], number: int, what: str) -> E:
 
 def _specific(kind: type[E], number: int, what: str) -> E:
     """Return a member other than ANY."""
-    found = _known(kind, number, what)
-    if found.name == "ANY":
+    member = _known(kind, number, what)
+    if member.name == "ANY":
         raise _invalid(f"ANY is a {what} of filters, not of ACLs")
-    return found
+    return member
 
 
 def _invalid(detail: str) -> KafkaError:

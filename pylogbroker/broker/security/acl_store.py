@@ -60,7 +60,8 @@ class AclStore:
 
     def __attrs_post_init__(self) -> None:
         acts = {
-            tree_layout.changes_path(each): partial(self._read_changed, each) for each in tree_layout.STORED_PATTERNS
+            tree_layout.changes_path(pattern): partial(self._read_changed, pattern)
+            for pattern in tree_layout.STORED_PATTERNS
         }
         self._nodes = FollowedNodes(self._tree, self._runtime, "ACLs", partial(self._read_each, None), acts)
 
@@ -153,19 +154,19 @@ class AclStore:
         """Read the entries of some resources, or of all; raise BadAcls while the store is not open."""
         names = list(await self._all_resources() if resources is None else resources)
         nodes = await self._tree.get_many([tree_layout.path(resource) for resource in names])
-        found = {}
+        entries = {}
         async for resource, node in self._runtime.slices.over(zip(names, nodes, strict=True)):
-            found[resource] = _NO_ENTRIES if node is None else self._decoded(resource, node)
-        self._publish(found)
+            entries[resource] = _NO_ENTRIES if node is None else self._decoded(resource, node)
+        self._publish(entries)
 
     async def _all_resources(self) -> Iterable[ResourcePattern]:
         """Return the resources that have ACLs in the tree or in force."""
-        known = [resource for resource, _ in self.index.resources()]
+        resources = [resource for resource, _ in self.index.resources()]
         for pattern in tree_layout.STORED_PATTERNS:
             for kind in tree_layout.STORED_TYPES:
                 names = await self._tree.children(tree_layout.type_path(pattern, kind))
-                known += [ResourcePattern(kind, name, pattern) for name in names]
-        return dict.fromkeys(known)
+                resources += [ResourcePattern(kind, name, pattern) for name in names]
+        return dict.fromkeys(resources)
 
     def _decoded(self, resource: ResourcePattern, node: Node) -> Entries:
         try:

@@ -53,8 +53,8 @@ class BrokerAuthorizer:
 
     def warn_of_brokers(self, principal: str, host: str) -> None:
         """Log a warning if the cluster's brokers, which connect as `principal`, may not act as brokers."""
-        asked = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
-        if not self.decisions.allows(principal, host, *asked):
+        query = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+        if not self.decisions.allows(principal, host, *query):
             log.warn(
                 "brokers of this cluster connect as {principal}, which may not act as a broker: partitions cannot be "
                 "replicated; add {principal} to super.users, or allow it ClusterAction on the cluster",

@@ -68,24 +68,24 @@ class _Meters(Generic[M]):
         if client in self._known:
             return self._known[client]
         limit = self._table.limit(self._key, context.principal.partition(":")[2], context.client_id or "")
-        found = None
+        meter = None
         if limit is not None:
-            found = limit.quota, self._measures.of((limit.user, _shortened(limit.client_id)), now_ms)
+            meter = limit.quota, self._measures.of((limit.user, _shortened(limit.client_id)), now_ms)
         if len(context.client_id or "") > _ID_LENGTH_MAX:
-            return found
+            return meter
         if len(self._known) >= _CLIENTS_MAX:
             self._known.clear()
-        self._known[client] = found
-        return found
+        self._known[client] = meter
+        return meter
 
     def used(self) -> Iterator[tuple[str, str, float, M]]:
         """Yield user and client id, of which one may be empty, with their quota and what measures its use."""
         seen: set[tuple[str, str]] = set()
-        for (principal, client_id), found in tuple(self._known.items()):
+        for (principal, client_id), meter in tuple(self._known.items()):
             limit = self._table.limit(self._key, principal.partition(":")[2], client_id or "")
-            if found is not None and limit is not None and (limit.user, limit.client_id) not in seen:
+            if meter is not None and limit is not None and (limit.user, limit.client_id) not in seen:
                 seen.add((limit.user, limit.client_id))
-                quota, measure = found
+                quota, measure = meter
                 yield limit.user, limit.client_id, quota, measure
 
 
@@ -151,10 +151,10 @@ class ClientMeters:
     def throttle_ms(self, key: QuotaKey, context: RequestContext, value: float) -> int:
         """Record what a client has used; return for how long it is throttled."""
         now_ms = self._runtime.now_ms()
-        found = self._rates[key].of(context, now_ms)
-        if found is None:
+        meter = self._rates[key].of(context, now_ms)
+        if meter is None:
             return 0
-        quota, rate = found
+        quota, rate = meter
         rate.record(value, now_ms)
         return rate.throttle_ms(quota, now_ms)
 
@@ -172,8 +172,8 @@ class ClientMeters:
 
     def fetch_bytes_max(self, context: RequestContext) -> float:
         """Return the bytes that an idle consumer may get at once; more would always be throttled."""
-        found = self._rates[QuotaKey.CONSUMER_BYTE_RATE].of(context, self._runtime.now_ms())
-        return float("inf") if found is None else found[0] * self._windows.whole_seconds
+        meter = self._rates[QuotaKey.CONSUMER_BYTE_RATE].of(context, self._runtime.now_ms())
+        return float("inf") if meter is None else meter[0] * self._windows.whole_seconds
 
     def used(self) -> Iterator[QuotaUse]:
         """Yield the use of each quota by the clients that share it."""
@@ -184,8 +184,8 @@ class ClientMeters:
                 yield QuotaUse(key, user, client_id, rate.per_second(now_ms), throttle_ms)
 
     def mutations(self, context: RequestContext, is_strict: bool) -> LimitedMutations | None:
-        found = self._buckets.of(context, self._runtime.now_ms())
-        return None if found is None else LimitedMutations(self._runtime, *found, is_strict)
+        meter = self._buckets.of(context, self._runtime.now_ms())
+        return None if meter is None else LimitedMutations(self._runtime, *meter, is_strict)
 
 
 @attrs.define(eq=False)

@@ -16,7 +16,7 @@ class FileState:
     def of(cls, path: str) -> FileState:
         """Look at a file, which may be missing. Blocks."""
         try:
-            found = os.stat(path)
+            stat = os.stat(path)
         except OSError:
             return cls(path, (0, 0, 0))
-        return cls(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+        return cls(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))

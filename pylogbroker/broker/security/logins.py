@@ -64,9 +64,9 @@ def credentials_of_broker(config: BrokerConfig) -> Credentials | None:
     mechanism = check_mechanism(config.optional_text(_MECHANISM), MECHANISMS, _MECHANISM)
     if mechanism not in enabled:
         raise ConfigError(f"{_MECHANISM}: {mechanism} is not in sasl.enabled.mechanisms of listener {listener.name}")
-    found = login_of(config, listener, mechanism)
-    if found is None:
+    named_login = login_of(config, listener, mechanism)
+    if named_login is None:
         name = f"{listener.prefix}{mechanism.lower()}.{_JAAS}"
         raise ConfigError(f"{name}: expected the user and the password with which this broker connects to others")
-    name, login = found
+    name, login = named_login
     return Credentials.of_login(mechanism, login, name)

@@ -78,7 +78,7 @@ class QuotaStore:
         path, data = _path(entity), zk_schema.encode_config(settings)
         notice = notification(tree_layout.entity_path(entity))
         if node is None:
-            await create_permanent_nodes(self._tree, [f"/config/{each}" for each in tree_layout.parents(entity)])
+            await create_permanent_nodes(self._tree, [f"/config/{parent}" for parent in tree_layout.parents(entity)])
             await self._tree.commit([Create(path, data), notice])
             return
         version = node.stat.version
@@ -92,8 +92,8 @@ class QuotaStore:
         await self._tree.commit([SetData(path, data, version), notice])
 
     def _publish(self, changed: Mapping[QuotaEntity, Quotas]) -> None:
-        known = self.table.entities
-        real = {entity: quotas for entity, quotas in changed.items() if known.get(entity, {}) != quotas}
+        entities = self.table.entities
+        real = {entity: quotas for entity, quotas in changed.items() if entities.get(entity, {}) != quotas}
         if real:
             self.table = self.table.changed(real)
             self._on_change(self.table)
@@ -120,13 +120,13 @@ class QuotaStore:
     async def _read(self, entities: Iterable[QuotaEntity]) -> None:
         names = list(entities)
         nodes = await self._tree.get_many([_path(entity) for entity in names])
-        found: dict[QuotaEntity, Quotas] = {}
+        quotas: dict[QuotaEntity, Quotas] = {}
         async for entity, node in self._runtime.slices.over(zip(names, nodes, strict=True)):
             try:
-                found[entity] = self._quotas(entity, _settings(node, _path(entity)))
+                quotas[entity] = self._quotas(entity, _settings(node, _path(entity)))
             except KafkaError as error:
                 log.error("{why}; those before stay in force", why=error.detail)
-        self._publish(found)
+        self._publish(quotas)
 
     def _quotas(self, entity: QuotaEntity, settings: Mapping[str, str]) -> Quotas:
         try:

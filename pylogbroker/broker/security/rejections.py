@@ -27,7 +27,7 @@ def reject_partitions(
     name_of, partitions_of = attrgetter(name), attrgetter(partitions)
 
     async def reject(topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
-        rejected = await mapped(lambda each: make_partition(each, code), partitions_of(topic))
+        rejected = await mapped(lambda partition: make_partition(partition, code), partitions_of(topic))
         return make_topic(name_of(topic), rejected)
 
     return reject

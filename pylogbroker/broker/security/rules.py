@@ -167,12 +167,12 @@ async def narrow_each(
 
     `rejected` answers them, behind the others; its answers may be coroutines.
     """
-    asked = getattr(request, elements)
-    verdicts = await mapped(check, asked)
+    requested = getattr(request, elements)
+    verdicts = await mapped(check, requested)
     if all(verdicts):
         return None
-    left = list(compress(asked, verdicts))
-    denied = list(compress(asked, map(not_, verdicts)))
+    left = list(compress(requested, verdicts))
+    denied = list(compress(requested, map(not_, verdicts)))
 
     async def add_rejected(response: Any) -> Any:
         async for element in over(denied):
@@ -202,9 +202,9 @@ def shows(answers: str, check: Check) -> Rule:
         allowed = partial(check, context.required_access)
 
         async def leave_out(response: Any) -> Any:
-            found = getattr(response, answers)
-            verdicts = await mapped(allowed, found)
-            setattr(response, answers, list(compress(found, verdicts)))
+            elements = getattr(response, answers)
+            verdicts = await mapped(allowed, elements)
+            setattr(response, answers, list(compress(elements, verdicts)))
             return response
 
         return Narrowed(request, leave_out)

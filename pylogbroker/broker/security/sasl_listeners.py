@@ -106,13 +106,13 @@ def check_sasl(config: BrokerConfig) -> None:
                     "sasl.oauthbearer.jwks.endpoint.url, and no sasl.server.callback.handler.class",
                     name=listener.name,
                 )
-        in_clear = [each for each in _mechanisms(config, listener) if each in _SECRETS]
+        in_clear = [mechanism for mechanism in _mechanisms(config, listener) if mechanism in _SECRETS]
         if in_clear and not listener.security.has_tls:
             log.warn(
                 "listener {name} takes {secrets} without encryption: use SASL_SSL, or leave {mechanisms} out of "
                 "sasl.enabled.mechanisms",
                 name=listener.name,
-                secrets=" and ".join(_SECRETS[each] for each in in_clear),
+                secrets=" and ".join(_SECRETS[mechanism] for mechanism in in_clear),
                 mechanisms=" and ".join(in_clear),
             )
 
@@ -143,16 +143,16 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
     path = config.optional_text(_USERS)
     state = FileState.of(path) if path else None  # before it is read: a later change is noticed
     content = _read(path) if path else users_file.FileContent()
-    found = {}
+    by_listener = {}
     for listener in with_sasl:
         mechanisms = _mechanisms(config, listener)
-        found[listener.name] = ListenerSasl(
+        by_listener[listener.name] = ListenerSasl(
             {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER},
             {name: config.of_listener(listener, name).integer(_REAUTH) for name in mechanisms},
         )
-        if store is not None and OAUTHBEARER not in mechanisms and not found[listener.name].has_users:
+        if store is not None and OAUTHBEARER not in mechanisms and not by_listener[listener.name].has_users:
             raise ConfigError(_no_user(config, listener))
-    return _Loaded(found, state, content.names)
+    return _Loaded(by_listener, state, content.names)
 
 
 def _no_user(config: BrokerConfig, listener: Listener) -> str:
@@ -202,9 +202,9 @@ def _users(
 ) -> Users:
     """Return the users of file and tree, and for PLAIN those of Java's logins, too."""
     passwords = content.passwords
-    found = login_of(config, listener, mechanism)
-    if found is not None and mechanism == PLAIN:
-        passwords = passwords | found[1].accounts
+    named_login = login_of(config, listener, mechanism)
+    if named_login is not None and mechanism == PLAIN:
+        passwords = passwords | named_login[1].accounts
     if store is None:
         return Users(passwords, content.keys, b"")
     return Users(passwords, content.keys, store.secret, store.in_force)
@@ -274,12 +274,12 @@ class SaslListeners:
     @property
     def has_passwords(self) -> bool:
         """True if a listener has users with passwords."""
-        return any(each.has_passwords for each in self._loaded.listeners.values())
+        return any(listener.has_passwords for listener in self._loaded.listeners.values())
 
     def check_password(self, host: str, name: str, password: str) -> Deferred[bool]:
         """Return whether a client at an address could log in so at any listener; the result may be TooManyLogins."""
         listeners = tuple(self._loaded.listeners.values())
-        return self._logins.run(host, lambda: any(each.check(name, password) for each in listeners))
+        return self._logins.run(host, lambda: any(listener.check(name, password) for listener in listeners))
 
     def _check_file(self) -> Deferred[None]:
         return ensureDeferred(self._load_if_changed())

@@ -43,7 +43,7 @@ class UserChange:
         return after | {keys.mechanism: encode(keys) for keys in self.new}
 
     def __str__(self) -> str:
-        parts = [f"{keys.mechanism} set" for keys in self.new] + [f"{each} deleted" for each in self.deleted]
+        parts = [f"{keys.mechanism} set" for keys in self.new] + [f"{mechanism} deleted" for mechanism in self.deleted]
         return ", ".join(parts)
 
 
@@ -57,7 +57,9 @@ def check_number_of_users(count: int) -> None:
 
 def named_users(request: AlterUserScramCredentialsRequest) -> dict[str, None]:
     """Return the users of a request, each once, in order."""
-    return dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    return dict.fromkeys(
+        [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
+    )
 
 
 def user_changes(request: AlterUserScramCredentialsRequest) -> dict[str, UserChange]:
@@ -69,37 +71,37 @@ def user_changes(request: AlterUserScramCredentialsRequest) -> dict[str, UserCha
         return dict.fromkeys(changes, UserChange(error=error))
     seen: set[tuple[str, int]] = set()
     every: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
-    for each in every:
-        change = changes[each.name]
-        if (each.name, each.mechanism) in seen:
+    for credential in every:
+        change = changes[credential.name]
+        if (credential.name, credential.mechanism) in seen:
             change.error = change.error or KafkaError(
                 "A user credential cannot be altered twice in the same request", ErrorCode.DUPLICATE_RESOURCE
             )
-        seen.add((each.name, each.mechanism))
-    for each in every:
+        seen.add((credential.name, credential.mechanism))
+    for credential in every:
         try:
-            _add(changes[each.name], each)
+            _add(changes[credential.name], credential)
         except KafkaError as error:
-            changes[each.name].error = error
+            changes[credential.name].error = error
     return changes
 
 
-def _add(change: UserChange, wanted: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
-    _check_name(wanted.name)
-    mechanism = MECHANISM_NUMBERS.get(wanted.mechanism)
+def _add(change: UserChange, credential: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
+    _check_name(credential.name)
+    mechanism = MECHANISM_NUMBERS.get(credential.mechanism)
     if mechanism is None:
         raise KafkaError("Unknown SCRAM mechanism", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-    if isinstance(wanted, ScramCredentialDeletion):
+    if isinstance(credential, ScramCredentialDeletion):
         change.deleted.append(mechanism)
         return
-    if wanted.iterations < ITERATIONS_MIN:
+    if credential.iterations < ITERATIONS_MIN:
         raise _unacceptable("Too few iterations")
-    if wanted.iterations > ITERATIONS_MAX:
+    if credential.iterations > ITERATIONS_MAX:
         raise _unacceptable("Too many iterations")
-    salt, salted = bytes(wanted.salt), bytes(wanted.salted_password)
+    salt, salted = bytes(credential.salt), bytes(credential.salted_password)
     if not (salt and salted) or max(len(salt), len(salted)) > _BYTES_MAX:
         raise _unacceptable(f"Salt and salted password must have 1 to {_BYTES_MAX} bytes")
-    change.new.append(ScramKeys.of_salted(mechanism, salted, salt, wanted.iterations))
+    change.new.append(ScramKeys.of_salted(mechanism, salted, salt, credential.iterations))
 
 
 def _check_name(name: str) -> None:

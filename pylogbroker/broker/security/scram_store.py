@@ -119,9 +119,9 @@ class ScramStore:
         """Read some users, or all."""
         if names is None:
             names = {*await self._names(), *self.in_force.names}
-        wanted = list(names)
-        nodes = await self._stored(wanted)
-        async for name, node in self._runtime.slices.over(zip(wanted, nodes, strict=True)):
+        users = list(names)
+        nodes = await self._stored(users)
+        async for name, node in self._runtime.slices.over(zip(users, nodes, strict=True)):
             self.in_force.replace(name, self._credentials(name, _settings(node)))
 
     def _credentials(self, name: str, settings: Settings | zk_schema.BadNode) -> Credentials:

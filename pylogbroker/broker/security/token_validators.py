@@ -93,9 +93,9 @@ class TokenValidators:
         self._found[listener.name] = _signed(values, self._keys[url], self._runtime.now_ms)
 
     def stop(self) -> None:
-        for each in self._refreshes:
-            if each.running:
-                each.stop()
+        for refresh in self._refreshes:
+            if refresh.running:
+                refresh.stop()
 
     def _refresh(self, keys: TokenKeys[Any], seconds: float) -> None:
         def refresh() -> Deferred[None]:

@@ -65,51 +65,57 @@ class KafkaAdapter:
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         return ensureDeferred(self._fetch(wanted, wait))
 
-    async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
+    async def _fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
         """Fetch repeatedly if needed: a request may name a partition once."""
-        found: list[FetchedMessages | None] = [None] * len(wanted)
-        left = list(range(len(wanted)))
+        results: list[FetchedMessages | None] = [None] * len(targets)
+        left = list(range(len(targets)))
         while left:
             round_: dict[TopicPartition, int] = {}
             for index in left:
-                round_.setdefault((wanted[index].topic, wanted[index].partition), index)
-            request = self._fetch_request([wanted[index] for index in round_.values()], wait)
+                round_.setdefault((targets[index].topic, targets[index].partition), index)
+            request = self._fetch_request([targets[index] for index in round_.values()], wait)
             answers = await self._ask_for_records(request, wait)
             for key, index in round_.items():
-                found[index] = self._fetched(wanted[index], answers.get(key))
-            left = [index for index in left if found[index] is None]
-        return [each for each in found if each is not None]
+                results[index] = self._fetched(targets[index], answers.get(key))
+            left = [index for index in left if results[index] is None]
+        return [result for result in results if result is not None]
 
-    def _fetch_request(self, wanted: Sequence[FetchTarget], wait: Wait) -> FetchRequest:
-        max_bytes = max(self._max_bytes, *(each.max_bytes for each in wanted))
-        return fetch_request(self._settings, wanted, wait_ms=wait.max_ms, min_bytes=wait.min_bytes, max_bytes=max_bytes)
+    def _fetch_request(self, targets: Sequence[FetchTarget], wait: Wait) -> FetchRequest:
+        max_bytes = max(self._max_bytes, *(target.max_bytes for target in targets))
+        return fetch_request(
+            self._settings, targets, wait_ms=wait.max_ms, min_bytes=wait.min_bytes, max_bytes=max_bytes
+        )
 
     async def _ask_for_records(self, request: FetchRequest, wait: Wait) -> dict[TopicPartition, PartitionData]:
         timeout = self._timeout + wait.max_ms / 1000
         version = min(NAMES_VERSION_MAX, self._connection.version_of(FetchRequest))
         answer: FetchResponse = await self._connection.request(request, version=version, timeout=timeout)
         raise_for(answer.error_code)
-        return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
+        return {
+            (topic.topic, partition.partition_index): partition
+            for topic in answer.responses
+            for partition in topic.partitions
+        }
 
-    def _fetched(self, wanted: FetchTarget, answer: PartitionData | None) -> FetchedMessages:
+    def _fetched(self, target: FetchTarget, answer: PartitionData | None) -> FetchedMessages:
         if answer is None:
-            answer = PartitionData(wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            answer = PartitionData(target.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
         aborted = (answer.aborted_transactions or ()) if self._committed_only else ()
         decode_key, decode_value = self._decoders
         messages = MessageSet(
-            wanted.topic,
-            wanted.partition,
+            target.topic,
+            target.partition,
             answer.records or b"",  # type: ignore[arg-type]
-            wanted.offset,
-            aborted=[(each.producer_id, each.first_offset) for each in aborted],
+            target.offset,
+            aborted=[(transaction.producer_id, transaction.first_offset) for transaction in aborted],
             decode_key=decode_key,
             decode_value=decode_value,
             check_crcs=self._check_crcs,
         )
         if answer.error_code:
-            return FetchedMessages(messages, False, _partition_error(answer.error_code, wanted.topic, wanted.partition))
+            return FetchedMessages(messages, False, _partition_error(answer.error_code, target.topic, target.partition))
         end = answer.last_stable_offset if self._committed_only else answer.high_watermark
-        return FetchedMessages(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
+        return FetchedMessages(messages, not messages.valid_bytes and (bool(messages.data) or end > target.offset))
 
     # offsets
 
@@ -118,37 +124,37 @@ class KafkaAdapter:
 
     async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
         """List offsets in version 0; newer brokers support only one offset."""
-        asked = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
-        request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [asked])])
+        row = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
+        request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [row])])
         answer: ListOffsetsResponse
         try:
             if self._committed_only:
                 raise UnsupportedVersion("version 0 does not support transactions")
             answer = await self._connection.request(request, version=0)
         except UnsupportedVersion:
-            asked.max_num_offsets = 1
+            row.max_num_offsets = 1
             answer = await self._connection.request(request)
-        [found] = [each for topic_answer in answer.topics for each in topic_answer.partitions]
-        _raise_for(found.error_code, topic, partition)
-        if found.old_style_offsets or found.offset < 0:
-            return list(found.old_style_offsets)
-        return [found.offset][:most]
+        [listed] = [partition_answer for topic_answer in answer.topics for partition_answer in topic_answer.partitions]
+        _raise_for(listed.error_code, topic, partition)
+        if listed.old_style_offsets or listed.offset < 0:
+            return list(listed.old_style_offsets)
+        return [listed.offset][:most]
 
     # groups
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), offset in offsets.items():
-            found = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-            each = OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
-            found.partitions.append(each)
+            topic_row = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
+            row = OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
+            topic_row.partitions.append(row)
         request = OffsetCommitRequest(group, topics=list(topics.values()))
 
         async def commit() -> None:
             answer: OffsetCommitResponse = await self._connection.request(request)
             for topic in answer.topics:
-                for each in topic.partitions:
-                    _raise_for(each.error_code, topic.name, each.partition_index)
+                for partition in topic.partitions:
+                    _raise_for(partition.error_code, topic.name, partition.partition_index)
 
         return self._when_settled(group, commit)
 
@@ -224,9 +230,11 @@ def _raise_for(code: int, topic: str, partition: int) -> None:
 
 
 def _committed(answer: OffsetFetchResponse) -> dict[TopicPartition, int | None]:
-    found: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     for topic in answer.topics:
-        for each in topic.partitions:
-            _raise_for(each.error_code, topic.name, each.partition_index)
-            found[topic.name, each.partition_index] = None if each.committed_offset < 0 else each.committed_offset
-    return found
+        for partition in topic.partitions:
+            _raise_for(partition.error_code, topic.name, partition.partition_index)
+            offsets[topic.name, partition.partition_index] = (
+                None if partition.committed_offset < 0 else partition.committed_offset
+            )
+    return offsets

@@ -44,10 +44,10 @@ class AclAdmin:
         fields = _fields(wanted or AclFilter())
 
         def read(response: DescribeAclsResponse) -> Iterator[tuple[None, Bindings | KafkaError]]:
-            found = tuple(
+            bindings = tuple(
                 AclBinding(_pattern(resource), _entry(acl)) for resource in response.resources for acl in resource.acls
             )
-            yield None, outcome("ACLs", response.error_code, response.error_message, found)
+            yield None, outcome("ACLs", response.error_code, response.error_message, bindings)
 
         def make(_: Sequence[None]) -> DescribeAclsRequest:
             return DescribeAclsRequest(*fields)
@@ -59,13 +59,13 @@ class AclAdmin:
         """Create ACLs; one that exists is no error."""
         sent: list[AclBinding] = []
 
-        def make(wanted: Sequence[AclBinding]) -> CreateAclsRequest:
-            sent[:] = wanted
-            return CreateAclsRequest([_creation(each) for each in wanted])
+        def make(batch: Sequence[AclBinding]) -> CreateAclsRequest:
+            sent[:] = batch
+            return CreateAclsRequest([_creation(binding) for binding in batch])
 
         def read(response: CreateAclsResponse) -> Iterator[tuple[AclBinding, KafkaError | None]]:
-            for binding, each in zip(sent, response.results, strict=False):
-                yield binding, outcome(_text(binding), each.error_code, each.error_message, None)
+            for binding, result in zip(sent, response.results, strict=False):
+                yield binding, outcome(_text(binding), result.error_code, result.error_message, None)
 
         await self._router.ask(self._router.controller(), bindings, make, read)
 
@@ -74,29 +74,29 @@ class AclAdmin:
         """Delete the ACLs that filters select; return them."""
         sent: list[AclFilter] = []
 
-        def make(wanted: Sequence[AclFilter]) -> DeleteAclsRequest:
-            sent[:] = wanted
-            return DeleteAclsRequest([DeleteAclsFilter(*_fields(each)) for each in wanted])
+        def make(batch: Sequence[AclFilter]) -> DeleteAclsRequest:
+            sent[:] = batch
+            return DeleteAclsRequest([DeleteAclsFilter(*_fields(acl_filter)) for acl_filter in batch])
 
         def read(response: DeleteAclsResponse) -> Iterator[tuple[AclFilter, Bindings | KafkaError]]:
-            for wanted, each in zip(sent, response.filter_results, strict=False):
-                found = tuple(AclBinding(_pattern(acl), _entry(acl)) for acl in each.matching_acls)
-                failed = next((acl for acl in each.matching_acls if acl.error_code), None)
-                worst: Any = each if each.error_code or failed is None else failed
-                yield wanted, outcome("ACLs", worst.error_code, worst.error_message, found)
+            for acl_filter, result in zip(sent, response.filter_results, strict=False):
+                bindings = tuple(AclBinding(_pattern(acl), _entry(acl)) for acl in result.matching_acls)
+                failed = next((acl for acl in result.matching_acls if acl.error_code), None)
+                worst: Any = result if result.error_code or failed is None else failed
+                yield acl_filter, outcome("ACLs", worst.error_code, worst.error_message, bindings)
 
         return await self._router.ask(self._router.controller(), filters, make, read)
 
 
-def _fields(wanted: AclFilter) -> tuple[Any, ...]:
+def _fields(acl_filter: AclFilter) -> tuple[Any, ...]:
     return (
-        wanted.type,
-        wanted.name,
-        wanted.pattern,
-        wanted.principal,
-        wanted.host,
-        wanted.operation,
-        wanted.permission,
+        acl_filter.type,
+        acl_filter.name,
+        acl_filter.pattern,
+        acl_filter.principal,
+        acl_filter.host,
+        acl_filter.operation,
+        acl_filter.permission,
     )
 
 
@@ -107,17 +107,17 @@ def _creation(binding: AclBinding) -> AclCreation:
     )
 
 
-def _pattern(found: Any) -> ResourcePattern:
-    kind, pattern = _member(AclResourceType, found.resource_type), _member(PatternType, found.pattern_type)
-    return ResourcePattern(kind, found.resource_name, pattern)
+def _pattern(resource: Any) -> ResourcePattern:
+    kind, pattern = _member(AclResourceType, resource.resource_type), _member(PatternType, resource.pattern_type)
+    return ResourcePattern(kind, resource.resource_name, pattern)
 
 
-def _entry(found: Any) -> AccessControlEntry:
+def _entry(acl: Any) -> AccessControlEntry:
     return AccessControlEntry(
-        found.principal,
-        found.host,
-        _member(AclOperation, found.operation),
-        _member(AclPermission, found.permission_type),
+        acl.principal,
+        acl.host,
+        _member(AclOperation, acl.operation),
+        _member(AclPermission, acl.permission_type),
     )
 
 
@@ -129,7 +129,7 @@ def _member(kind: type[IntEnum], number: int) -> Any:
 def _text(binding: AclBinding) -> str:
     resource, entry = binding.resource, binding.entry
     permission, operation, kind = (
-        getattr(each, "name", each) for each in (entry.permission, entry.operation, resource.type)
+        getattr(member, "name", member) for member in (entry.permission, entry.operation, resource.type)
     )
     return f"{permission} {entry.principal} {operation} on {kind} {resource.name}"
 

@@ -57,7 +57,9 @@ class ClusterInfoAdmin:
     @deferred
     async def describe(self) -> ClusterDescription:
         response: MetadataResponse = await self._router.anywhere(MetadataRequest([], allow_auto_topic_creation=False))
-        brokers = [BrokerDescription(each.node_id, each.host, each.port, each.rack) for each in response.brokers]
+        brokers = [
+            BrokerDescription(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers
+        ]
         controller = response.controller_id if response.controller_id >= 0 else None
         return ClusterDescription(response.cluster_id, controller, tuple(sorted(brokers, key=lambda it: it.broker_id)))
 
@@ -66,10 +68,10 @@ class ClusterInfoAdmin:
         """Return features by name, as one broker knows them."""
         response: ApiVersionsResponse = await self._router.anywhere(ApiVersionsRequest("pylogbroker", __version__))
         raise_for(response.error_code)
-        agreed = {each.name: each.max_version_level for each in response.finalized_features}
+        agreed = {feature.name: feature.max_version_level for feature in response.finalized_features}
         return {
-            each.name: FeatureLevels(each.min_version, each.max_version, agreed.get(each.name))
-            for each in response.supported_features
+            feature.name: FeatureLevels(feature.min_version, feature.max_version, agreed.get(feature.name))
+            for feature in response.supported_features
         }
 
     @deferred
@@ -83,9 +85,9 @@ class ClusterInfoAdmin:
             return UpdateFeaturesRequest(self._router.timeout_ms, updates, validate_only)
 
         def read(response: UpdateFeaturesResponse) -> Iterator[tuple[str, KafkaError | None]]:
-            found = {each.feature: (each.error_code, each.error_message) for each in response.results}
+            errors = {result.feature: (result.error_code, result.error_message) for result in response.results}
             for name in levels:
-                code, message = found.get(name, (0, None))
+                code, message = errors.get(name, (0, None))
                 yield (
                     name,
                     outcome(f"feature {name}", response.error_code or code, response.error_message or message, None),

@@ -121,16 +121,16 @@ class ConfigAdmin:
     ) -> dict[ConfigResource, Configs]:
         """Return settings by resource and name; by default all of them."""
 
-        def make(wanted: Sequence[ConfigResource]) -> DescribeConfigsRequest:
+        def make(batch: Sequence[ConfigResource]) -> DescribeConfigsRequest:
             keys = None if names is None else [*names]
-            rows = [DescribeConfigsResource(each.type, each.name, keys) for each in wanted]
+            rows = [DescribeConfigsResource(resource.type, resource.name, keys) for resource in batch]
             return DescribeConfigsRequest(rows, synonyms, documentation)
 
         def read(response: DescribeConfigsResponse) -> Iterator[tuple[ConfigResource, Configs | KafkaError]]:
-            for each in response.results:
-                resource = ConfigResource(ConfigResourceType(each.resource_type), each.resource_name)
-                entries = {entry.name: _entry(entry) for entry in each.configs}
-                yield resource, outcome(resource, each.error_code, each.error_message, entries)
+            for result in response.results:
+                resource = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
+                entries = {entry.name: _entry(entry) for entry in result.configs}
+                yield resource, outcome(resource, result.error_code, result.error_message, entries)
 
         return await self._router.ask(self._route(), resources, make, read)
 
@@ -140,21 +140,21 @@ class ConfigAdmin:
     ) -> None:
         """Change single settings; the others stay."""
 
-        def make(wanted: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
+        def make(batch: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
             rows = [
                 AlterConfigsResource(
-                    each.type,
-                    each.name,
-                    [AlterableConfig(change.name, change.operation, change.value) for change in changes[each]],
+                    resource.type,
+                    resource.name,
+                    [AlterableConfig(change.name, change.operation, change.value) for change in changes[resource]],
                 )
-                for each in wanted
+                for resource in batch
             ]
             return IncrementalAlterConfigsRequest(rows, validate_only)
 
         def read(response: IncrementalAlterConfigsResponse) -> Iterator[tuple[ConfigResource, KafkaError | None]]:
-            for each in response.responses:
-                resource = ConfigResource(ConfigResourceType(each.resource_type), each.resource_name)
-                yield resource, outcome(resource, each.error_code, each.error_message, None)
+            for result in response.responses:
+                resource = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
+                yield resource, outcome(resource, result.error_code, result.error_message, None)
 
         await self._router.ask(self._route(), changes, make, read)
 
@@ -171,7 +171,7 @@ class ConfigAdmin:
 
 
 def _entry(given: DescribeConfigsResourceResult) -> ConfigEntry:
-    synonyms = [ConfigSynonym(each.name, each.value, _source(each.source)) for each in given.synonyms]
+    synonyms = [ConfigSynonym(synonym.name, synonym.value, _source(synonym.source)) for synonym in given.synonyms]
     return ConfigEntry(
         given.name,
         given.value,

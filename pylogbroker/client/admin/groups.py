@@ -120,48 +120,53 @@ class GroupAdmin:
     @deferred
     async def list(self, *, states: Sequence[str] = ()) -> Sequence[GroupListing]:
         """Return the groups of all brokers, sorted by name; `states` selects some, such as `Empty`."""
-        found: Groups = []
+        groups: Groups = []
         for node_id, response in (await self._router.all_brokers(lambda: ListGroupsRequest([*states]))).items():
-            found += [
-                GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type, node_id)
-                for each in response.groups
+            groups += [
+                GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type, node_id)
+                for group in response.groups
             ]
-        return sorted(found, key=lambda it: it.group)
+        return sorted(groups, key=lambda it: it.group)
 
     @deferred
     async def describe(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
         """Return groups by name, of the classic protocol and of KIP-848."""
 
         def read(response: DescribeGroupsResponse) -> Iterator[tuple[str, GroupDescription | KafkaError]]:
-            for each in response.groups:
-                name = each.group_id
-                yield name, outcome(f"group {name}", each.error_code, None, _description(each))
+            for group in response.groups:
+                name = group.group_id
+                yield name, outcome(f"group {name}", group.error_code, None, _description(group))
 
-        wanted = [*dict.fromkeys(groups)]
-        found = await self._router.ask_each(self._route(), wanted, lambda names: DescribeGroupsRequest(names), read)
-        others = await self._describe_of_kip_848([name for name in wanted if _may_be_of_kip_848(found[name])])
-        return results(wanted, {**found, **others})
+        requested = [*dict.fromkeys(groups)]
+        classic = await self._router.ask_each(
+            self._route(), requested, lambda names: DescribeGroupsRequest(names), read
+        )
+        others = await self._describe_of_kip_848([name for name in requested if _may_be_of_kip_848(classic[name])])
+        return results(requested, {**classic, **others})
 
     async def _describe_of_kip_848(self, names: Names) -> dict[str, GroupDescription | PylogbrokerError]:
         """Return those groups that are of KIP-848. Coordinators without this protocol have none."""
 
         def read(response: ConsumerGroupDescribeResponse) -> Iterator[tuple[str, GroupDescription | KafkaError]]:
-            for each in response.groups:
-                name = each.group_id
-                yield name, outcome(f"group {name}", each.error_code, each.error_message, _description_of_kip_848(each))
+            for group in response.groups:
+                name = group.group_id
+                yield (
+                    name,
+                    outcome(f"group {name}", group.error_code, group.error_message, _description_of_kip_848(group)),
+                )
 
-        found = await self._router.ask_each(
+        groups = await self._router.ask_each(
             self._route(), names, lambda names: ConsumerGroupDescribeRequest(names), read
         )
-        return {name: each for name, each in found.items() if not _is_unknown(each)}
+        return {name: group for name, group in groups.items() if not _is_unknown(group)}
 
     @deferred
     async def delete(self, groups: Iterable[str]) -> None:
         """Delete groups without members, with their offsets."""
 
         def read(response: DeleteGroupsResponse) -> Iterator[tuple[str, KafkaError | None]]:
-            for each in response.results:
-                yield each.group_id, outcome(f"group {each.group_id}", each.error_code, None, None)
+            for result in response.results:
+                yield result.group_id, outcome(f"group {result.group_id}", result.error_code, None, None)
 
         await self._router.ask(self._route(), groups, lambda names: DeleteGroupsRequest(names), read)
 
@@ -171,24 +176,28 @@ class GroupAdmin:
         if members is None:
             described = (await self.describe([group]))[group].members
             members = [
-                MemberToRemove("" if each.instance_id else each.member_id, each.instance_id) for each in described
+                MemberToRemove("" if member.instance_id else member.member_id, member.instance_id)
+                for member in described
             ]
-        wanted = [*members]
-        if not wanted:
+        removals = [*members]
+        if not removals:
             return
-        rows = [MemberIdentity(each.member_id, each.instance_id, _REASON) for each in wanted]
+        rows = [MemberIdentity(member.member_id, member.instance_id, _REASON) for member in removals]
         response: LeaveGroupResponse = await self._ask_group(
             group, lambda: LeaveGroupRequest(group, members=rows), lambda response: response.error_code
         )
         errors: dict[MemberToRemove, Exception] = {}
-        for each in response.members:
-            found = outcome(
-                f"member {each.group_instance_id or each.member_id} of group {group}", each.error_code, None, None
+        for removed in response.members:
+            error = outcome(
+                f"member {removed.group_instance_id or removed.member_id} of group {group}",
+                removed.error_code,
+                None,
+                None,
             )
-            if found is not None:
-                errors[MemberToRemove(each.member_id, each.group_instance_id)] = found
+            if error is not None:
+                errors[MemberToRemove(removed.member_id, removed.group_instance_id)] = error
         if errors:
-            raise ItemsFailed(errors, {each: None for each in wanted if each not in errors})
+            raise ItemsFailed(errors, {member: None for member in removals if member not in errors})
 
     @deferred
     async def offsets(
@@ -205,22 +214,28 @@ class GroupAdmin:
             lambda response: response.error_code,
             newest=_ONE_GROUP_VERSION_MAX,
         )
-        found = dict(
+        by_partition = dict(
             _read(
                 response,
-                lambda each: CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata or ""),
+                lambda partition: CommittedOffset(
+                    partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
+                ),
             )
         )
-        return {key: each for key, each in results([*found], found).items() if each.offset >= 0}
+        return {
+            key: committed for key, committed in results([*by_partition], by_partition).items() if committed.offset >= 0
+        }
 
     @deferred
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
         """Commit offsets for a group without members."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), given in offsets.items():
-            each = given if isinstance(given, CommittedOffset) else CommittedOffset(arguments.offset("offsets", given))
+            committed = (
+                given if isinstance(given, CommittedOffset) else CommittedOffset(arguments.offset("offsets", given))
+            )
             row = OffsetCommitRequestPartition(
-                partition, each.offset, each.leader_epoch, committed_metadata=each.metadata
+                partition, committed.offset, committed.leader_epoch, committed_metadata=committed.metadata
             )
             topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(row)
         if not topics:
@@ -233,9 +248,9 @@ class GroupAdmin:
     @deferred
     async def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets of topics that no member of the group is subscribed to."""
-        wanted = arguments.partitions("partitions", partitions)
+        keys = arguments.partitions("partitions", partitions)
         topics: dict[str, OffsetDeleteRequestTopic] = {}
-        for topic, partition in wanted:
+        for topic, partition in keys:
             rows = topics.setdefault(topic, OffsetDeleteRequestTopic(topic)).partitions
             rows.append(OffsetDeleteRequestPartition(partition))
         if not topics:
@@ -243,7 +258,7 @@ class GroupAdmin:
         response = await self._ask_group(
             group, lambda: OffsetDeleteRequest(group, [*topics.values()]), lambda response: response.error_code
         )
-        results(wanted, dict(_read(response, lambda _: None)))
+        results(keys, dict(_read(response, lambda _: None)))
 
     def _route(self) -> NodeRoute[str]:
         return self._router.coordinators(CoordinatorType.GROUP)
@@ -256,33 +271,33 @@ class GroupAdmin:
         def read(response: Any) -> Iterator[tuple[str, Any]]:
             yield group, outcome(f"group {group}", code_of(response), None, response)
 
-        found = await self._router.ask(
+        answers = await self._router.ask(
             self._route(), [arguments.name("group", group)], lambda _: make(), read, newest=newest
         )
-        return found[group]
+        return answers[group]
 
 
-def _may_be_of_kip_848(found: GroupDescription | PylogbrokerError) -> bool:
-    if isinstance(found, GroupDescription):
-        return found.state == _DEAD
-    return isinstance(found, KafkaError) and found.code in _NOT_CLASSIC
+def _may_be_of_kip_848(description: GroupDescription | PylogbrokerError) -> bool:
+    if isinstance(description, GroupDescription):
+        return description.state == _DEAD
+    return isinstance(description, KafkaError) and description.code in _NOT_CLASSIC
 
 
-def _is_unknown(found: GroupDescription | PylogbrokerError) -> bool:
-    if isinstance(found, UnsupportedVersion):
+def _is_unknown(description: GroupDescription | PylogbrokerError) -> bool:
+    if isinstance(description, UnsupportedVersion):
         return True
-    return isinstance(found, KafkaError) and found.code in _NOT_OF_KIP_848
+    return isinstance(description, KafkaError) and description.code in _NOT_OF_KIP_848
 
 
 def _description(group: DescribedGroup) -> GroupDescription:
     is_consumer = group.protocol_type == PROTOCOL_TYPE
-    members = tuple(_member(each, is_consumer) for each in group.members)
+    members = tuple(_member(member, is_consumer) for member in group.members)
     kind = "" if group.group_state == _DEAD else _CLASSIC
     return GroupDescription(group.group_id, group.group_state, kind, group.protocol_type, group.protocol_data, members)
 
 
 def _description_of_kip_848(group: DescribedConsumerGroup) -> GroupDescription:
-    members = tuple(_member_of_kip_848(each) for each in group.members)
+    members = tuple(_member_of_kip_848(member) for member in group.members)
     return GroupDescription(group.group_id, group.group_state, _CONSUMER, PROTOCOL_TYPE, group.assignor_name, members)
 
 
@@ -314,12 +329,12 @@ def _offsets_wanted(partitions: Iterable[TopicPartition]) -> list[OffsetFetchReq
 
 def _coordinator_error(response: Any) -> int:
     """Return the error of a coordinator that has moved or is loading, which all partitions have; else 0."""
-    codes = (each.error_code for topic in response.topics for each in topic.partitions)
+    codes = (partition.error_code for topic in response.topics for partition in topic.partitions)
     return next((code for code in codes if code in COORDINATOR_NOT_READY), 0)
 
 
 def _read(response: Any, value: Callable[[Any], Any]) -> Iterator[tuple[TopicPartition, Any | KafkaError]]:
     for topic in response.topics:
-        for each in topic.partitions:
-            where = f"{topic.name}/{each.partition_index}"
-            yield (topic.name, each.partition_index), outcome(where, each.error_code, None, value(each))
+        for partition in topic.partitions:
+            where = f"{topic.name}/{partition.partition_index}"
+            yield (topic.name, partition.partition_index), outcome(where, partition.error_code, None, value(partition))

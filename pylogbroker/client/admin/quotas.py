@@ -50,11 +50,11 @@ class QuotaAdmin:
         def read(
             response: DescribeClientQuotasResponse,
         ) -> Iterator[tuple[None, dict[Entity, dict[str, float]] | KafkaError]]:
-            found = {
+            quotas = {
                 _entity(entry.entity): {value.key: value.value for value in entry.values}
                 for entry in response.entries or ()
             }
-            yield None, outcome("quotas", response.error_code, response.error_message, found)
+            yield None, outcome("quotas", response.error_code, response.error_message, quotas)
 
         return (await self._router.ask_any([None], lambda _: request, read))[None]
 
@@ -66,16 +66,16 @@ class QuotaAdmin:
         def make(entities: Sequence[Entity]) -> AlterClientQuotasRequest:
             rows = [
                 QuotaAlteration(
-                    [EntityData(*part) for part in entity], [_change(*each) for each in given[entity].items()]
+                    [EntityData(*part) for part in entity], [_change(*quota) for quota in given[entity].items()]
                 )
                 for entity in entities
             ]
             return AlterClientQuotasRequest(rows, validate_only)
 
         def read(response: AlterClientQuotasResponse) -> Iterator[tuple[Entity, KafkaError | None]]:
-            for each in response.entries:
-                entity = _entity(each.entity)
-                yield entity, outcome(entity_text(entity), each.error_code, each.error_message, None)
+            for entry in response.entries:
+                entity = _entity(entry.entity)
+                yield entity, outcome(entity_text(entity), entry.error_code, entry.error_message, None)
 
         await self._router.ask(self._router.controller(), given, make, read)
 

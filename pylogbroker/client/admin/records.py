@@ -53,15 +53,15 @@ class RecordAdmin:
 
         def read(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
             for topic in response.topics:
-                for each in topic.partitions:
-                    found = ListedOffset(_known(each.offset), _known(each.timestamp), each.leader_epoch)
-                    where = f"{topic.name}/{each.partition_index}"
-                    yield (topic.name, each.partition_index), outcome(where, each.error_code, None, found)
+                for partition in topic.partitions:
+                    listed = ListedOffset(_known(partition.offset), _known(partition.timestamp), partition.leader_epoch)
+                    where = f"{topic.name}/{partition.partition_index}"
+                    yield (topic.name, partition.partition_index), outcome(where, partition.error_code, None, listed)
 
-        wanted = arguments.partitions("times", times)
+        partitions = arguments.partitions("times", times)
         return await self._router.ask(
             self._router.leaders(),
-            wanted,
+            partitions,
             lambda keys: list_offsets_request({key: times[key] for key in keys}, committed),
             read,
         )
@@ -79,9 +79,12 @@ class RecordAdmin:
 
         def read(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
             for topic in response.topics:
-                for each in topic.partitions:
-                    where = f"{topic.name}/{each.partition_index}"
-                    yield (topic.name, each.partition_index), outcome(where, each.error_code, None, each.low_watermark)
+                for partition in topic.partitions:
+                    where = f"{topic.name}/{partition.partition_index}"
+                    yield (
+                        (topic.name, partition.partition_index),
+                        outcome(where, partition.error_code, None, partition.low_watermark),
+                    )
 
         return await self._router.ask(self._router.leaders(), arguments.partitions("before", before), make, read)
 

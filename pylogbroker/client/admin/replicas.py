@@ -84,8 +84,8 @@ class ReplicaAdmin:
     @deferred
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
         """Return the log directories of brokers, by default of all, with their replicas."""
-        found = await self._router.all_brokers(lambda: DescribeLogDirsRequest(None), brokers)
-        return {node_id: _log_dirs(response) for node_id, response in found.items()}
+        responses = await self._router.all_brokers(lambda: DescribeLogDirsRequest(None), brokers)
+        return {node_id: _log_dirs(response) for node_id, response in responses.items()}
 
     @deferred
     async def alter_log_dirs(self, moves: Mapping[ReplicaKey, str]) -> None:
@@ -113,14 +113,14 @@ class ReplicaAdmin:
         def read(
             response: ListPartitionReassignmentsResponse,
         ) -> Iterator[tuple[None, dict[TopicPartition, Reassignment] | KafkaError]]:
-            found = {
-                (topic.name, each.partition_index): Reassignment(
-                    tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            reassignments = {
+                (topic.name, partition.partition_index): Reassignment(
+                    tuple(partition.replicas), tuple(partition.adding_replicas), tuple(partition.removing_replicas)
                 )
                 for topic in response.topics
-                for each in topic.partitions
+                for partition in topic.partitions
             }
-            yield None, outcome("reassignments", response.error_code, response.error_message, found)
+            yield None, outcome("reassignments", response.error_code, response.error_message, reassignments)
 
         request = ListPartitionReassignmentsRequest(self._router.timeout_ms)
         return (await self._router.ask(self._router.controller(), [None], lambda _: request, read))[None]
@@ -141,9 +141,12 @@ class ReplicaAdmin:
             for key in replicas if response.error_code else ():
                 yield key, outcome("reassignment", response.error_code, response.error_message, None)
             for topic in response.responses:
-                for each in topic.partitions:
-                    where = f"{topic.name}/{each.partition_index}"
-                    yield (topic.name, each.partition_index), outcome(where, each.error_code, each.error_message, None)
+                for partition in topic.partitions:
+                    where = f"{topic.name}/{partition.partition_index}"
+                    yield (
+                        (topic.name, partition.partition_index),
+                        outcome(where, partition.error_code, partition.error_message, None),
+                    )
 
         await self._router.ask(self._router.controller(), arguments.partitions("replicas", replicas), make, read)
 
@@ -159,43 +162,45 @@ class ReplicaAdmin:
                 topics.setdefault(topic, ElectLeadersTopic(topic)).partitions.append(partition)
             return ElectLeadersRequest(kind, [*topics.values()], self._router.timeout_ms)
 
-        wanted = arguments.partitions("partitions", partitions)
+        pairs = arguments.partitions("partitions", partitions)
 
         def read(response: ElectLeadersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
-            for key in wanted:
+            for key in pairs:
                 # A response names no partition whose leader stays.
                 yield key, outcome("election", response.error_code, None, None)
             for topic in response.replica_election_results:
-                for each in topic.partition_result:
-                    code = 0 if each.error_code == ErrorCode.ELECTION_NOT_NEEDED else each.error_code
-                    where = f"{topic.topic}/{each.partition_id}"
-                    yield (topic.topic, each.partition_id), outcome(where, code, each.error_message, None)
+                for partition in topic.partition_result:
+                    code = 0 if partition.error_code == ErrorCode.ELECTION_NOT_NEEDED else partition.error_code
+                    where = f"{topic.topic}/{partition.partition_id}"
+                    yield (topic.topic, partition.partition_id), outcome(where, code, partition.error_message, None)
 
         route: NodeRoute[TopicPartition] = self._router.controller()
-        await self._router.ask(route, wanted, make, read)
+        await self._router.ask(route, pairs, make, read)
 
 
 def _log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDirDescription, ...]:
-    return tuple(_log_dir(each) for each in response.results)
+    return tuple(_log_dir(result) for result in response.results)
 
 
-def _log_dir(found: DescribeLogDirsResult) -> LogDirDescription:
+def _log_dir(directory: DescribeLogDirsResult) -> LogDirDescription:
     replicas = {
-        (topic.name, each.partition_index): ReplicaInfo(each.partition_size, each.offset_lag, each.is_future_key)
-        for topic in found.topics
-        for each in topic.partitions
+        (topic.name, partition.partition_index): ReplicaInfo(
+            partition.partition_size, partition.offset_lag, partition.is_future_key
+        )
+        for topic in directory.topics
+        for partition in topic.partitions
     }
     return LogDirDescription(
-        found.log_dir,
-        outcome(found.log_dir, found.error_code, None, None),
-        found.total_bytes if found.total_bytes >= 0 else None,
-        found.usable_bytes if found.usable_bytes >= 0 else None,
+        directory.log_dir,
+        outcome(directory.log_dir, directory.error_code, None, None),
+        directory.total_bytes if directory.total_bytes >= 0 else None,
+        directory.usable_bytes if directory.usable_bytes >= 0 else None,
         replicas,
     )
 
 
 def _read_moves(response: AlterReplicaLogDirsResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
     for topic in response.results:
-        for each in topic.partitions:
-            where = f"{topic.topic_name}/{each.partition_index}"
-            yield (topic.topic_name, each.partition_index), outcome(where, each.error_code, None, None)
+        for partition in topic.partitions:
+            where = f"{topic.topic_name}/{partition.partition_index}"
+            yield (topic.topic_name, partition.partition_index), outcome(where, partition.error_code, None, None)

@@ -132,23 +132,23 @@ class Router:
         read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
     ) -> dict[K, T]:
         """Like `ask`, for what each broker knows."""
-        wanted = list(dict.fromkeys(items))
-        done: dict[K, T | PylogbrokerError] = dict.fromkeys(wanted, _MISSING)
-        if wanted:
-            done.update(read(await self.anywhere(make(wanted))))
-        return results(wanted, done)
+        keys = list(dict.fromkeys(items))
+        done: dict[K, T | PylogbrokerError] = dict.fromkeys(keys, _MISSING)
+        if keys:
+            done.update(read(await self.anywhere(make(keys))))
+        return results(keys, done)
 
     async def all_brokers(self, make: Callable[[], Request], only: Iterable[int] | None = None) -> dict[int, Any]:
         """Return the response of each live broker, or of these; raise the error that one has as a whole."""
         await self._retrying(self.cluster.refresh)
-        found = {}
+        responses = {}
         for node_id in sorted(self.cluster.brokers()) if only is None else dict.fromkeys(only):
             try:
-                found[node_id] = await self._retrying(partial(self._send_to, node_id, make))
+                responses[node_id] = await self._retrying(partial(self._send_to, node_id, make))
             except KafkaError as error:
                 if only is not None or error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
                     raise  # else the broker has left the cluster meanwhile
-        return found
+        return responses
 
     async def _send_to(self, node_id: int, make: Callable[[], Request]) -> Any:
         await self.node(node_id).node_of(node_id)
@@ -172,8 +172,8 @@ class Router:
 
         `newest` is the last version of the request that `make` is for.
         """
-        wanted = list(dict.fromkeys(items))
-        return results(wanted, await self.ask_each(route, wanted, make, read, newest))
+        keys = list(dict.fromkeys(items))
+        return results(keys, await self.ask_each(route, keys, make, read, newest))
 
     async def ask_each(
         self,
@@ -210,14 +210,14 @@ class Router:
         read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
         newest: int | None,
     ) -> dict[K, T | PylogbrokerError]:
-        found: dict[K, T | PylogbrokerError] = {}
+        outcomes: dict[K, T | PylogbrokerError] = {}
         by_node: dict[int, list[K]] = {}
 
         async def place(key: K) -> None:
             try:
                 by_node.setdefault(await route.node_of(key), []).append(key)
             except PylogbrokerError as error:
-                found[key] = error
+                outcomes[key] = error
 
         async def send(node_id: int, keys: list[K]) -> None:
             request = make(keys)
@@ -227,14 +227,14 @@ class Router:
                     version = min(newest, await self.cluster.find_version(node_id, type(request)))
                 response = await self.cluster.send(node_id, request, version=version)
             except PylogbrokerError as error:
-                found.update(dict.fromkeys(keys, error))
+                outcomes.update(dict.fromkeys(keys, error))
                 return
-            found.update(dict.fromkeys(keys, _MISSING))
-            found.update(read(response))
+            outcomes.update(dict.fromkeys(keys, _MISSING))
+            outcomes.update(read(response))
 
         await _all(place(key) for key in items)
         await _all(send(node_id, keys) for node_id, keys in by_node.items())
-        return found
+        return outcomes
 
     async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
         return await retrying(work, self.pauses, self._backoff, self._timeout, retriable=_is_retried)
@@ -242,7 +242,7 @@ class Router:
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     try:
-        await gatherResults([ensureDeferred(each) for each in work], consumeErrors=True)
+        await gatherResults([ensureDeferred(coroutine) for coroutine in work], consumeErrors=True)
     except FirstError as error:
         raise error.subFailure.value from None  # type: ignore[misc]
 
@@ -260,8 +260,8 @@ def _error(outcome: object) -> PylogbrokerError:
 
 def results(wanted: list[K], done: Mapping[K, T | PylogbrokerError]) -> dict[K, T]:
     """Return the results; raise the error of one item, or ItemsFailed."""
-    errors = {key: found for key in wanted if isinstance(found := done[key], PylogbrokerError)}
-    results = {key: found for key in wanted if not isinstance(found := done[key], PylogbrokerError)}
+    errors = {key: result for key in wanted if isinstance(result := done[key], PylogbrokerError)}
+    results = {key: result for key in wanted if not isinstance(result := done[key], PylogbrokerError)}
     if errors and len(wanted) == 1:
         raise errors[wanted[0]]
     if errors:

@@ -51,19 +51,22 @@ class TokenAdmin:
         If a connection is lost meanwhile, another attempt makes another token.
         """
         kind, name = ("", "") if owner is None else _principal("owner", owner)
-        wanted = tuple(dict.fromkeys(renewers))
+        principals = tuple(dict.fromkeys(renewers))
         request = CreateDelegationTokenRequest(
-            kind, name, [CreatableRenewers(*_principal("renewers", each)) for each in wanted], _period(lifetime_ms)
+            kind,
+            name,
+            [CreatableRenewers(*_principal("renewers", renewer)) for renewer in principals],
+            _period(lifetime_ms),
         )
         response: CreateDelegationTokenResponse = await self._router.anywhere(request)
         raise_for(response.error_code)
-        found = f"{response.principal_type}:{response.principal_name}"
+        principal = f"{response.principal_type}:{response.principal_name}"
         requester = f"{response.token_requester_principal_type}:{response.token_requester_principal_name}"
         token = DelegationToken(
             response.token_id,
-            found,
-            found if requester == ":" else requester,
-            wanted,
+            principal,
+            principal if requester == ":" else requester,
+            principals,
             response.issue_timestamp_ms,
             response.max_timestamp_ms,
             response.expiry_timestamp_ms,
@@ -73,11 +76,11 @@ class TokenAdmin:
     @deferred
     async def describe(self, owners: Iterable[str] | None = None) -> tuple[IssuedToken, ...]:
         """Return the tokens of these owners, by default of all, that the caller may see."""
-        wanted = owners if owners is None else [_principal("owners", each) for each in dict.fromkeys(owners)]
-        named = None if wanted is None else [DescribeDelegationTokenOwner(*each) for each in wanted]
+        principals = owners if owners is None else [_principal("owners", owner) for owner in dict.fromkeys(owners)]
+        named = None if principals is None else [DescribeDelegationTokenOwner(*principal) for principal in principals]
         response: DescribeDelegationTokenResponse = await self._router.anywhere(DescribeDelegationTokenRequest(named))
         raise_for(response.error_code)
-        return tuple(_described(each) for each in response.tokens)
+        return tuple(_described(token) for token in response.tokens)
 
     @deferred
     async def renew(self, hmac: bytes, period_ms: int | None = None) -> int:
@@ -107,16 +110,16 @@ def _principal(argument: str, principal: str) -> tuple[str, str]:
     return kind, name
 
 
-def _described(found: DescribedDelegationToken) -> IssuedToken:
-    owner = f"{found.principal_type}:{found.principal_name}"
-    requester = f"{found.token_requester_principal_type}:{found.token_requester_principal_name}"
+def _described(row: DescribedDelegationToken) -> IssuedToken:
+    owner = f"{row.principal_type}:{row.principal_name}"
+    requester = f"{row.token_requester_principal_type}:{row.token_requester_principal_name}"
     token = DelegationToken(
-        found.token_id,
+        row.token_id,
         owner,
         owner if requester == ":" else requester,
-        tuple(f"{each.principal_type}:{each.principal_name}" for each in found.renewers),
-        found.issue_timestamp,
-        found.max_timestamp,
-        found.expiry_timestamp,
+        tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in row.renewers),
+        row.issue_timestamp,
+        row.max_timestamp,
+        row.expiry_timestamp,
     )
-    return IssuedToken(token, bytes(found.hmac))
+    return IssuedToken(token, bytes(row.hmac))

@@ -90,11 +90,11 @@ class TopicAdmin:
     @deferred
     async def list(self, *, include_internal: bool = False) -> Sequence[TopicListing]:
         """Return all topics, sorted by name."""
-        found = [
+        topics = [
             TopicListing(topic.name or "", topic.topic_id, topic.is_internal)
             for topic in (await self._metadata(None)).topics
         ]
-        return sorted((each for each in found if include_internal or not each.is_internal), key=lambda it: it.name)
+        return sorted((topic for topic in topics if include_internal or not topic.is_internal), key=lambda it: it.name)
 
     @deferred
     async def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
@@ -110,29 +110,29 @@ class TopicAdmin:
     @deferred
     async def create(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, CreatedTopic]:
         """Create topics, or only check whether that would succeed."""
-        wanted = {topic.name: topic for topic in topics}
+        by_name = {topic.name: topic for topic in topics}
 
         def make(names: Iterable[str]) -> CreateTopicsRequest:
-            creatable = [_creatable(wanted[name]) for name in names]
+            creatable = [_creatable(by_name[name]) for name in names]
             return CreateTopicsRequest(creatable, self._router.timeout_ms, validate_only)
 
         def read(response: CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KafkaError]]:
-            for each in response.topics:
-                yield each.name, outcome(f"topic {each.name}", each.error_code, each.error_message, _created(each))
+            for topic in response.topics:
+                yield topic.name, outcome(f"topic {topic.name}", topic.error_code, topic.error_message, _created(topic))
 
-        return await self._router.ask(self._router.controller(), _names(wanted), make, read)
+        return await self._router.ask(self._router.controller(), _names(by_name), make, read)
 
     @deferred
     async def delete(self, names: Iterable[str]) -> None:
         """Delete topics and their records."""
 
-        def make(wanted: Sequence[str]) -> DeleteTopicsRequest:
-            return DeleteTopicsRequest(topic_names=[*wanted], timeout_ms=self._router.timeout_ms)
+        def make(batch: Sequence[str]) -> DeleteTopicsRequest:
+            return DeleteTopicsRequest(topic_names=[*batch], timeout_ms=self._router.timeout_ms)
 
         def read(response: DeleteTopicsResponse) -> Iterator[tuple[str, KafkaError | None]]:
-            for each in response.responses:
-                name = each.name or ""
-                yield name, outcome(f"topic {name}", each.error_code, each.error_message, None)
+            for result in response.responses:
+                name = result.name or ""
+                yield name, outcome(f"topic {name}", result.error_code, result.error_message, None)
 
         route = self._router.controller()
         await self._router.ask(route, _names(names), make, read, newest=_NAMES_VERSION_MAX)
@@ -153,8 +153,8 @@ class TopicAdmin:
             return CreatePartitionsRequest(topics, self._router.timeout_ms, validate_only)
 
         def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, KafkaError | None]]:
-            for each in response.results:
-                yield each.name, outcome(f"topic {each.name}", each.error_code, each.error_message, None)
+            for result in response.results:
+                yield result.name, outcome(f"topic {result.name}", result.error_code, result.error_message, None)
 
         await self._router.ask(self._router.controller(), _names(totals), make, read)
 
@@ -193,13 +193,13 @@ def _new_replicas(replicas: Sequence[Sequence[int]] | None) -> list[CreatePartit
 def _description(topic: MetadataResponseTopic) -> TopicDescription:
     partitions = [
         PartitionDescription(
-            each.partition_index,
-            None if each.leader_id < 0 else each.leader_id,
-            each.leader_epoch,
-            tuple(each.replica_nodes),
-            tuple(each.isr_nodes),
-            tuple(each.offline_replicas),
+            partition.partition_index,
+            None if partition.leader_id < 0 else partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
         )
-        for each in sorted(topic.partitions, key=lambda it: it.partition_index)
+        for partition in sorted(topic.partitions, key=lambda it: it.partition_index)
     ]
     return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, tuple(partitions))

@@ -80,7 +80,7 @@ class TransactionAdmin:
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), longer_than_ms: int = -1
     ) -> Sequence[TransactionListing]:
         """Return the transactional ids of all brokers; filters select some."""
-        found = []
+        transactions = []
 
         def make() -> ListTransactionsRequest:
             return ListTransactionsRequest([*states], [*producer_ids], longer_than_ms)
@@ -89,18 +89,20 @@ class TransactionAdmin:
             if response.unknown_state_filters:
                 named = ", ".join(response.unknown_state_filters)
                 raise KafkaError(f"no state of a transaction: {named}", ErrorCode.INVALID_REQUEST)
-            found += [
-                TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, node_id)
-                for each in response.transaction_states
+            transactions += [
+                TransactionListing(
+                    transaction.transactional_id, transaction.producer_id, transaction.transaction_state, node_id
+                )
+                for transaction in response.transaction_states
             ]
-        return sorted(found, key=lambda it: it.transactional_id)
+        return sorted(transactions, key=lambda it: it.transactional_id)
 
     @deferred
     async def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         def read(response: DescribeTransactionsResponse) -> Iterator[tuple[str, TransactionDescription | KafkaError]]:
-            for each in response.transaction_states:
-                name = each.transactional_id
-                yield name, outcome(f"transactional id {name}", each.error_code, None, _description(each))
+            for transaction in response.transaction_states:
+                name = transaction.transactional_id
+                yield name, outcome(f"transactional id {name}", transaction.error_code, None, _description(transaction))
 
         route = self._router.coordinators(CoordinatorType.TRANSACTION)
         return await self._router.ask(route, transactional_ids, lambda ids: DescribeTransactionsRequest(ids), read)
@@ -109,17 +111,17 @@ class TransactionAdmin:
     async def fence(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Shut out the producers of transactional ids, aborting their transactions; return new ids and epochs."""
         route = self._router.coordinators(CoordinatorType.TRANSACTION)
-        found: dict[str, tuple[int, int]] = {}
-        for each in dict.fromkeys(transactional_ids):
-            ask = partial(self._router.ask, route, [each], read=partial(_identity, each))
+        identities: dict[str, tuple[int, int]] = {}
+        for name in dict.fromkeys(transactional_ids):
+            ask = partial(self._router.ask, route, [name], read=partial(_identity, name))
             try:
-                found.update(await ask(make=partial(_fencing, _FENCE_TIMEOUT_MS)))
+                identities.update(await ask(make=partial(_fencing, _FENCE_TIMEOUT_MS)))
             except KafkaError as error:
                 if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                     raise
-                known = (await self.describe([each]))[each]  # the broker's maximum is lower
-                found.update(await ask(make=partial(_fencing, known.timeout_ms)))
-        return found
+                transaction = (await self.describe([name]))[name]  # the broker's maximum is lower
+                identities.update(await ask(make=partial(_fencing, transaction.timeout_ms)))
+        return identities
 
     @deferred
     async def abort(
@@ -135,8 +137,8 @@ class TransactionAdmin:
         )
 
         def read(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
-            for each in response.markers:
-                for row in each.topics:
+            for producer in response.markers:
+                for row in producer.topics:
                     for result in row.partitions:
                         where = f"{row.name}/{result.partition_index}"
                         yield (row.name, result.partition_index), outcome(where, result.error_code, None, None)
@@ -161,13 +163,13 @@ class TransactionAdmin:
             response: DescribeProducersResponse,
         ) -> Iterator[tuple[TopicPartition, tuple[ProducerDescription, ...] | KafkaError]]:
             for topic in response.topics:
-                for each in topic.partitions:
-                    where = f"{topic.name}/{each.partition_index}"
-                    found = outcome(where, each.error_code, each.error_message, _producers(each))
-                    yield (topic.name, each.partition_index), found
+                for partition in topic.partitions:
+                    where = f"{topic.name}/{partition.partition_index}"
+                    producers = outcome(where, partition.error_code, partition.error_message, _producers(partition))
+                    yield (topic.name, partition.partition_index), producers
 
-        wanted = arguments.partitions("partitions", partitions)
-        return await self._router.ask(self._router.leaders(), wanted, make, read)
+        pairs = arguments.partitions("partitions", partitions)
+        return await self._router.ask(self._router.leaders(), pairs, make, read)
 
 
 def _fencing(timeout_ms: int, transactional_ids: Sequence[str]) -> InitProducerIdRequest:
@@ -180,28 +182,28 @@ def _identity(name: str, response: InitProducerIdResponse) -> Iterator[tuple[str
     yield name, outcome(f"transactional id {name}", response.error_code, None, identity)
 
 
-def _description(found: TransactionState) -> TransactionDescription:
-    partitions = sorted((each.topic, number) for each in found.topics for number in each.partitions)
+def _description(transaction: TransactionState) -> TransactionDescription:
+    partitions = sorted((topic.topic, number) for topic in transaction.topics for number in topic.partitions)
     return TransactionDescription(
-        found.transactional_id,
-        found.transaction_state,
-        found.producer_id,
-        found.producer_epoch,
-        found.transaction_timeout_ms,
-        found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
+        transaction.transactional_id,
+        transaction.transaction_state,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.transaction_timeout_ms,
+        transaction.transaction_start_time_ms if transaction.transaction_start_time_ms >= 0 else None,
         tuple(partitions),
     )
 
 
-def _producers(found: PartitionResponse) -> tuple[ProducerDescription, ...]:
+def _producers(partition: PartitionResponse) -> tuple[ProducerDescription, ...]:
     return tuple(
         ProducerDescription(
-            each.producer_id,
-            each.producer_epoch,
-            each.last_sequence,
-            each.last_timestamp if each.last_timestamp >= 0 else None,
-            each.coordinator_epoch if each.coordinator_epoch >= 0 else None,
-            each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp if producer.last_timestamp >= 0 else None,
+            producer.coordinator_epoch if producer.coordinator_epoch >= 0 else None,
+            producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
         )
-        for each in found.active_producers
+        for producer in partition.active_producers
     )

@@ -41,21 +41,21 @@ class UserAdmin:
     @deferred
     async def describe(self, names: Iterable[str] | None = None) -> dict[str, Credentials]:
         """Return users' mechanisms with their iterations; by default of all users."""
-        wanted = None if names is None else [UserName(name) for name in dict.fromkeys(names)]
-        if wanted == []:
+        users = None if names is None else [UserName(name) for name in dict.fromkeys(names)]
+        if users == []:
             return {}
         response: DescribeUserScramCredentialsResponse = await self._router.anywhere(
-            DescribeUserScramCredentialsRequest(wanted)
+            DescribeUserScramCredentialsRequest(users)
         )
         raise_for(response.error_code, response.error_message)
-        for each in response.results:
-            if each.error_code:
-                found = outcome(f"user {each.user}", each.error_code, each.error_message, None)
-                assert found is not None
-                raise found
+        for result in response.results:
+            if result.error_code:
+                error = outcome(f"user {result.user}", result.error_code, result.error_message, None)
+                assert error is not None
+                raise error
         return {
-            each.user: {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in each.credential_infos}
-            for each in response.results
+            row.user: {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in row.credential_infos}
+            for row in response.results
         }
 
     @deferred
@@ -68,7 +68,7 @@ class UserAdmin:
     ) -> None:
         """Add a user, or change the password of one. The broker gets a salted hash, not the password."""
         arguments.name("name", name)
-        for mechanism, number in [(each, _number(each)) for each in dict.fromkeys(mechanisms)]:
+        for mechanism, number in [(scram, _number(scram)) for scram in dict.fromkeys(mechanisms)]:
             salt = os.urandom(_SALT_BYTES)
             salted = salt_password(mechanism, password, salt, iterations)
             row = ScramCredentialUpsertion(name, number, iterations, salt, salted)
@@ -87,8 +87,8 @@ class UserAdmin:
         """Send a change of one credential: Kafka rejects two of a user in one request."""
 
         def read(response: AlterUserScramCredentialsResponse) -> Iterator[tuple[str, KafkaError | None]]:
-            for each in response.results:
-                yield each.user, outcome(f"user {each.user}", each.error_code, each.error_message, None)
+            for result in response.results:
+                yield result.user, outcome(f"user {result.user}", result.error_code, result.error_message, None)
 
         await self._router.ask(self._router.controller(), [name], lambda _: request, read)
 

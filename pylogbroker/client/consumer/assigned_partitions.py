@@ -208,7 +208,7 @@ class AssignedPartitions:
     def _open(self, key: TopicPartition, number: int | None) -> FetchBuffer:
         buffer = FetchBuffer(*key, limit=self._limit)
         streams = self._streams_of(buffer.topic)
-        stream = min(streams, key=lambda each: len(each.buffers)) if number is None else streams[number]
+        stream = min(streams, key=lambda candidate: len(candidate.buffers)) if number is None else streams[number]
         self.buffers[key] = buffer
         self._stream_of[buffer] = stream
         stream.attach(buffer)

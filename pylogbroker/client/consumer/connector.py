@@ -193,8 +193,8 @@ class ConsumerConnector:
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
         """Return committed offsets, by default of all assigned partitions."""
         self._check_open()
-        wanted = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
-        return ensureDeferred(self._store.fetch(wanted))
+        keys = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
+        return ensureDeferred(self._store.fetch(keys))
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the next message's offset; None until known."""
@@ -277,8 +277,8 @@ class ConsumerConnector:
                 raise error
 
     def _topic_errors(self) -> dict[str, KafkaError]:
-        found = {topic: self._cluster.error_of_topic(topic) for topic in self._subscribed.topics}
-        return {topic: error for topic, error in found.items() if error is not None}
+        errors = {topic: self._cluster.error_of_topic(topic) for topic in self._subscribed.topics}
+        return {topic: error for topic, error in errors.items() if error is not None}
 
     def _look_at_topics(self) -> None:
         self._assigned.fetcher.wake()

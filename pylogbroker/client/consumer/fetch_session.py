@@ -45,7 +45,7 @@ class ClientFetchSession:
         before = {} if self.epoch == _NEW else self._held
         forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
         request.session_id, request.session_epoch = self.id, self.epoch
-        request.topics = _asked({key: each for key, each in wanted.items() if before.get(key) != each})
+        request.topics = _asked({key: partition for key, partition in wanted.items() if before.get(key) != partition})
         request.forgotten_topics_data = _forgotten((key, before[key].topic_id) for key in forgotten)
         self._held = dict(wanted)
 
@@ -65,16 +65,16 @@ class ClientFetchSession:
 
 def _asked(partitions: Mapping[TopicPartition, SessionPartition]) -> list[FetchTopic]:
     topics: dict[str, FetchTopic] = {}
-    for (topic, partition), wanted in partitions.items():
-        found = topics.get(topic)
-        if found is None:
-            found = topics[topic] = FetchTopic(topic, wanted.topic_id)
-        found.partitions.append(
+    for (topic, partition), target in partitions.items():
+        fetch_topic = topics.get(topic)
+        if fetch_topic is None:
+            fetch_topic = topics[topic] = FetchTopic(topic, target.topic_id)
+        fetch_topic.partitions.append(
             FetchPartition(
                 partition,
-                current_leader_epoch=wanted.leader_epoch,
-                fetch_offset=wanted.offset,
-                partition_max_bytes=wanted.max_bytes,
+                current_leader_epoch=target.leader_epoch,
+                fetch_offset=target.offset,
+                partition_max_bytes=target.max_bytes,
             )
         )
     return list(topics.values())
@@ -83,6 +83,6 @@ def _asked(partitions: Mapping[TopicPartition, SessionPartition]) -> list[FetchT
 def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, UUID], ForgottenTopic] = {}
     for (topic, partition), topic_id in partitions:
-        found = topics.setdefault((topic, topic_id), ForgottenTopic(topic, topic_id))
-        found.partitions.append(partition)
+        forgotten_topic = topics.setdefault((topic, topic_id), ForgottenTopic(topic, topic_id))
+        forgotten_topic.partitions.append(partition)
     return list(topics.values())

@@ -207,8 +207,8 @@ class Fetcher:
         self.wake()
 
     def _begin(self, leader: LeaderState, buffers: Iterable[FetchBuffer], now: float) -> None:
-        asked = FetchContents()
-        wanted: dict[TopicPartition, SessionPartition] = {}
+        contents = FetchContents()
+        partitions: dict[TopicPartition, SessionPartition] = {}
         wait = self._settings.max_wait_ms
         for buffer in buffers:
             if buffer.full:
@@ -216,11 +216,13 @@ class Fetcher:
                 wait = min(wait, max(WAIT_MS_MIN, round((now - buffer.full_since) * 1000)))
             else:
                 topic_id, epoch = self._identity(buffer)
-                asked.add(buffer, topic_id, epoch)
-                wanted[buffer.key] = SessionPartition(buffer.position, self._settings.partition_bytes, topic_id, epoch)
+                contents.add(buffer, topic_id, epoch)
+                partitions[buffer.key] = SessionPartition(
+                    buffer.position, self._settings.partition_bytes, topic_id, epoch
+                )
         request = self._request(wait)
-        leader.session.fill(request, wanted)
-        fetching = self._fetch(leader, request, asked)
+        leader.session.fill(request, partitions)
+        fetching = self._fetch(leader, request, contents)
         in_flight = run_in_background(log, fetching, "an answer of broker {node} was lost", node=leader.node)
         leader.in_flight = None if in_flight.called else in_flight
 
@@ -242,17 +244,17 @@ class Fetcher:
 
     # responses
 
-    async def _fetch(self, leader: LeaderState, request: FetchRequest, asked: FetchContents) -> None:
+    async def _fetch(self, leader: LeaderState, request: FetchRequest, contents: FetchContents) -> None:
         timeout = self._settings.request_timeout + request.max_wait_ms / 1000
         try:
             answer = await self._cluster.send(
-                leader.node, request, timeout=timeout, version=self._version(leader, asked)
+                leader.node, request, timeout=timeout, version=self._version(leader, contents)
             )
-            self._take(leader, asked, answer)
+            self._take(leader, contents, answer)
         except CancelledError:
             return
         except PylogbrokerError as error:
-            self._failed(leader, asked, error)
+            self._failed(leader, contents, error)
         finally:
             leader.in_flight = None
             self._go_on()
@@ -265,34 +267,36 @@ class Fetcher:
             if buffer.chunks:
                 self._on_filled(buffer)
 
-    def _version(self, leader: LeaderState, asked: FetchContents) -> int | None:
+    def _version(self, leader: LeaderState, contents: FetchContents) -> int | None:
         """Limit the version: only older ones can name topics without an id."""
-        known = self._cluster.version_at(leader.node, FetchRequest)
-        return known if known is None or asked.have_ids else min(known, NAMES_VERSION_MAX)
+        version = self._cluster.version_at(leader.node, FetchRequest)
+        return version if version is None or contents.have_ids else min(version, NAMES_VERSION_MAX)
 
-    def _failed(self, leader: LeaderState, asked: FetchContents, error: Exception) -> None:
+    def _failed(self, leader: LeaderState, contents: FetchContents, error: Exception) -> None:
         log.debug("fetching from broker {node} failed: {error}", node=leader.node, error=error)
         leader.session.broken(lost=True)
         leader.not_before = self._clock.seconds() + self._settings.backoff
-        self._are_stale(asked)
+        self._are_stale(contents)
 
-    def _take(self, leader: LeaderState, asked: FetchContents, answer: FetchResponse) -> None:
+    def _take(self, leader: LeaderState, contents: FetchContents, answer: FetchResponse) -> None:
         code = code_of(answer.error_code)
         if code in _SESSION_ERRORS:
             leader.session.broken(lost=_SESSION_ERRORS[code])
             if not _SESSION_ERRORS[code]:
                 leader.not_before = self._clock.seconds() + self._settings.backoff
-                self._are_stale(asked)
+                self._are_stale(contents)
             return
         if code:
             raise KafkaError(code=code)
         leader.session.answered(answer.session_id)
         for topic in answer.responses:
-            name = topic.topic or asked.names.get(topic.topic_id, "")
-            for each in topic.partitions:
-                buffer, begun, epoch, topic_id = asked.buffers.get((name, each.partition_index), (None, 0, -1, NO_ID))
+            name = topic.topic or contents.names.get(topic.topic_id, "")
+            for partition in topic.partitions:
+                buffer, begun, epoch, topic_id = contents.buffers.get(
+                    (name, partition.partition_index), (None, 0, -1, NO_ID)
+                )
                 if buffer is not None and not buffer.closed and buffer.round == begun:
-                    self._take_partition(buffer, each, epoch, topic_id)
+                    self._take_partition(buffer, partition, epoch, topic_id)
 
     def _take_partition(self, buffer: FetchBuffer, data: PartitionData, epoch: int, topic_id: UUID) -> None:
         code = code_of(data.error_code)
@@ -331,6 +335,6 @@ class Fetcher:
     def _hold_now(self, buffer: FetchBuffer) -> None:
         self._hold(buffer, self._clock.seconds())
 
-    def _are_stale(self, asked: FetchContents) -> None:
-        for topic, partition in asked.buffers:
+    def _are_stale(self, contents: FetchContents) -> None:
+        for topic, partition in contents.buffers:
             self._cluster.leader_is_stale(topic, partition)

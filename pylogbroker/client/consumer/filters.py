@@ -25,7 +25,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _alternatives(pattern: str) -> str:
-    return re.sub(r"\\.|\{[^}]*\}|\[[^]]*\]|,", lambda found: "|" if found[0] == "," else found[0], pattern.strip())
+    return re.sub(r"\\.|\{[^}]*\}|\[[^]]*\]|,", lambda match: "|" if match[0] == "," else match[0], pattern.strip())
 
 
 @attrs.frozen

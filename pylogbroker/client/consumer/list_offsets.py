@@ -22,7 +22,7 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
     With `committed`, the end is the last stable offset. A missing or silent leader is a retriable error.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
-    found: Found = {}
+    offsets: Found = {}
     errors: Errors = {}
     for key, time in times.items():
         leader = cluster.leader_of(*key)
@@ -30,23 +30,23 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
             errors[key] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
             by_leader.setdefault(leader, {})[key] = time
-    for leader, asked in by_leader.items():
+    for leader, partitions in by_leader.items():
         try:
-            answer = await cluster.send(leader, list_offsets_request(asked, committed))
+            answer = await cluster.send(leader, list_offsets_request(partitions, committed))
         except (ConnectionLost, RequestTimedOut):
-            errors.update(dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION))
+            errors.update(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
         else:
-            _read(answer, found, errors)
+            _read(answer, offsets, errors)
     for key in errors:
         cluster.leader_is_stale(*key)
-    return found, errors
+    return offsets, errors
 
 
-def _read(answer: ListOffsetsResponse, found: Found, errors: Errors) -> None:
+def _read(answer: ListOffsetsResponse, offsets: Found, errors: Errors) -> None:
     for topic in answer.topics:
-        for each in topic.partitions:
-            key = (topic.name, each.partition_index)
-            if each.error_code:
-                errors[key] = code_of(each.error_code)
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            if partition.error_code:
+                errors[key] = code_of(partition.error_code)
             else:
-                found[key] = listed_offset(each)
+                offsets[key] = listed_offset(partition)

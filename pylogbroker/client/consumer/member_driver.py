@@ -83,15 +83,15 @@ class MemberSettings:
 
 
 def is_cooperative(assignors: Iterable[ResolvedPlugin[IAssignor]]) -> bool:
-    return all(each.plugin.protocol == "cooperative" for each in assignors)
+    return all(assignor.plugin.protocol == "cooperative" for assignor in assignors)
 
 
 def _subscriptions(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
-    return {each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in members}
+    return {member.member_id: decode_subscription(member.metadata, member.group_instance_id) for member in members}
 
 
 def _topics_of(subscriptions: Iterable[Subscription]) -> set[str]:
-    return {topic for each in subscriptions for topic in each.topics}
+    return {topic for subscription in subscriptions for topic in subscription.topics}
 
 
 @attrs.define(eq=False)
@@ -180,8 +180,8 @@ class MemberDriver:
         self._schedule()
         if self._machine.state is MemberState.GONE:
             gone, self._gone = self._gone, []
-            for each in gone:
-                each.callback(None)
+            for waiter in gone:
+                waiter.callback(None)
         elif any(isinstance(action, Assign) for action in actions):
             self.topics_changed()  # maybe changed during the rebalance
 
@@ -269,7 +269,8 @@ class MemberDriver:
             group_instance_id=settings.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=[
-                JoinGroupRequestProtocol(each.plugin.name, self._subscription(each, join)) for each in self._assignors
+                JoinGroupRequestProtocol(assignor.plugin.name, self._subscription(assignor, join))
+                for assignor in self._assignors
             ],
             reason=join.reason,
         )
@@ -296,7 +297,9 @@ class MemberDriver:
 
     async def _run_assignor(self, divide: RunAssignor) -> Callable[[], Actions]:
         members = _subscriptions(divide.members)
-        assign = guarded_assignor(next(each for each in self._assignors if each.plugin.name == divide.protocol))
+        assign = guarded_assignor(
+            next(assignor for assignor in self._assignors if assignor.plugin.name == divide.protocol)
+        )
         topics = _topics_of(members.values())
         if any(self._cluster.partitions_of(topic) is None for topic in topics):
             await self._cluster.all_topics()  # a request by name could create topics
@@ -328,14 +331,14 @@ class MemberDriver:
 
     def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
         """Drop other topics' partitions: no stream could read them."""
-        wanted = frozenset(key for key in part if key[0] in self._subscribed)
-        if unwanted := frozenset(part) - wanted:
+        partitions = frozenset(key for key in part if key[0] in self._subscribed)
+        if unwanted := frozenset(part) - partitions:
             log.warn(
                 "ignored partitions {unwanted}, which the leader of {group} assigned: not subscribed to",
                 group=self._settings.group,
                 unwanted=unwanted,
             )
-        return wanted
+        return partitions
 
     async def _send_heartbeat(self, beat: SendHeartbeat) -> Callable[[], Actions]:
         settings = self._settings

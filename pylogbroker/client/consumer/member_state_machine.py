@@ -145,8 +145,8 @@ class MemberStateMachine:
 
     @property
     def _beats(self) -> bool:
-        known = self._coordinator_known and self.generation != NO_GENERATION
-        return known and self.state in (MemberState.STABLE, MemberState.PREPARING)
+        has_joined = self._coordinator_known and self.generation != NO_GENERATION
+        return has_joined and self.state in (MemberState.STABLE, MemberState.PREPARING)
 
     def _send_heartbeat(self, now: int) -> Actions:
         if now >= self._heard + self.session_timeout_ms:

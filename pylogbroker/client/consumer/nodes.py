@@ -9,8 +9,10 @@ from pylogbroker.interfaces import Create, ITree, NodeExists
 
 async def ensure(tree: ITree, paths: Iterable[str]) -> None:
     """Create missing nodes and parents."""
-    wanted = sorted({above for path in paths for above in _down_to(path)})
-    while missing := [path for path, node in zip(wanted, await tree.get_many(wanted), strict=True) if node is None]:
+    all_paths = sorted({above for path in paths for above in _down_to(path)})
+    while missing := [
+        path for path, node in zip(all_paths, await tree.get_many(all_paths), strict=True) if node is None
+    ]:
         try:
             await tree.commit([Create(path) for path in missing])
         except NodeExists:

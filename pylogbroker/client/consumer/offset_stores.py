@@ -99,13 +99,13 @@ class BrokerOffsets:
         request = OffsetFetchRequest(self._group, list(topics.values()), require_stable=True)
         response: OffsetFetchResponse = await self._ask(request)
         self._check(response.error_code, self._group)
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for answer in response.topics:
             for partition in answer.partitions:
                 self._check(partition.error_code, f"{answer.name}/{partition.partition_index}")
                 if partition.committed_offset >= 0:
-                    found[answer.name, partition.partition_index] = partition.committed_offset
-        return found
+                    offsets[answer.name, partition.partition_index] = partition.committed_offset
+        return offsets
 
     async def _ask(self, request: Request) -> Any:
         node = await self._cluster.coordinator(self._group, CoordinatorType.GROUP)
@@ -136,7 +136,7 @@ class TreeOffsets:
     _group: str
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        values = {zk_paths.committed_offset(self._group, *each): b"%d" % offset for each, offset in offsets.items()}
+        values = {zk_paths.committed_offset(self._group, *key): b"%d" % offset for key, offset in offsets.items()}
         while values:
             await ensure(self._tree, {parent(path) for path in values})
             nodes = zip(values, await self._tree.get_many(list(values)), strict=True)
@@ -152,9 +152,9 @@ class TreeOffsets:
             return
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        wanted = list(partitions)
-        nodes = await self._tree.get_many([zk_paths.committed_offset(self._group, *each) for each in wanted])
-        return {each: _number(node.data) for each, node in zip(wanted, nodes, strict=True) if node is not None}
+        keys = list(partitions)
+        nodes = await self._tree.get_many([zk_paths.committed_offset(self._group, *key) for key in keys])
+        return {key: _number(node.data) for key, node in zip(keys, nodes, strict=True) if node is not None}
 
 
 @attrs.define(eq=False)
@@ -167,11 +167,9 @@ class DualOffsets:
         await with_cleanup(first.commit(offsets), lambda: second.commit(offsets))
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        wanted = list(partitions)
-        first, second = [await store.fetch(wanted) for store in self._stores]
-        return {
-            each: max(first.get(each, -1), second.get(each, -1)) for each in wanted if each in first or each in second
-        }
+        keys = list(partitions)
+        first, second = [await store.fetch(keys) for store in self._stores]
+        return {key: max(first.get(key, -1), second.get(key, -1)) for key in keys if key in first or key in second}
 
 
 def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetStore | None) -> OffsetStore:
@@ -179,8 +177,8 @@ def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetSto
     if storage == "kafka" and not dual:
         return brokers
     if tree is None:
-        asked = "dual.commit.enabled" if dual else f"offsets.storage={storage}"
-        raise ConfigError(f"{asked} needs a coordination tree: set zookeeper.connect, or pass one as coordination=")
+        setting = "dual.commit.enabled" if dual else f"offsets.storage={storage}"
+        raise ConfigError(f"{setting} needs a coordination tree: set zookeeper.connect, or pass one as coordination=")
     if not dual:
         return tree
     return DualOffsets((brokers, tree) if storage == "kafka" else (tree, brokers))

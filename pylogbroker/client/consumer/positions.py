@@ -79,21 +79,21 @@ class Positions:
         waiting = _without_position(buffers)
         while waiting:
             try:
-                found, errors = await list_offsets(
+                offsets, errors = await list_offsets(
                     self._cluster, {buffer.key: time for buffer in waiting}, self._read_committed
                 )
             except PylogbrokerError as error:
                 waiting = await self._after(error, _without_position(waiting))
                 continue
             for buffer in _without_position(waiting):
-                if buffer.key in found:
-                    buffer.begin(found[buffer.key])
+                if buffer.key in offsets:
+                    buffer.begin(offsets[buffer.key])
                 elif not errors[buffer.key].retriable:
                     self._on_error(buffer, error_of(errors[buffer.key]))
             waiting = [
                 buffer
                 for buffer in _without_position(waiting)
-                if buffer.key not in found and errors[buffer.key].retriable
+                if buffer.key not in offsets and errors[buffer.key].retriable
             ]
             if waiting:
                 await self._pause()
@@ -135,18 +135,18 @@ class Positions:
         return True
 
     async def _edge(self, buffer: FetchBuffer, time: int) -> int:
-        found, _ = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
-        return found.get(buffer.key, -1)
+        offsets, _ = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
+        return offsets.get(buffer.key, -1)
 
     async def _jump(self, buffer: FetchBuffer) -> None:
         time = POLICIES[self._policy]
         begun = buffer.round
         while not buffer.closed and buffer.round == begun and buffer.position < 0 and time is not None:
-            found, errors = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
+            offsets, errors = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
             if buffer.round != begun:
                 return
-            if buffer.key in found:
-                buffer.jump(found[buffer.key])
+            if buffer.key in offsets:
+                buffer.jump(offsets[buffer.key])
             elif errors[buffer.key].retriable:
                 await self._pause()
             else:

@@ -191,8 +191,8 @@ class GroupRegistry:
             await self._register()
             view = await self._look()
         planned = plan(view, self.consumer_id)
-        await self._release([each for each, stream in self._held.items() if planned.get(each) != stream])
-        claimed = await self._claim({each: planned[each] for each in planned.keys() - self._held.keys()})
+        await self._release([key for key, stream in self._held.items() if planned.get(key) != stream])
+        claimed = await self._claim({key: planned[key] for key in planned.keys() - self._held.keys()})
         self._held.update(claimed)
         if claimed:
             self._notify(self._listener.assign, claimed)
@@ -217,22 +217,22 @@ class GroupRegistry:
             del self._held[partition]
         self._returning.update(partitions)
         if self._returning:
-            await self._delete({self._owner(each) for each in self._returning}, self._is_mine)
+            await self._delete({self._owner(key) for key in self._returning}, self._is_mine)
             self._returning.clear()
 
-    async def _claim(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        owners = {each: self._owner(each) for each in sorted(wanted)}
+    async def _claim(self, streams: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        owners = {key: self._owner(key) for key in sorted(streams)}
         await ensure(self._tree, {parent(path) for path in owners.values()})
         nodes = dict(zip(owners, await self._tree.get_many(list(owners.values())), strict=True))
-        free = {each: wanted[each] for each, node in nodes.items() if node is None or self._is_mine(node)}
-        claims = [self._claiming(owners[each], free[each], nodes[each]) for each in free]
+        free = {key: streams[key] for key, node in nodes.items() if node is None or self._is_mine(node)}
+        claims = [self._claiming(owners[key], free[key], nodes[key]) for key in free]
         try:
             if claims:
                 await self._tree.commit(claims)
         except (NodeExists, NoNode, BadVersion):
             free = {}  # another member was faster
-        for each in owners.keys() - free.keys():
-            await self._await_release(owners[each])
+        for taken in owners.keys() - free.keys():
+            await self._await_release(owners[taken])
         return free
 
     def _claiming(self, path: str, stream: int, node: Node | None) -> Operation:
@@ -311,8 +311,8 @@ class GroupRegistry:
         for path in nodes.values():
             if path not in self._watching:
                 await self._tree.exists(path, self._watch(path))
-        found = zip(nodes, await self._tree.get_many(list(nodes.values())), strict=True)
-        return {name: zk_schema.decode_topic(node.data) for name, node in found if node is not None}
+        pairs = zip(nodes, await self._tree.get_many(list(nodes.values())), strict=True)
+        return {name: zk_schema.decode_topic(node.data) for name, node in pairs if node is not None}
 
     async def _children(self, path: str) -> list[str]:
         try:

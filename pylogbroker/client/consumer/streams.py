@@ -172,8 +172,8 @@ class Stream:
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(None)
+        for waiter in waiting:
+            waiter.callback(None)
 
     # called by the assigned partitions
 

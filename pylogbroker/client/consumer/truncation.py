@@ -90,9 +90,9 @@ class TruncationChecks:
             self._on_truncated(buffer, end)
 
     async def _end_of_epoch(self, buffer: FetchBuffer, node: int, epoch: int) -> int:
-        asked = OffsetForLeaderPartition(buffer.partition, current_leader_epoch=epoch, leader_epoch=buffer.epoch)
-        request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(buffer.topic, [asked])])
+        row = OffsetForLeaderPartition(buffer.partition, current_leader_epoch=epoch, leader_epoch=buffer.epoch)
+        request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(buffer.topic, [row])])
         response: OffsetForLeaderEpochResponse = await self._cluster.send(node, request)
-        [answer] = [each for topic in response.topics for each in topic.partitions] or [EpochEndOffset(-1)]
+        [answer] = [partition for topic in response.topics for partition in topic.partitions] or [EpochEndOffset(-1)]
         raise_for(answer.error_code)
         return answer.end_offset

@@ -23,7 +23,7 @@ class Unpacker:
     def __call__(self, buffer: FetchBuffer, data: PartitionData) -> Chunk | None:
         if not data.records:
             return None
-        found = MessageSet(
+        message_set = MessageSet(
             buffer.topic,
             buffer.partition,
             _detached(data.records),  # type: ignore[arg-type]
@@ -33,19 +33,19 @@ class Unpacker:
             decode_value=self._decode_value,
             check_crcs=self._check_crcs,
         )
-        if found.next_offset == buffer.position and not found.valid_bytes:
-            return self._nothing_whole(buffer, found)
-        return Chunk(iter(found), len(found.data), found.next_offset, epoch=found.leader_epoch)
+        if message_set.next_offset == buffer.position and not message_set.valid_bytes:
+            return self._nothing_whole(buffer, message_set)
+        return Chunk(iter(message_set), len(message_set.data), message_set.next_offset, epoch=message_set.leader_epoch)
 
     def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
         if not self._read_committed:
             return []
-        return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        return [(transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or ()]
 
     @staticmethod
-    def _nothing_whole(buffer: FetchBuffer, found: MessageSet) -> None:
+    def _nothing_whole(buffer: FetchBuffer, message_set: MessageSet) -> None:
         """Raise: bytes are damaged, or an old broker cut off a message above the limit."""
-        for _ in found:
+        for _ in message_set:
             pass
         raise RecordTooLarge(
             f"{buffer.topic}/{buffer.partition} has a message at offset {buffer.position} that is larger than the"

@@ -117,9 +117,9 @@ class Pipeline:
 
     async def handled(self) -> None:
         self.dispatch()
-        for each in list(self._handling):
+        for pending in list(self._handling):
             done: Deferred[None] = Deferred()
-            each.addBoth(_pass_on, done)
+            pending.addBoth(_pass_on, done)
             await done
 
     def reject_all(self, error: BaseException) -> None:
@@ -312,8 +312,8 @@ def _all(waiting: list[Deferred[None]]) -> Deferred[None]:
         if not missing:
             done.callback(None)
 
-    for each in waiting:
-        each.addCallback(one_less)
+    for pending in waiting:
+        pending.addCallback(one_less)
     if not waiting:
         done.callback(None)
     return done

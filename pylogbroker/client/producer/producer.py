@@ -152,10 +152,10 @@ class Producer:
                 check_time(timestamp)
             if partition is not None:
                 check_partition(partition)
-            known = self._topics.ready(topic)
+            producer_topic = self._topics.ready(topic)
             queue = None
-            if known is not None and self._admission.is_open(size):
-                queue = known.choose(key) if partition is None else known.queue(partition)
+            if producer_topic is not None and self._admission.is_open(size):
+                queue = producer_topic.choose(key) if partition is None else producer_topic.queue(partition)
             if queue is None:
                 self._send_pending(PendingRecord(topic, key, value, partition, timestamp, tuple(headers), size, done))
                 return done

@@ -87,10 +87,10 @@ class ResponseHandler:
         if response is not None and self.options.acks:
             for topic in response.responses:
                 for answer in topic.partition_responses:
-                    found = waiting.pop((topic.name, answer.index), None)
-                    if found is not None:
-                        self._handle_partition(*found, answer)
-                        self._settle(found[0])
+                    sent = waiting.pop((topic.name, answer.index), None)
+                    if sent is not None:
+                        self._handle_partition(*sent, answer)
+                        self._settle(sent[0])
         for queue, batch in waiting.values():
             if self.options.acks:
                 self._try_again(

@@ -201,8 +201,8 @@ class Sender:
     def _find_leader(self, queue: BatchQueue) -> None:
         if queue not in self._finding_leader:
             self._finding_leader.add(queue)
-            found = Deferred.fromCoroutine(self.cluster.find_leader(queue.topic, queue.partition))
-            found.addBoth(self._leader_found, queue)
+            lookup = Deferred.fromCoroutine(self.cluster.find_leader(queue.topic, queue.partition))
+            lookup.addBoth(self._leader_found, queue)
 
     def _leader_found(self, result: object, queue: BatchQueue) -> None:
         self._finding_leader.discard(queue)

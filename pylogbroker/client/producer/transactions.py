@@ -275,8 +275,8 @@ class TransactionManager:
         self._asking -= 1
         if not self._asking:
             answered, self._answered = self._answered, []
-            for each in answered:
-                each.callback(None)
+            for waiter in answered:
+                waiter.callback(None)
 
     def _known_identity(self) -> ProducerIdentity:
         if self.identity is None:

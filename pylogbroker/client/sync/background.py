@@ -135,7 +135,7 @@ class Background:
         self._stopped = True
         closing = [self.begin(close).future for close in list(self._closers.values())]
         done, late = wait(closing, EXIT_TIMEOUT_SECONDS + 1)
-        problems = [str(error) for each in done if (error := each.exception()) is not None]
+        problems = [str(error) for future in done if (error := future.exception()) is not None]
         if late:
             problems.append(f"some clients could not be closed within {EXIT_TIMEOUT_SECONDS + 1:g} s")
         for problem in problems:

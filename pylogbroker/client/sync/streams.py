@@ -136,7 +136,7 @@ class Stream:
 
     def forget(self, topic: str, partition: int) -> None:
         arrived = self._arrived()
-        arrived[:] = [each for each in arrived if (each.topic, each.partition) != (topic, partition)]
+        arrived[:] = [message for message in arrived if (message.topic, message.partition) != (topic, partition)]
         self._dropped |= {(topic, partition)}  # the reader may be taking other messages
 
     def _arrived(self) -> list[Message]:

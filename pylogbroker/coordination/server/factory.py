@@ -63,9 +63,9 @@ class ZooKeeperFactory(Factory):
 
     def restricted(self, super_digest: str) -> ZooKeeperFactory:
         """Return a factory for the same tree, whose clients must log in by this id and then may do everything."""
-        found = copy(self)
-        found._context = self._make_context(super_digest, requires_super=True)
-        return found
+        factory = copy(self)
+        factory._context = self._make_context(super_digest, requires_super=True)
+        return factory
 
     def _make_context(self, super_digest: str, *, requires_super: bool = False) -> ServerContext:
         return ServerContext(

@@ -69,7 +69,9 @@ class Reads:
                 case ForWatches():
                     return self._for_watches(request), b""
                 case WhoAmI():
-                    return Error.OK, jute.vector([jute.string(each) + jute.string(name) for each, name in identities])
+                    return Error.OK, jute.vector(
+                        [jute.string(scheme) + jute.string(name) for scheme, name in identities]
+                    )
                 case Unsupported():
                     return request.error, b""
         except NoNode:
@@ -108,12 +110,12 @@ class Reads:
                 return jute.vector([jute.string(name) for name in nodes.children(path)]) + stat
             case _:
                 prefix = path.rstrip("/") + "/"
-                return jute.integer(sum(each.startswith(prefix) and each != prefix for each in nodes))
+                return jute.integer(sum(node_path.startswith(prefix) and node_path != prefix for node_path in nodes))
 
     def _ephemerals(self, prefix: str, session_id: int) -> bytes:
         nodes = self._database.nodes
-        found = [path for path in nodes if path.startswith(prefix) and _owner(nodes.get(path)) == session_id]
-        return jute.vector([jute.string(path) for path in sorted(found)])
+        ephemerals = [path for path in nodes if path.startswith(prefix) and _owner(nodes.get(path)) == session_id]
+        return jute.vector([jute.string(path) for path in sorted(ephemerals)])
 
     def _set_watches(self, request: SetWatches) -> None:
         for event in self._missed(request):

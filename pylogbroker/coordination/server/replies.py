@@ -23,12 +23,12 @@ def change_body(op: OpCode, path: str, row: Row | None, nodes: Nodes) -> bytes:
 def multi_body(changes: Sequence[Change], result: WriteResult, nodes: Nodes) -> bytes:
     if result.error is None:
         parts = [
-            messages.multi_header(change.op, False, 0) + change_body(change.op, each.path, row, nodes)
-            for change, each, row in zip(changes, result.results, result.rows, strict=True)
+            messages.multi_header(change.op, False, 0) + change_body(change.op, outcome.path, row, nodes)
+            for change, outcome, row in zip(changes, result.results, result.rows, strict=True)
         ]
     else:
         code = messages.error_of(result.error)
         codes = [Error.OK] * result.position + [code]
         codes += [Error.INCONSISTENT] * (len(changes) - len(codes))
-        parts = [messages.multi_header(-1, False, each) + jute.integer(each) for each in codes]
+        parts = [messages.multi_header(-1, False, error_code) + jute.integer(error_code) for error_code in codes]
     return b"".join(parts) + messages.multi_header(-1, True, -1)

@@ -63,14 +63,14 @@ class WatchManager:
 
     def has(self, watcher: Watcher, path: str, kind: WatcherType) -> bool:
         keys = self._keys.get(watcher, {})
-        return any((each, path) in keys for each in _KINDS_OF_TYPE[kind])
+        return any((watch_kind, path) in keys for watch_kind in _KINDS_OF_TYPE[kind])
 
     def count(self, watcher: Watcher) -> int:
         return len(self._keys.get(watcher, ()))
 
     def remove(self, watcher: Watcher, path: str, kind: WatcherType) -> None:
-        for each in _KINDS_OF_TYPE[kind]:
-            self._forget(watcher, (each, path))
+        for watch_kind in _KINDS_OF_TYPE[kind]:
+            self._forget(watcher, (watch_kind, path))
 
     def remove_all(self, watcher: Watcher) -> None:
         for key in tuple(self._keys.get(watcher, ())):

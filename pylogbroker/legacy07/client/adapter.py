@@ -74,8 +74,8 @@ class Legacy07Adapter:
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         return ensureDeferred(self._fetch(wanted))
 
-    async def _fetch(self, wanted: Sequence[FetchTarget]) -> list[FetchedMessages]:
-        ranges = [FetchRange(each.topic, each.partition, each.offset, each.max_bytes) for each in wanted]
+    async def _fetch(self, targets: Sequence[FetchTarget]) -> list[FetchedMessages]:
+        ranges = [FetchRange(target.topic, target.partition, target.offset, target.max_bytes) for target in targets]
         if len(ranges) == 1:
             answers = [await self._connection.ask(Fetch(ranges[0]), decode_set)]
         else:
@@ -83,23 +83,23 @@ class Legacy07Adapter:
             if error or len(answers) != len(ranges):
                 raise _error_of(error, f"a multifetch of {len(ranges)}, answered with {len(answers)} sets")
         alone = len(ranges) == 1
-        return [self._fetched(each, alone, *answer) for each, answer in zip(wanted, answers, strict=True)]
+        return [self._fetched(target, alone, *answer) for target, answer in zip(targets, answers, strict=True)]
 
-    def _fetched(self, wanted: FetchTarget, alone: bool, code: int, data: memoryview) -> FetchedMessages:
+    def _fetched(self, target: FetchTarget, alone: bool, code: int, data: memoryview) -> FetchedMessages:
         messages = Legacy07MessageSet(
-            wanted.topic,
-            wanted.partition,
+            target.topic,
+            target.partition,
             data,
-            wanted.offset,
+            target.offset,
             decode_value=self._decode_value,
             check_crcs=self._check_crcs,
         )
         if code:
-            return FetchedMessages(messages, False, _error_of(code, f"{wanted.topic}/{wanted.partition}"))
+            return FetchedMessages(messages, False, _error_of(code, f"{target.topic}/{target.partition}"))
         if not data or messages.valid_bytes:
             return FetchedMessages(messages)
-        if not may_be_message(data) or (alone and len(data) < wanted.max_bytes):
-            return FetchedMessages(messages, False, _no_message_at(wanted))
+        if not may_be_message(data) or (alone and len(data) < target.max_bytes):
+            return FetchedMessages(messages, False, _no_message_at(target))
         return FetchedMessages(messages, is_cut=True)
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
@@ -127,10 +127,10 @@ class Legacy07Adapter:
         return self._gone
 
 
-def _no_message_at(wanted: FetchTarget) -> CorruptRecords:
+def _no_message_at(target: FetchTarget) -> CorruptRecords:
     """A short response is no error: it ends between messages."""
     return CorruptRecords(
-        f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
+        f"{target.topic}/{target.partition} has no message that begins at offset {target.offset}: it lies within "
         "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "
         "get_offsets_before returns"
     )

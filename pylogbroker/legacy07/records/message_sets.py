@@ -125,10 +125,10 @@ def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> 
     """
     begun_ns = perf_counter_ns()
     as_sent = attrs.evolve(rules, magic=2, inline_bytes_max=limit)
-    found, codec = valid_entries(buffer, as_sent)
-    for entry in found:
+    entries, codec = valid_entries(buffer, as_sent)
+    for entry in entries:
         _reject_producers(entry)
-    values = [_value(record) for entry in found for record in valid_records(entry, as_sent, now_ms)]
+    values = [_value(record) for entry in entries for record in valid_records(entry, as_sent, now_ms)]
     target = codec if rules.codec is None else rules.codec
     built = build_legacy07(values, target if target in CODECS else Codec.GZIP, rules.level)
     for message in messages(built, 0):
@@ -190,11 +190,11 @@ def _converted(
             return
 
 
-def _runs(found: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy07Message]]]:
+def _runs(source: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy07Message]]]:
     """Group uncompressed messages; compressed ones are alone. Raise CorruptRecords after the last valid message."""
     run: list[Legacy07Message] = []
     try:
-        for message in found:
+        for message in source:
             message.check()
             if run and (message.attributes or len(run) == _RUN):
                 yield Codec.NONE, run

@@ -84,9 +84,9 @@ def handle(
             return _produce(services, access, [part])
         case MultiProduce(productions):
             return _produce(services, access, productions)
-        case Fetch(wanted):
-            found = _read(services, access, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)
-            return _send(services, caller, [found], is_multi=False)
+        case Fetch(fetch_range):
+            read = _read(services, access, fetch_range, RESPONSE_BYTES_MAX - HEAD_SIZE)
+            return _send(services, caller, [read], is_multi=False)
         case MultiFetch(ranges):
             return _send(services, caller, _read_all(services, access, ranges), is_multi=True)
         case Offsets():
@@ -192,9 +192,9 @@ async def _create(services: Services, part: Production) -> None:
 def _placed(services: Services, part: Production) -> Production:
     if part.partition != ANY_PARTITION:
         return part
-    known = services.metadata.require_topic(part.topic).partitions
-    online = [number for number in known if (part.topic, number) in services.partitions.led]
-    return attrs.evolve(part, partition=random.choice(online or list(known)))
+    partitions = services.metadata.require_topic(part.topic).partitions
+    online = [number for number in partitions if (part.topic, number) in services.partitions.led]
+    return attrs.evolve(part, partition=random.choice(online or list(partitions)))
 
 
 def _writable(services: Services, part: Production) -> Partition:
@@ -205,8 +205,8 @@ def _writable(services: Services, part: Production) -> Partition:
 
 
 def _violation(services: Services, part: Production, error: KafkaError) -> ProtocolViolation:
-    if isinstance(error, StorageFailure) and (found := services.partitions.led.get((part.topic, part.partition))):
-        services.partitions.request_failed(found.log, error)
+    if isinstance(error, StorageFailure) and (partition := services.partitions.led.get((part.topic, part.partition))):
+        services.partitions.request_failed(partition.log, error)
     return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
 
 
@@ -215,43 +215,43 @@ def _violation(services: Services, part: Production, error: KafkaError) -> Proto
 
 def _read_all(services: Services, access: Access | None, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
     bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
-    found = []
-    for wanted in ranges:
-        found.append(_read(services, access, wanted, bytes_left))
-        bytes_left -= len(found[-1].region or b"")
-    return found
+    reads = []
+    for fetch_range in ranges:
+        reads.append(_read(services, access, fetch_range, bytes_left))
+        bytes_left -= len(reads[-1].region or b"")
+    return reads
 
 
 async def _fetch_long(
     services: Services, caller: Caller, access: Access | None, ranges: Sequence[FetchRange]
 ) -> Answer:
     slices = services.runtime.slices
-    found: list[_ReadResult] = []
+    reads: list[_ReadResult] = []
     bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
-    async for wanted in slices.over(ranges):
-        found.append(_read(services, access, wanted, bytes_left))
-        bytes_left -= len(found[-1].region or b"")
+    async for fetch_range in slices.over(ranges):
+        reads.append(_read(services, access, fetch_range, bytes_left))
+        bytes_left -= len(reads[-1].region or b"")
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     bytes_left = _IN_MEMORY_BYTES_MAX
-    async for each in slices.over(found):
-        chunk = b"" if each.region is None else _chunk_if_cached(each.region, bytes_left)
+    async for read in slices.over(reads):
+        chunk = b"" if read.region is None else _chunk_if_cached(read.region, bytes_left)
         if chunk is None:
-            parts.append(await _read_ahead(services, caller, each))
+            parts.append(await _read_ahead(services, caller, read))
         else:
             bytes_left -= 0 if isinstance(chunk, FileRegion) else len(chunk)
-            parts.append((each.error, chunk))
+            parts.append((read.error, chunk))
     return await slices.run(encode_sets_in_steps(parts))
 
 
-def _read(services: Services, access: Access | None, wanted: FetchRange, bytes_left: int) -> _ReadResult:
-    if wanted.max_size <= 0:
+def _read(services: Services, access: Access | None, fetch_range: FetchRange, bytes_left: int) -> _ReadResult:
+    if fetch_range.max_size <= 0:
         return _ReadResult(Legacy07ErrorCode.INVALID_FETCH_SIZE)
-    error, partition = _find(services, access, AclOperation.READ, wanted.topic, wanted.partition)
+    error, partition = _find(services, access, AclOperation.READ, fetch_range.topic, fetch_range.partition)
     if partition is None:
         return _ReadResult(error)
     log = partition.log
     try:
-        region = log.read_bytes(wanted.offset, min(wanted.max_size, bytes_left), upto=log.high_watermark)
+        region = log.read_bytes(fetch_range.offset, min(fetch_range.max_size, bytes_left), upto=log.high_watermark)
         return _ReadResult(error, region, log)
     except OffsetOutOfRange:
         return _ReadResult(Legacy07ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -266,11 +266,11 @@ def _find(
     """Return the partition; None without an error for a missing topic. Denied access is the error UNKNOWN."""
     if access is not None and not access.allows_on_topic(operation, topic):
         return Legacy07ErrorCode.UNKNOWN, None
-    known = services.metadata.topics.get(topic)
-    count = services.config.integer("num.partitions") if known is None else len(known.partitions)
+    topic_image = services.metadata.topics.get(topic)
+    count = services.config.integer("num.partitions") if topic_image is None else len(topic_image.partitions)
     if not 0 <= index < count:
         return Legacy07ErrorCode.WRONG_PARTITION, None
-    if known is None:
+    if topic_image is None:
         return Legacy07ErrorCode.NONE, None
     partition = services.partitions.led.get((topic, index))
     if partition is None or not partition.log.byte_addressed:
@@ -282,17 +282,17 @@ def _find(
 
 
 def _send(
-    services: Services, caller: Caller, found: Sequence[_ReadResult], is_multi: bool
+    services: Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool
 ) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     bytes_left = _IN_MEMORY_BYTES_MAX
-    for each in found:
-        chunk = b"" if each.region is None else _chunk_if_cached(each.region, bytes_left)
+    for read in reads:
+        chunk = b"" if read.region is None else _chunk_if_cached(read.region, bytes_left)
         if chunk is None:
-            return _send_cold(services, caller, found, is_multi)
+            return _send_cold(services, caller, reads, is_multi)
         if not isinstance(chunk, FileRegion):
             bytes_left -= len(chunk)
-        parts.append((each.error, chunk))
+        parts.append((read.error, chunk))
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
@@ -303,20 +303,20 @@ def _chunk_if_cached(region: FileRegion, bytes_left: int) -> Chunk | None:
     return region if is_cached(region) else None
 
 
-async def _send_cold(services: Services, caller: Caller, found: Sequence[_ReadResult], is_multi: bool) -> Answer:
-    parts = [await _read_ahead(services, caller, each) for each in found]
+async def _send_cold(services: Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool) -> Answer:
+    parts = [await _read_ahead(services, caller, read) for read in reads]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _read_ahead(services: Services, caller: Caller, found: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
-    if found.region is None or found.log is None:
-        return found.error, b""
+async def _read_ahead(services: Services, caller: Caller, read: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
+    if read.region is None or read.log is None:
+        return read.error, b""
     try:
-        await services.runtime.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
+        await services.runtime.in_reading_thread(read_ahead, read.region, lambda: caller.is_gone)
     except OSError as error:
-        services.partitions.request_failed(found.log, found.log.record_failure(error))
+        services.partitions.request_failed(read.log, read.log.record_failure(error))
         return Legacy07ErrorCode.UNKNOWN, b""
-    return found.error, found.region
+    return read.error, read.region
 
 
 # Offsets
@@ -327,12 +327,12 @@ def _offsets(services: Services, access: Access | None, request: Offsets) -> Ans
     if partition is None:
         is_empty = error is Legacy07ErrorCode.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
         return encode_offsets(error, [0] if is_empty else [])
-    found = partition.log
+    partition_log = partition.log
     try:
         offsets = visible_offsets_before(
-            found, request.time, request.max_count, services.runtime.now_ms(), found.high_watermark
+            partition_log, request.time, request.max_count, services.runtime.now_ms(), partition_log.high_watermark
         )
     except StorageFailure as failure:
-        services.partitions.request_failed(found, failure)
+        services.partitions.request_failed(partition_log, failure)
         return encode_offsets(Legacy07ErrorCode.UNKNOWN)
     return encode_offsets(error, offsets)

@@ -27,14 +27,14 @@ _PROBED_BYTES: Final = 1 << 20
 
 def parse_directory(name: str) -> tuple[str, int] | None:
     """Return topic and partition, or None."""
-    found = _DIRECTORY.fullmatch(name)
-    return (found["topic"], int(found["partition"])) if found else None
+    match = _DIRECTORY.fullmatch(name)
+    return (match["topic"], int(match["partition"])) if match else None
 
 
 def segments_in(path: str) -> list[tuple[int, str]]:
     """Return positions and names in order; two names may share a position."""
-    found = ((_SEGMENT.fullmatch(name), name) for name in os.listdir(path))
-    return sorted((int(match[1]), name) for match, name in found if match)
+    matches = ((_SEGMENT.fullmatch(name), name) for name in os.listdir(path))
+    return sorted((int(match[1]), name) for match, name in matches if match)
 
 
 def holds_kafka07(path: str) -> bool:

@@ -76,20 +76,20 @@ class Kafka07Partition:
 
 def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
     """Return directories by topic and partition; raise Kafka07SourceError if there are none."""
-    found: dict[tuple[str, int], str] = {}
+    paths: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
         key = directories.parse_directory(name)
         path = f"{source.path}/{name}"
         if key is None or not os.path.isdir(path) or _is_own(path) or not directories.segments_in(path):
             continue
-        other = found.setdefault(key, path)
+        other = paths.setdefault(key, path)
         if other != path:
             raise Kafka07SourceError(
                 f"{other} and {path} are the same partition: move one of them out of {source.path}"
             )
-    if not found:
+    if not paths:
         raise Kafka07SourceError(_nothing_in(source.path))
-    return found
+    return paths
 
 
 def _listed(path: str) -> list[str]:
@@ -114,22 +114,22 @@ def _nothing_in(path: str) -> str:
 
 def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
     """Read a partition and check every CRC; raise Kafka07SourceError for contradictory files."""
-    found = directories.segments_in(path)
-    for (position, name), (other, twin) in pairwise(found):
+    files = directories.segments_in(path)
+    for (position, name), (other, twin) in pairwise(files):
         if position == other:
             raise Kafka07SourceError(f"{path}: {name} and {twin} have the same position: remove one of them")
     segments: list[Kafka07Segment] = []
     unreadable: list[int] = []
     damage, rest = "", []
-    for at, (position, name) in enumerate(found):
+    for at, (position, name) in enumerate(files):
         if segments and position != segments[-1].position + segments[-1].sound:
             damage = f"{name} begins at {position}, where {segments[-1].position + segments[-1].sound} is expected"
-            rest = found[at:]
+            rest = files[at:]
             break
         segment, damage = _examine_segment(f"{path}/{name}", position, unreadable)
         segments.append(segment)
         if damage:
-            damage, rest = f"{name}: {damage}", found[at + 1 :]
+            damage, rest = f"{name}: {damage}", files[at + 1 :]
             break
     left_out = sum(segment.size - segment.sound for segment in segments) + _total(path, rest)
     return Kafka07Partition(source, topic, number, path, tuple(segments), damage, left_out, tuple(unreadable))

@@ -28,12 +28,12 @@ _ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
 def read_json(text: str) -> dict[str, bytes]:
     """Raise BadFile for other texts."""
     try:
-        found = json.loads(text)
+        nodes = json.loads(text)
     except ValueError as error:
         raise BadFile(f"not JSON: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(data, str | None) for data in found.values()):
+    if not isinstance(nodes, dict) or not all(isinstance(data, str | None) for data in nodes.values()):
         raise BadFile("expected one JSON object with a text or null for each path")
-    return {path: (data or "").encode() for path, data in found.items()}
+    return {path: (data or "").encode() for path, data in nodes.items()}
 
 
 def read_listing(text: str) -> dict[str, bytes]:
@@ -56,7 +56,7 @@ def read_listing(text: str) -> dict[str, bytes]:
 
 def _data(literal: str, number: int) -> bytes:
     try:
-        found = ast.literal_eval(literal)
+        parsed = ast.literal_eval(literal)
     except (ValueError, SyntaxError):
         raise BadFile(f"line {number} is not a Python literal: {literal[:60]}") from None
-    return found if isinstance(found, bytes) else b""
+    return parsed if isinstance(parsed, bytes) else b""

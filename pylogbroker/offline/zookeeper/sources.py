@@ -44,15 +44,15 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
         else:
             raise OfflineError(f"{source} is neither an existing file nor the host:port of a server")
     nodes = _read_files(files, report) | nodes
-    found = {path.removeprefix(chroot): data for path, data in nodes.items() if path.startswith(f"{chroot}/")}
-    if not any(path.startswith(("/brokers/", "/consumers/")) for path in found):
+    relative = {path.removeprefix(chroot): data for path, data in nodes.items() if path.startswith(f"{chroot}/")}
+    if not any(path.startswith(("/brokers/", "/consumers/")) for path in relative):
         raise OfflineError(_nothing(sources, chroot, nodes))
-    return found
+    return relative
 
 
 def _nothing(sources: Sequence[str], chroot: str, nodes: Nodes) -> str:
     others = sorted({path.removesuffix("/brokers/topics") for path in nodes if path.endswith("/brokers/topics")})
-    hint = f"; Kafka's nodes are below {', '.join(each or '/' for each in others)}: set --chroot" if others else ""
+    hint = f"; Kafka's nodes are below {', '.join(other or '/' for other in others)}: set --chroot" if others else ""
     return f"{', '.join(sources)} has none of Kafka's nodes below {chroot or '/'}{hint}"
 
 
@@ -89,9 +89,9 @@ def _read_content(data: bytes) -> Nodes:
 
 def _note(path: str, name: str, files: _Files) -> bool:
     for pattern, kept in ((_SNAPSHOT, files.snapshots), (_LOG, files.logs)):
-        found = pattern.fullmatch(name)
-        if found:
-            kept[int(found[1], 16)] = path
+        match = pattern.fullmatch(name)
+        if match:
+            kept[int(match[1], 16)] = path
             return True
     return False
 
@@ -132,7 +132,7 @@ def _transactions(
 ) -> Iterator[tuple[str, Iterator[tuple[int, list[transaction_log.Change]]]]]:
     """Yield each log with transactions after the snapshot's `zxid`, in order."""
     older = [first for first in files.logs if first <= zxid]
-    wanted = sorted(first for first in files.logs if first > zxid)
-    for first in (*(older and [max(older)]), *wanted):
+    newer = sorted(first for first in files.logs if first > zxid)
+    for first in (*(older and [max(older)]), *newer):
         with open(files.logs[first], "rb") as file:
             yield files.logs[first], transaction_log.read_transactions(file.read(), zxid)

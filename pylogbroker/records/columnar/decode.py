@@ -93,11 +93,11 @@ def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None
     if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
         return [raw[start : start + length] for start in begins.tolist()]
     windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))
-    found: list[bytes | None] = []
+    spans: list[bytes | None] = []
     step = _GATHERED_BYTES_MAX // length
     for first in range(0, len(begins), step):
-        found += windows[begins[first : first + step]].tolist()
-    return found
+        spans += windows[begins[first : first + step]].tolist()
+    return spans
 
 
 _COLUMNS: Final = (
@@ -162,8 +162,8 @@ def _decode_together(group: EntryGroup, in_place: bool) -> Columns:
     bases, firsts = batch_headers["base_offset"], batch_headers["first_timestamp"]
     require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
     ends = begins + sizes
-    found = find_records(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
-    return _columns_at(group, raw, batch_headers, found)
+    positions = find_records(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
+    return _columns_at(group, raw, batch_headers, positions)
 
 
 def _in_place(group: EntryGroup) -> tuple[Buffer, Ints, Ints]:
@@ -177,13 +177,13 @@ def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
 
-def _columns_at(group: EntryGroup, raw: Buffer, batch_headers: BatchHeaders, found: RecordPositions) -> Columns:
+def _columns_at(group: EntryGroup, raw: Buffer, batch_headers: BatchHeaders, positions: RecordPositions) -> Columns:
     data = np.frombuffer(raw, np.uint8)
-    key_start, key_length, at = _field(data, found.key_length_at)
+    key_start, key_length, at = _field(data, positions.key_length_at)
     value_start, value_length, at = _field(data, at)
-    has_headers = _check_headers(data, at, found.end)
-    times, kinds = _timestamps(batch_headers, found.timestamp_delta)
-    offsets = found.offset_delta + np.repeat(batch_headers["base_offset"].astype(np.int64), batch_headers["count"])
+    has_headers = _check_headers(data, at, positions.end)
+    times, kinds = _timestamps(batch_headers, positions.timestamp_delta)
+    offsets = positions.offset_delta + np.repeat(batch_headers["base_offset"].astype(np.int64), batch_headers["count"])
     return Columns(
         group.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
     )

@@ -42,9 +42,9 @@ def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Int
         return None
     stops = ends[np.searchsorted(begins, cursors, side="right") - 1]
     stops[:-1] = np.minimum(stops[:-1], cursors[1:])
-    found = _advance(data, cursors, stops, most)
+    starts = _advance(data, cursors, stops, most)
     firsts = np.cumsum(counts) - counts
-    return found if len(found) == total and np.array_equal(found[firsts], begins) else None
+    return starts if len(starts) == total and np.array_equal(starts[firsts], begins) else None
 
 
 def _strides() -> Ints:
@@ -60,7 +60,7 @@ def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
     following = data[1:]
     stops = np.minimum(ends, len(following) - 1)  # finished cursors stay there
     pairs = np.empty((len(cursors), 2), np.uint8)
-    found, moved, at = [], [], cursors
+    visited, moved, at = [], [], cursors
     for _ in range(0, most, _STEPS_BETWEEN_CHECKS):
         places = np.empty((_STEPS_BETWEEN_CHECKS + 1, len(cursors)), np.int64)
         places[0] = at
@@ -70,12 +70,12 @@ def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
             np.add(at, _STRIDES.take(pairs.view("<u2")[:, 0]), out=behind)
             np.minimum(behind, stops, out=behind)
         _advance_past_long(data, at, behind, stops)
-        found.append(places[:-1])
+        visited.append(places[:-1])
         moved.append(places[1:] != places[:-1])
         at = behind
         if (at == stops).all():
             break
-    begins: Ints = np.concatenate(found).T[np.concatenate(moved).T]
+    begins: Ints = np.concatenate(visited).T[np.concatenate(moved).T]
     return begins
 
 
@@ -116,7 +116,7 @@ def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
 
 
 def _plausible(data: Bytes, at: Ints) -> Flags:
-    first, second, third, fourth = (data.take(at + each, mode="clip") for each in range(4))
+    first, second, third, fourth = (data.take(at + distance, mode="clip") for distance in range(4))
     longer = np.where(second < 0x80, third == 0, (third < 0x80) & (fourth == 0))
     fits = np.where(first < 0x80, (second == 0) & (first >= _ZIGZAG_LENGTH_MIN), longer)
     plausible: Flags = fits & (first & 1 == 0)

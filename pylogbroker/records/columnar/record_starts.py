@@ -59,8 +59,8 @@ def record_starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: In
     guess = _uniform_starts(data, begins, ends, counts)
     if guess is not None:
         return guess
-    found = find_in_parallel(data, begins, ends, counts)
-    return _sequential_starts(raw, begins, counts) if found is None else found
+    starts = find_in_parallel(data, begins, ends, counts)
+    return _sequential_starts(raw, begins, counts) if starts is None else starts
 
 
 def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
@@ -82,8 +82,8 @@ def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints
 
 
 def _sequential_starts(raw: Buffer, begins: Ints, counts: Ints) -> Ints:
-    found: list[int] = []
-    add = found.append
+    starts: list[int] = []
+    add = starts.append
     try:
         for position, count in zip(begins.tolist(), counts.tolist(), strict=True):
             for _ in range(count):
@@ -99,7 +99,7 @@ def _sequential_starts(raw: Buffer, begins: Ints, counts: Ints) -> Ints:
                     position = _behind_long(raw, position)
     except IndexError:
         raise NotUniform from None
-    return np.array(found, np.int64)
+    return np.array(starts, np.int64)
 
 
 def _behind_long(raw: Buffer, position: int) -> int:

@@ -277,14 +277,14 @@ def _prepare_in_full(
     *,
     recompresses: bool = False,
 ) -> PreparedRecords:
-    found, codec = valid_entries(buffer, rules)
-    first = found[0]
+    log_entries, codec = valid_entries(buffer, rules)
+    first = log_entries[0]
     target = codec if rules.codec is None else rules.codec
     recompress = recompresses or (codec is not target and not (codec is Codec.NONE and first.is_control))
     if first.magic == rules.magic == 2 and not recompress:
         return _in_place(first, rules, base_offset, now_ms, leader_epoch)
     begun_ns = perf_counter_ns()
-    records = chain.from_iterable(valid_records(entry, rules, now_ms) for entry in found)
+    records = chain.from_iterable(valid_records(entry, rules, now_ms) for entry in log_entries)
     built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
     prepared = _prepared_of(built, rules, base_offset, now_ms)
     if recompress or first.magic != rules.magic:
@@ -294,13 +294,13 @@ def _prepare_in_full(
 
 def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], Codec]:
     """Validate headers and CRCs like `prepare`; return the entries and their codec."""
-    found = list(entries(buffer, partial=True))
-    for entry in found:
+    log_entries = list(entries(buffer, partial=True))
+    for entry in log_entries:
         _check_entry(entry, rules)
-    codec = _check_together(found)
-    for entry in found:
-        _check_batch(entry, found[0], rules)
-    return found, codec
+    codec = _check_together(log_entries)
+    for entry in log_entries:
+        _check_batch(entry, log_entries[0], rules)
+    return log_entries, codec
 
 
 def _check_entry(entry: LogEntry, rules: AppendRules) -> None:
@@ -317,13 +317,13 @@ def _check_size(size: int, rules: AppendRules) -> None:
         raise KafkaError(f"a batch of {size} bytes exceeds the topic's {rules.max_bytes}", ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def _check_together(found: Sequence[LogEntry]) -> Codec:
+def _check_together(log_entries: Sequence[LogEntry]) -> Codec:
     """Return the common codec; only uncompressed v0 and v1 may have several entries."""
-    if not found:
+    if not log_entries:
         raise InvalidRecords("there is no whole batch in the records")
-    codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
-    if len(found) > 1 and (found[0].magic == 2 or codec is not Codec.NONE):
-        raise InvalidRecords(f"{len(found)} batches for one partition where one is allowed")
+    codec = next((entry.codec for entry in reversed(log_entries) if entry.codec is not Codec.NONE), Codec.NONE)
+    if len(log_entries) > 1 and (log_entries[0].magic == 2 or codec is not Codec.NONE):
+        raise InvalidRecords(f"{len(log_entries)} batches for one partition where one is allowed")
     return codec
 
 

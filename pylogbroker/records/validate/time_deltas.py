@@ -29,7 +29,7 @@ def largest_in_column(deltas: bytes) -> int:
 
 def largest_in_columns(columns: Sequence[bytes]) -> int:
     """Return the largest zigzag number of deltas of 0 or more; negative if there is none."""
-    raws = (sum((byte & 0x7F) << 7 * place for place, byte in enumerate(each)) for each in zip(*columns, strict=True))
+    raws = (sum((byte & 0x7F) << 7 * place for place, byte in enumerate(row)) for row in zip(*columns, strict=True))
     return max((raw for raw in raws if not raw & 1), default=-1)
 
 

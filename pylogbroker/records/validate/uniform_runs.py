@@ -52,18 +52,18 @@ def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: in
         return 0, -1
     rows = view(data)
     limit = min(limit, _deltas_until_wider(delta) - 1)
-    found, size, largest = 0, _FIRST_RECORDS, -1
-    while found < limit:
-        if 2 * size >= limit - found:  # a comparison of few records costs as much as a few more records
-            size = limit - found
-        uniform, among_uniform = _count_uniform(rows[found * stride :], shape, delta + found, size, claimed)
+    count, size, largest = 0, _FIRST_RECORDS, -1
+    while count < limit:
+        if 2 * size >= limit - count:  # a comparison of few records costs as much as a few more records
+            size = limit - count
+        uniform, among_uniform = _count_uniform(rows[count * stride :], shape, delta + count, size, claimed)
         if among_uniform > largest:
             largest = among_uniform
-        found += uniform
+        count += uniform
         if uniform < size:
             break
         size *= _FACTOR
-    return found, largest
+    return count, largest
 
 
 def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int, claimed: int) -> tuple[int, int]:

@@ -112,8 +112,8 @@ class Authorizer:
         for resource, acls in self.acls.of_type(kind):
             for entry in acls.concerning(principal):
                 if entry.host in (host, WILDCARD) and entry.operation in (operation, AclOperation.ALL):
-                    found = allowed if entry.permission is AclPermission.ALLOW else denied
-                    found.add((resource.pattern, resource.name))
+                    patterns = allowed if entry.permission is AclPermission.ALLOW else denied
+                    patterns.add((resource.pattern, resource.name))
         everything = PatternType.LITERAL, WILDCARD
         if everything in denied:
             return False
@@ -121,16 +121,16 @@ class Authorizer:
 
     def operations(self, principal: str, host: str, kind: AclResourceType, name: str) -> int:
         """Return the allowed operations on a resource, as the bit field in responses."""
-        wanted = SUPPORTED_OPERATIONS[kind]
-        return bit_field(each for each in wanted if self.allows(principal, host, each, kind, name))
+        supported = SUPPORTED_OPERATIONS[kind]
+        return bit_field(operation for operation in supported if self.allows(principal, host, operation, kind, name))
 
 
-def _allows(allowed: AclOperation, wanted: AclOperation) -> bool:
-    if allowed in (wanted, AclOperation.ALL):
+def _allows(allowed: AclOperation, requested: AclOperation) -> bool:
+    if allowed in (requested, AclOperation.ALL):
         return True
-    if wanted is AclOperation.DESCRIBE:
+    if requested is AclOperation.DESCRIBE:
         return allowed in _DESCRIBING
-    return wanted is AclOperation.DESCRIBE_CONFIGS and allowed in _DESCRIBING_CONFIGS
+    return requested is AclOperation.DESCRIBE_CONFIGS and allowed in _DESCRIBING_CONFIGS
 
 
 def _is_dominated(pattern: PatternType, name: str, denied: set[tuple[PatternType, str]]) -> bool:

@@ -61,15 +61,15 @@ class _Patterns:
         return self.prefixed if pattern is PatternType.PREFIXED else self.literal
 
     def covering(self, name: str) -> Iterator[ResourceAcls]:
-        if (found := self.literal.get(name)) is not None:
-            yield found
-        if name != WILDCARD and (found := self.literal.get(WILDCARD)) is not None:
-            yield found
+        if (acls := self.literal.get(name)) is not None:
+            yield acls
+        if name != WILDCARD and (acls := self.literal.get(WILDCARD)) is not None:
+            yield acls
         for length in self.lengths:
             if length > len(name):
                 break
-            if (found := self.prefixed.get(name[:length])) is not None:
-                yield found
+            if (acls := self.prefixed.get(name[:length])) is not None:
+                yield acls
 
 
 _NONE = _Patterns()
@@ -84,7 +84,7 @@ class AclIndex:
         entries: dict[ResourcePattern, set[AccessControlEntry]] = {}
         for binding in bindings:
             entries.setdefault(binding.resource, set()).add(binding.entry)
-        return cls().with_entries({resource: frozenset(found) for resource, found in entries.items()})
+        return cls().with_entries({resource: frozenset(acl_entries) for resource, acl_entries in entries.items()})
 
     def covering(self, kind: AclResourceType, name: str) -> Iterator[ResourceAcls]:
         """Yield the ACLs of each pattern that covers a resource; none is empty."""
@@ -109,13 +109,13 @@ class AclIndex:
                 if wanted.matches_entry(entry):
                     yield AclBinding(resource, entry)
 
-    def _selected_resources(self, wanted: AclFilter) -> Iterator[tuple[ResourcePattern, Entries]]:
-        exact = wanted.exact_resource
+    def _selected_resources(self, acl_filter: AclFilter) -> Iterator[tuple[ResourcePattern, Entries]]:
+        exact = acl_filter.exact_resource
         if exact is not None:
             yield exact, self.entries(exact)
             return
         for resource, acls in self.resources():
-            if wanted.matches_resource(resource):
+            if acl_filter.matches_resource(resource):
                 yield resource, acls.entries
 
     def with_entries(self, changed: Mapping[ResourcePattern, Entries]) -> AclIndex:

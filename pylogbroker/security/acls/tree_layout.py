@@ -32,8 +32,10 @@ STORED_TYPES: Final = tuple(kind for kind in AclResourceType if kind is not AclR
 STORED_PATTERNS: Final = tuple(_ROOTS)
 
 
-_OPERATIONS: Final = {kafka_name(each): each for each in AclOperation if each is not AclOperation.ANY}
-_PERMISSIONS: Final = {kafka_name(each): each for each in (AclPermission.ALLOW, AclPermission.DENY)}
+_OPERATIONS: Final = {
+    kafka_name(operation): operation for operation in AclOperation if operation is not AclOperation.ANY
+}
+_PERMISSIONS: Final = {kafka_name(permission): permission for permission in (AclPermission.ALLOW, AclPermission.DENY)}
 
 
 class BadAcls(ValueError):
@@ -64,11 +66,11 @@ def new_change_path(pattern: PatternType) -> str:
 
 def permanent_paths() -> list[str]:
     """Return the paths of the nodes that an authorizer makes at its start, parents first; their data is null."""
-    found = ["/kafka-acl", "/kafka-acl-extended"]
+    paths = ["/kafka-acl", "/kafka-acl-extended"]
     for pattern, root in _ROOTS.items():
-        found += [root] if root not in found else []
-        found += [type_path(pattern, kind) for kind in STORED_TYPES]
-    return [*found, *_CHANGES.values()]
+        paths += [root] if root not in paths else []
+        paths += [type_path(pattern, kind) for kind in STORED_TYPES]
+    return [*paths, *_CHANGES.values()]
 
 
 def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
@@ -79,7 +81,7 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
             "host": entry.host,
             "operation": kafka_name(entry.operation),
         }
-        for entry in sorted(entries, key=lambda each: (each.principal, each.operation, each.permission, each.host))
+        for entry in sorted(entries, key=lambda acl: (acl.principal, acl.operation, acl.permission, acl.host))
     ]
     return json.dumps({"acls": acls, "version": _VERSION}, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -89,17 +91,17 @@ def decode_entries(data: bytes | None) -> frozenset[AccessControlEntry]:
     if not data:
         return frozenset()
     try:
-        found: Any = json.loads(data)
-        if found["version"] != _VERSION:
-            raise BadAcls(f"version {found['version']} is not known")
+        fields: Any = json.loads(data)
+        if fields["version"] != _VERSION:
+            raise BadAcls(f"version {fields['version']} is not known")
         return frozenset(
             AccessControlEntry(
-                each["principal"],
-                each["host"],
-                _OPERATIONS[each["operation"]],
-                _PERMISSIONS[each["permissionType"]],
+                acl["principal"],
+                acl["host"],
+                _OPERATIONS[acl["operation"]],
+                _PERMISSIONS[acl["permissionType"]],
             )
-            for each in found["acls"]
+            for acl in fields["acls"]
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BadAcls(f"{type(error).__name__}: {error}") from error

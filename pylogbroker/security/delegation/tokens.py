@@ -47,7 +47,7 @@ class DelegationToken:
 
     def concerns(self, principals: Set[str]) -> bool:
         """Return whether one of the principals owns, requested or may renew the token."""
-        return any(each in principals for each in (self.owner, self.requester, *self.renewers))
+        return any(principal in principals for principal in (self.owner, self.requester, *self.renewers))
 
 
 @attrs.frozen

@@ -36,7 +36,7 @@ def encode_token(token: DelegationToken) -> bytes:
         "version": _VERSION,
         "owner": sanitized(token.owner),
         "tokenRequester": sanitized(token.requester),
-        "renewers": [sanitized(each) for each in token.renewers],
+        "renewers": [sanitized(renewer) for renewer in token.renewers],
         "issueTimestamp": token.issued_ms,
         "maxTimestamp": token.max_ms,
         "expiryTimestamp": token.expires_ms,
@@ -48,18 +48,18 @@ def encode_token(token: DelegationToken) -> bytes:
 def decode_token(data: bytes | None) -> DelegationToken:
     """Return a node's token; raise BadToken."""
     try:
-        found: Any = json.loads(data or b"")
-        if not 1 <= found["version"] <= _VERSION:
-            raise ValueError(f"version {found['version']} is not known")
-        owner = _principal(found["owner"])
+        fields: Any = json.loads(data or b"")
+        if not 1 <= fields["version"] <= _VERSION:
+            raise ValueError(f"version {fields['version']} is not known")
+        owner = _principal(fields["owner"])
         return DelegationToken(
-            str(found["tokenId"]),
+            str(fields["tokenId"]),
             owner,
-            _principal(found["tokenRequester"]) if found["version"] >= _WITH_REQUESTER else owner,
-            tuple(map(_principal, found["renewers"])),
-            int(found["issueTimestamp"]),
-            int(found["maxTimestamp"]),
-            int(found["expiryTimestamp"]),
+            _principal(fields["tokenRequester"]) if fields["version"] >= _WITH_REQUESTER else owner,
+            tuple(map(_principal, fields["renewers"])),
+            int(fields["issueTimestamp"]),
+            int(fields["maxTimestamp"]),
+            int(fields["expiryTimestamp"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadToken(f"{type(error).__name__}: {error}") from None

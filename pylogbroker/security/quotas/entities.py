@@ -55,7 +55,7 @@ class QuotaTable:
     """Those of which some entity has a quota."""
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "keys", frozenset(key for each in self.entities.values() for key in each))
+        object.__setattr__(self, "keys", frozenset(key for quotas in self.entities.values() for key in quotas))
 
     def changed(self, changes: Mapping[QuotaEntity, Quotas]) -> QuotaTable:
         """Return a table with other quotas of some entities; one without quotas is removed."""

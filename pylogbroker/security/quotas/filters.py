@@ -51,22 +51,22 @@ class QuotaFilter:
 
 def parse_filter(components: Sequence[Component], strict: bool) -> QuotaFilter:
     """Return a request's filter; raise KafkaError as Kafka does."""
-    wanted: dict[str, str | None] = {}
-    for each in components:
-        if not each.entity_type:
+    criteria: dict[str, str | None] = {}
+    for component in components:
+        if not component.entity_type:
             raise _invalid("Invalid empty entity type.")
-        field = FIELDS.get(each.entity_type)
-        if field in wanted:
-            raise _invalid(f"Entity type {each.entity_type} cannot appear more than once in the filter.")
+        field = FIELDS.get(component.entity_type)
+        if field in criteria:
+            raise _invalid(f"Entity type {component.entity_type} cannot appear more than once in the filter.")
         if field is None:
-            raise KafkaError(f"Unsupported entity type {each.entity_type}", ErrorCode.UNSUPPORTED_VERSION)
-        wanted[field] = _wanted_name(each)
-    if "ip" in wanted and len(wanted) > 1:
+            raise KafkaError(f"Unsupported entity type {component.entity_type}", ErrorCode.UNSUPPORTED_VERSION)
+        criteria[field] = _wanted_name(component)
+    if "ip" in criteria and len(criteria) > 1:
         raise _invalid(
             "Invalid entity filter component combination. IP filter component should not be used with user or "
             "clientId filter component."
         )
-    return QuotaFilter(wanted, strict)
+    return QuotaFilter(criteria, strict)
 
 
 def _wanted_name(component: Component) -> str | None:

@@ -51,14 +51,14 @@ def check(key: str, value: float, of_ip: bool) -> QuotaKey:
         raise BadQuota(f"Invalid configuration key {key}")
     if not value > 0:
         raise BadQuota(f"Quota {key} must be greater than 0")
-    known = QuotaKey(key)
-    whole = _WHOLE.get(known)
+    quota_key = QuotaKey(key)
+    whole = _WHOLE.get(quota_key)
     if whole is not None:
         if value > whole.most:
             raise BadQuota(f"Proposed value for {key} is too large for {whole.name}.")
         if value % 1:
             raise BadQuota(f"{key} cannot be a fractional value.")
-    return known
+    return quota_key
 
 
 def encode(key: QuotaKey, value: float) -> str:

@@ -77,7 +77,7 @@ class SampledRate:
         return floor((rate - quota) / quota * elapsed_ms + 0.5)
 
     def _per_second(self, elapsed_ms: int) -> float:
-        return sum([each.total for each in self._samples]) / (elapsed_ms / 1000)
+        return sum([sample.total for sample in self._samples]) / (elapsed_ms / 1000)
 
     def _next_sample(self, now_ms: int) -> _Sample:
         """Begin a sample in place of the oldest one; one more than `samples` are kept."""
@@ -93,7 +93,7 @@ class SampledRate:
         for sample in self._samples:
             if now_ms - sample.last_ms >= windows.samples * windows.ms:
                 sample.begin(now_ms)
-        elapsed_ms = now_ms - min([each.began_ms for each in self._samples], default=now_ms)
+        elapsed_ms = now_ms - min([sample.began_ms for sample in self._samples], default=now_ms)
         missing = max(0, windows.samples - 1 - elapsed_ms // windows.ms)
         return max(1, elapsed_ms + missing * windows.ms)
 

@@ -64,8 +64,8 @@ def parents(entity: QuotaEntity) -> list[str]:
 
 def quotas_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[QuotaKey, float]:
     """Return the quotas among an entity's settings; raise ValueError for a value that is none."""
-    known = IP_KEYS if entity.ip is not None else CLIENT_KEYS
-    return {QuotaKey(name): decode(text) for name, text in settings.items() if name in known}
+    keys = IP_KEYS if entity.ip is not None else CLIENT_KEYS
+    return {QuotaKey(name): decode(text) for name, text in settings.items() if name in keys}
 
 
 def with_quotas(settings: Mapping[str, str], quotas: Quotas) -> dict[str, str]:

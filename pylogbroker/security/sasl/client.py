@@ -92,19 +92,19 @@ class ScramClient:
         return f"{_NO_BINDING}{self._bare}".encode()
 
     def _prove(self, challenge: str) -> bytes:
-        found = _CHALLENGE.fullmatch(challenge)
-        if found is None:
+        match = _CHALLENGE.fullmatch(challenge)
+        if match is None:
             raise AuthenticationFailed("the broker's first message of SCRAM is malformed")
-        if not found["nonce"].startswith(self._nonce) or found["nonce"] == self._nonce:
+        if not match["nonce"].startswith(self._nonce) or match["nonce"] == self._nonce:
             raise AuthenticationFailed("the broker's nonce does not continue that of the client")
-        iterations = int(found["iterations"])
+        iterations = int(match["iterations"])
         if not ITERATIONS_MIN <= iterations <= _CLIENT_ITERATIONS_MAX:
-            wanted = f"{ITERATIONS_MIN} to {_CLIENT_ITERATIONS_MAX}"
-            raise AuthenticationFailed(f"the broker asks for {iterations} iterations of SCRAM; accepted are {wanted}")
+            accepted = f"{ITERATIONS_MIN} to {_CLIENT_ITERATIONS_MAX}"
+            raise AuthenticationFailed(f"the broker asks for {iterations} iterations of SCRAM; accepted are {accepted}")
         name = HASHES[self._mechanism]
-        salted = pbkdf2_hmac(name, self._password.encode(), _decoded(found["salt"]), iterations)
+        salted = pbkdf2_hmac(name, self._password.encode(), _decoded(match["salt"]), iterations)
         client_key = hmac.digest(salted, b"Client Key", name)
-        unsigned = f"c={base64.b64encode(_NO_BINDING.encode()).decode()},r={found['nonce']}"
+        unsigned = f"c={base64.b64encode(_NO_BINDING.encode()).decode()},r={match['nonce']}"
         signed = f"{self._bare},{challenge},{unsigned}".encode()
         signature = hmac.digest(digest(name, client_key), signed, name)
         self._signature = hmac.digest(hmac.digest(salted, b"Server Key", name), signed, name)
@@ -163,10 +163,10 @@ def _bearer_message(token: BearerToken) -> bytes:
 
 def _reason_of(answer: bytes) -> str:
     try:
-        found = json.loads(answer)
+        content = json.loads(answer)
     except ValueError:
-        found = None
-    status = found.get("status") if isinstance(found, dict) else None
+        content = None
+    status = content.get("status") if isinstance(content, dict) else None
     return f"the token is rejected: {status}" if isinstance(status, str) else "the token is rejected"
 
 

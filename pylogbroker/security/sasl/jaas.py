@@ -64,7 +64,7 @@ def parse(text: str, where: str) -> Login:
 
 def parse_file(text: str, where: str) -> dict[str, list[Login]]:
     """Return the logins of each section, of any module; raise ConfigError, which names the line."""
-    text = _COMMENT_OR_TEXT.sub(lambda found: found[0] if found[0].startswith('"') else _blank(found[0]), text)
+    text = _COMMENT_OR_TEXT.sub(lambda part: part[0] if part[0].startswith('"') else _blank(part[0]), text)
     sections: dict[str, list[Login]] = {}
     position = 0
     while text[position:].strip():

@@ -66,14 +66,14 @@ class OAuthServer:
             raise AuthenticationFailed(self._failure)
         authorization, bearer_token = _parsed(token.decode(errors="replace"))
         try:
-            found = self._validator.validate(bearer_token)
+            valid_token = self._validator.validate(bearer_token)
         except InvalidToken as error:
             self._failure = str(error)
             scope = {} if error.scope is None else {"scope": error.scope}
             return json.dumps({"status": error.status, **scope}, separators=(",", ":")).encode()
-        if authorization not in ("", found.principal):
+        if authorization not in ("", valid_token.principal):
             raise AuthenticationFailed("the client asks to be another user")
-        self.user, self.expires_ms = found.principal, found.expires_ms
+        self.user, self.expires_ms = valid_token.principal, valid_token.expires_ms
         return b""
 
 
@@ -88,8 +88,8 @@ def _parsed(message: str) -> tuple[str, str]:
     if first is None or pairs[-2:] != ["", ""]:
         raise _malformed()
     token = None
-    for each in pairs[:-2]:
-        pair = _PAIR.fullmatch(each)
+    for text in pairs[:-2]:
+        pair = _PAIR.fullmatch(text)
         if pair is None:
             raise _malformed()
         if pair["name"] == "auth" and token is None:
@@ -144,10 +144,10 @@ def _unsecured_claims(token: str) -> dict[str, object]:
 
 def _decoded(part: str) -> object:
     try:
-        found: object = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        decoded: object = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, RecursionError):
         return None
-    return found
+    return decoded
 
 
 def _time_ms(claims: Mapping[str, object], name: str) -> int | None:
@@ -162,4 +162,4 @@ def _time_ms(claims: Mapping[str, object], name: str) -> int | None:
 def _scope(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset(value.split())
-    return frozenset(each for each in value if isinstance(each, str)) if isinstance(value, list) else frozenset()
+    return frozenset(scope for scope in value if isinstance(scope, str)) if isinstance(value, list) else frozenset()

@@ -134,7 +134,7 @@ def _user(first: re.Match[str]) -> str:
 
 
 def _names_token(first: re.Match[str]) -> bool:
-    extensions: dict[str, str] = dict(each.partition("=")[::2] for each in first["extensions"].split(","))
+    extensions: dict[str, str] = dict(extension.partition("=")[::2] for extension in first["extensions"].split(","))
     return extensions.get("tokenauth", "").lower() == "true"
 
 

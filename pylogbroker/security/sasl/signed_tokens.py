@@ -30,17 +30,17 @@ _SHOWN_MAX: Final = 20
 def parse_keys(text: bytes, where: str, report: Callable[[str], object] = lambda line: None) -> KeySet:
     """Parse a set of keys; raise ConfigError. Report, in one line, the keys that cannot be used."""
     try:
-        found: dict[str, Any] = json.loads(text)
-        public = [each for each in found["keys"] if each.get("kty") != "oct" and each.get("use", "sig") == "sig"]
+        content: dict[str, Any] = json.loads(text)
+        public = [entry for entry in content["keys"] if entry.get("kty") != "oct" and entry.get("use", "sig") == "sig"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}: this is no set of public keys (JWKS): {type(error).__name__}") from None
     keys: list[Key] = []
     unknown: set[str] = set()
-    for each in public:
+    for jwk in public:
         try:
-            keys.append(import_key(each))
+            keys.append(import_key(jwk))
         except (ValueError, KeyError, TypeError, AttributeError, JoseError):
-            unknown.add(" ".join(str(each[name])[:_SHOWN_MAX] for name in ("kty", "crv") if name in each))
+            unknown.add(" ".join(str(jwk[name])[:_SHOWN_MAX] for name in ("kty", "crv") if name in jwk))
     kinds = ", ".join(sorted(unknown)[:_SHOWN_MAX])
     if not keys:
         raise ConfigError(f"{where}: this is no set of public keys (JWKS) of known kinds: {kinds or 'it is empty'}")

@@ -31,7 +31,7 @@ class BadCredential(ValueError):
 
 
 def encode(keys: ScramKeys) -> str:
-    salt, stored, server = (base64.b64encode(each).decode() for each in (keys.salt, keys.stored_key, keys.server_key))
+    salt, stored, server = (base64.b64encode(part).decode() for part in (keys.salt, keys.stored_key, keys.server_key))
     return f"salt={salt},stored_key={stored},server_key={server},iterations={keys.iterations}"
 
 
@@ -78,8 +78,8 @@ class StoredCredentials:
 
     def replace(self, name: str, credentials: Credentials) -> None:
         """Set all credentials of a user; without any, the user is forgotten. Reactor thread only."""
-        self._counts.subtract(each.shape for each in self.of(name).values())
-        self._counts.update(each.shape for each in credentials.values())
+        self._counts.subtract(credential.shape for credential in self.of(name).values())
+        self._counts.update(credential.shape for credential in credentials.values())
         if credentials:
             self._users[name] = credentials
         else:

@@ -49,22 +49,22 @@ class TokenChoice:
 def choose_provider(values: Values) -> TokenChoice | None:
     """Return the choice; None without one. Raise ConfigError if there are two, or one lacks a value."""
     named = values.optional_text(TOKEN_PROVIDER)
-    found = [TokenChoice(TOKEN_PROVIDER, named)] if named else []
+    choices = [TokenChoice(TOKEN_PROVIDER, named)] if named else []
     if not _uses_tokens(values):
-        return found[0] if found else None
+        return choices[0] if choices else None
     if values.text(METHOD) == OIDC:
-        found.append(TokenChoice(METHOD, OIDC))
+        choices.append(TokenChoice(METHOD, OIDC))
     if values.boolean(_UNSECURED):
         principal = _PRINCIPAL.search(values.optional_text(_CONFIG) or "")
         if principal is None:
             raise ConfigError(f"{_CONFIG}: expected principal=NAME, for {_UNSECURED}")
-        found.append(TokenChoice(_UNSECURED, f"unsecured:{principal[1]}"))
+        choices.append(TokenChoice(_UNSECURED, f"unsecured:{principal[1]}"))
     login = values.optional_text(JAAS)
     if login and not named:  # a plugin may stand for Java's classes
-        found.append(_choice_of(jaas.parse(login, JAAS), values))
-    if len(found) > 1:
-        raise ConfigError(f"{found[1].setting}: {found[0].setting} is set, too; remove one of them")
-    return found[0] if found else None
+        choices.append(_choice_of(jaas.parse(login, JAAS), values))
+    if len(choices) > 1:
+        raise ConfigError(f"{choices[1].setting}: {choices[0].setting} is set, too; remove one of them")
+    return choices[0] if choices else None
 
 
 def _uses_tokens(values: Values) -> bool:

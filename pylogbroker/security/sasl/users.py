@@ -35,7 +35,7 @@ class SaltShape(NamedTuple):
     def salt(self, material: bytes) -> bytes:
         """Make a salt of some random bytes."""
         material = (material * (self.size // len(material) + 1))[: self.size]
-        return bytes(_ALPHABET[each % len(_ALPHABET)] for each in material) if self.is_text else material
+        return bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in material) if self.is_text else material
 
 
 _DEFAULT_SHAPE: Final = SaltShape(ITERATIONS_MIN, _SALT_BYTES, False)
@@ -119,23 +119,23 @@ class Users:
 
     def check(self, name: str, password: str) -> bool:
         """Check a password, against the keys of any mechanism if there are some. Takes milliseconds."""
-        mechanism = next((each for each in HASHES if self._found(each, name) is not None), SCRAM_SHA_256)
+        mechanism = next((candidate for candidate in HASHES if self._found(candidate, name) is not None), SCRAM_SHA_256)
         keys, exists = self.scram_keys(mechanism, name)
         return keys.is_of(password) and exists
 
     def challenge(self, mechanism: str, name: str) -> tuple[bytes, int]:
         """Return salt and iterations, also for a user that does not exist."""
-        found = self._found(mechanism, name)
-        if found is not None:
-            return found.salt, found.iterations
+        keys = self._found(mechanism, name)
+        if keys is not None:
+            return keys.salt, keys.iterations
         shape = self._stand_in(name)
         return shape.salt(self._random(f"{mechanism}\0{name}")), shape.iterations
 
     def scram_keys(self, mechanism: str, name: str) -> tuple[ScramKeys, bool]:
         """Return keys, and whether the user exists. Takes milliseconds."""
-        found = self._found(mechanism, name)
-        if found is not None:
-            return found, True
+        keys = self._found(mechanism, name)
+        if keys is not None:
+            return keys, True
         salt, iterations = self.challenge(mechanism, name)
         password = self.passwords.get(name)
         secret = self._secret.hex() if password is None else password

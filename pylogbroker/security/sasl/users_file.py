@@ -59,7 +59,7 @@ def with_user(text: str, name: str, keys: Iterable[ScramKeys]) -> str:
             f"user: {name!r} is not accepted; expected a name without a colon, and without # or a space at an end"
         )
     lines = [line for line in text.splitlines() if not _is_of(line, name)]
-    return "\n".join([*lines, *(f"{name}:{_encoded(each)}" for each in keys), ""])
+    return "\n".join([*lines, *(f"{name}:{_encoded(scram_keys)}" for scram_keys in keys), ""])
 
 
 def without_user(text: str, name: str) -> str:
@@ -72,7 +72,7 @@ def _is_of(line: str, name: str) -> bool:
 
 
 def _encoded(keys: ScramKeys) -> str:
-    parts = (base64.b64encode(each).decode() for each in (keys.salt, keys.stored_key, keys.server_key))
+    parts = (base64.b64encode(part).decode() for part in (keys.salt, keys.stored_key, keys.server_key))
     return "$".join((keys.mechanism, str(keys.iterations), *parts))
 
 

@@ -85,12 +85,12 @@ class Authority:
         """Return the authority of a certificate and its key, both PEM; raise ConfigError."""
         try:
             loaded = load_pem_private_key(key, None)
-            found = x509.load_pem_x509_certificate(certificate)
+            issuer = x509.load_pem_x509_certificate(certificate)
         except (ValueError, TypeError):
             raise ConfigError("the certificate of the authority, or its key, cannot be read") from None
-        if not isinstance(loaded, EllipticCurvePrivateKey) or loaded.public_key() != found.public_key():
+        if not isinstance(loaded, EllipticCurvePrivateKey) or loaded.public_key() != issuer.public_key():
             raise ConfigError("the key of the authority does not fit its certificate")
-        return cls(Identity(found, loaded))
+        return cls(Identity(issuer, loaded))
 
     def issue(self, name: str | x509.Name, hosts: Sequence[str] = (), days: float = 365) -> Identity:
         """Return a certificate for a broker, named by its hosts, or a client; with negative `days` it has expired."""

@@ -54,9 +54,9 @@ def describe(error: ssl.SSLError, is_server: bool) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _unverified(error, is_server)
     reason = getattr(error, "reason", None) or ""
-    known = (_ON_BROKER if is_server else _ON_CLIENT).get(reason) or _BOTH.get(reason)
-    if known is not None:
-        return known
+    cause = (_ON_BROKER if is_server else _ON_CLIENT).get(reason) or _BOTH.get(reason)
+    if cause is not None:
+        return cause
     return reason.lower().replace("_", " ") or _PLACE.sub("", str(error))
 
 

@@ -67,14 +67,17 @@ def read_key_store(store: StoreContent, now: datetime | None = None) -> KeyStore
         key, certificates = _key_of_pem(store), _certificates_of_pem(store)
     else:
         key, certificates = _key_of_pkcs12(store)
-    own = next((each for each in certificates if _public(each.public_key()) == _public(key.public_key())), None)
+    own = next(
+        (certificate for certificate in certificates if _public(certificate.public_key()) == _public(key.public_key())),
+        None,
+    )
     if own is None:
         raise ConfigError(f"{store.where}: the private key does not fit the certificate, whose key is another one")
     _check_dates(store.where, own, now or datetime.now(UTC))
-    chain = [own, *(each for each in certificates if each is not own)]
+    chain = [own, *(certificate for certificate in certificates if certificate is not own)]
     return KeyStore(
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        b"".join(each.public_bytes(Encoding.PEM) for each in chain),
+        b"".join(certificate.public_bytes(Encoding.PEM) for certificate in chain),
     )
 
 
@@ -88,7 +91,7 @@ def read_trust_store(store: StoreContent) -> str:
         certificates = [entry.certificate for entry in entries if entry is not None]
     if not certificates:
         raise ConfigError(f"{store.where}: has no certificate")
-    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode()
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates).decode()
 
 
 def _form_of(store: StoreContent) -> str:
@@ -139,7 +142,7 @@ def _key_of_pkcs12(store: StoreContent) -> tuple[PrivateKeyTypes, list[x509.Cert
     content = _pkcs12(store)
     if content.key is None or content.cert is None:
         raise ConfigError(f"{store.where}: has no private key with a certificate")
-    return content.key, [content.cert.certificate, *(each.certificate for each in content.additional_certs)]
+    return content.key, [content.cert.certificate, *(entry.certificate for entry in content.additional_certs)]
 
 
 def _pkcs12(store: StoreContent) -> pkcs12.PKCS12KeyAndCertificates:

@@ -93,40 +93,42 @@ class BlockingCluster:
 
         LATEST is the high watermark; with isolation.level read_committed, the last stable offset.
         """
-        found: dict[TopicPartition, OffsetAtTime] = {}
+        answers: dict[TopicPartition, OffsetAtTime] = {}
 
         def rest() -> None:
-            self._look_up({key: time for key, time in times.items() if key not in found}, found)
+            self._look_up({key: time for key, time in times.items() if key not in answers}, answers)
 
         self.retrying(rest, seconds)
-        return found
+        return answers
 
     def _refresh(self, names: Iterable[str] | None) -> None:
-        asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response: MetadataResponse = self.any_connection().ask(request)
         self._metadata.learn(response, names)
         for topic in response.topics:
             if topic.error_code and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
-    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
+    def _look_up(self, times: Mapping[TopicPartition, int], answers: dict[TopicPartition, OffsetAtTime]) -> None:
         """Ask each leader once; store answers before raising the last error."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
             by_leader.setdefault(self._metadata.leader(*key), {})[key] = time
         error: KafkaError | None = None
-        for leader, asked in by_leader.items():
+        for leader, partitions in by_leader.items():
             connection = self._idle(self.address_of(leader))
-            response: ListOffsetsResponse = connection.ask(list_offsets_request(asked, self._committed))
+            response: ListOffsetsResponse = connection.ask(list_offsets_request(partitions, self._committed))
             for topic in response.topics:
-                for each in topic.partitions:
-                    if each.error_code:
-                        where = f"{topic.name}/{each.partition_index}"
-                        error = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
+                for partition in topic.partitions:
+                    if partition.error_code:
+                        where = f"{topic.name}/{partition.partition_index}"
+                        error = error_of(partition.error_code, f"{where}: {error_of(partition.error_code).detail}")
                     else:
-                        found[topic.name, each.partition_index] = OffsetAtTime(each.offset, each.timestamp)
+                        answers[topic.name, partition.partition_index] = OffsetAtTime(
+                            partition.offset, partition.timestamp
+                        )
         if error is not None:
             raise error
 

@@ -90,13 +90,13 @@ class PartitionFetcher:
 
     def _take(self, data: PartitionData) -> FetchedBatches | None:
         records = data.records or b""
-        found = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
-        if not found:
+        tail = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
+        if not tail:
             if len(records):
                 self._ask_for_more()
             return None if len(records) else self._rest(data)
         self._empty = 0
-        last = found.pop()
+        last = tail.pop()
         fetched = FetchedBatches(records, self.position, last.next_offset, self._aborted(data))  # type: ignore[arg-type]
         self.position = last.next_offset
         if self.position < self._end:
@@ -133,14 +133,16 @@ class PartitionFetcher:
     def _aborted(self, data: PartitionData) -> tuple[tuple[int, int], ...] | None:
         if not self._committed:
             return None
-        return tuple((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
+        return tuple(
+            (transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or ()
+        )
 
     def _answer(self) -> PartitionData:
         connection = self._asked or self._ask()
         self._asked = None
         response: FetchResponse = connection.receive()
         raise_for(response.error_code)
-        partitions = [each for topic in response.responses for each in topic.partitions]
+        partitions = [partition for topic in response.responses for partition in topic.partitions]
         data = partitions[0] if partitions else PartitionData()  # empty over quota
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
@@ -150,8 +152,8 @@ class PartitionFetcher:
     def _ask(self) -> BlockingConnection:
         connection = self._cluster.leader(self._topic, self._partition)
         topic_id = self._checked_id()
-        wanted = FetchTarget(self._topic, self._partition, self.position, self._limit, topic_id)
-        request = fetch_request(self._cluster.settings, [wanted], wait_ms=self._wait)
+        target = FetchTarget(self._topic, self._partition, self.position, self._limit, topic_id)
+        request = fetch_request(self._cluster.settings, [target], wait_ms=self._wait)
         newest = connection.version_of(FetchRequest)
         connection.send(request, version=min(NAMES_VERSION_MAX, newest) if topic_id == NO_ID else newest)
         self._asked = connection
@@ -161,12 +163,12 @@ class PartitionFetcher:
         """Return the topic's id; NO_ID if it was not given or the brokers have none. Raise TopicRecreated."""
         if self._topic_id == NO_ID:
             return NO_ID
-        found = self._cluster.topic_id(self._topic)
-        if found == NO_ID:
+        topic_id = self._cluster.topic_id(self._topic)
+        if topic_id == NO_ID:
             return NO_ID
-        if found != self._topic_id:
-            raise TopicRecreated(self._topic, self._topic_id, found)
-        return found
+        if topic_id != self._topic_id:
+            raise TopicRecreated(self._topic, self._topic_id, topic_id)
+        return topic_id
 
     def _nothing_comes(self) -> PylogbrokerError:
         error = self._out_of_range()

@@ -46,13 +46,13 @@ class ManifestCommitter:
 
     def add_published(self) -> None:
         missing = [part.slice for part in self.missing()]
-        listed = self.store.listed({self._directory(each) for each in missing})
+        listed = self.store.listed({self._directory(piece) for piece in missing})
         self.add(
             entry
-            for each in missing
-            for entry in whole_files(self.store, self.parameters, each, listed[self._directory(each)])
+            for piece in missing
+            for entry in whole_files(self.store, self.parameters, piece, listed[self._directory(piece)])
         )
-        files = (each for found in listed.values() for each in found.items())
+        files = (file for sizes in listed.values() for file in sizes.items())
         self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
@@ -61,8 +61,8 @@ class ManifestCommitter:
         for entry in entries:
             by_key.setdefault(entry.key, []).append(entry)
         covered = self._covered()
-        for key, found in by_key.items():
-            self.entries += apart(found, covered.get(key, ()), lambda entry: entry.range)
+        for key, candidates in by_key.items():
+            self.entries += apart(candidates, covered.get(key, ()), lambda entry: entry.range)
 
     def missing(self) -> list[Part]:
         covered = self._covered()
@@ -100,10 +100,10 @@ class ManifestCommitter:
             self.store.each(self.store.delete, leftovers(self.manifest, listed, self.entries))
 
     def _covered(self) -> dict[TopicPartition, list[Range]]:
-        found = {key: list(ranges) for key, ranges in self.before.items()}
+        covered = {key: list(ranges) for key, ranges in self.before.items()}
         for entry in self.entries:
-            found.setdefault(entry.key, []).append(entry.range)
-        return found
+            covered.setdefault(entry.key, []).append(entry.range)
+        return covered
 
     def _directory(self, part: Slice) -> str:
         return directory_of(self.parameters.generation, part.topic, part.partition)
@@ -117,24 +117,28 @@ def recovered(store: Store, manifest: Manifest, parameters: TaskParameters) -> t
     committer = ManifestCommitter(store, manifest, parameters, (), before=manifest.covered())
     wholes = {directory_of(parameters.generation, *key): Slice(*key, 0, _OFFSET_MAX) for key in sorted(manifest.begins)}
     listed = store.listed(wholes)
-    known = {entry.path for entry in manifest.entries if entry.path is not None}
+    paths = {entry.path for entry in manifest.entries if entry.path is not None}
     for directory, whole in wholes.items():
-        committer.add(whole_files(store, parameters, whole, listed[directory], known))
+        committer.add(whole_files(store, parameters, whole, listed[directory], paths))
     return manifest.with_entries(committer.entries), leftovers(manifest, listed, committer.entries)
 
 
 def leftovers(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Collection[ManifestEntry]) -> list[str]:
-    known = {entry.path for entry in (*manifest.entries, *more)} | {each.path for each in manifest.replaced}
+    referenced = {entry.path for entry in (*manifest.entries, *more)} | {
+        replaced.path for replaced in manifest.replaced
+    }
     paths = [(f"{directory}/{name}", name) for directory, names in listed.items() for name in names]
-    return [path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in known)]
+    return [
+        path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in referenced)
+    ]
 
 
 def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
     """Delete files replaced over `keep` seconds ago, and unused generations."""
-    old = [each for each in manifest.replaced if each.at + keep <= time.time()]
-    for each in old:
-        store.delete(each.path)
-    left = attrs.evolve(manifest, replaced=tuple(each for each in manifest.replaced if each not in old))
+    old = [replaced for replaced in manifest.replaced if replaced.at + keep <= time.time()]
+    for file in old:
+        store.delete(file.path)
+    left = attrs.evolve(manifest, replaced=tuple(replaced for replaced in manifest.replaced if replaced not in old))
     for name in store.directories():
         if is_digits(name) and len(name) >= 5 and int(name) not in left.in_use() and int(name) <= left.generations:
             store.delete_directory(name)
@@ -145,8 +149,8 @@ def check_unchanged(store: Store, manifest: Manifest) -> None:
     """Raise TargetInUse if another load changed the manifest; local directories are locked instead."""
     if store.is_local:
         return
-    found = store.read(MANIFEST)
-    if (Manifest.of_json(found).revision if found is not None else "") != manifest.revision:
+    text = store.read(MANIFEST)
+    if (Manifest.of_json(text).revision if text is not None else "") != manifest.revision:
         raise TargetInUse(f"{store.uri} is in use by another load: its manifest has changed meanwhile")
 
 

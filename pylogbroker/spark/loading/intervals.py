@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
     """Return the uncovered ranges within [start, end)."""
-    found = []
+    gaps = []
     for first, last in sorted(covered):
         if first >= end:
             break
         if first > start:
-            found.append((start, first))
+            gaps.append((start, first))
         start = max(start, last)
-    return [*found, (start, end)] if start < end else found
+    return [*gaps, (start, end)] if start < end else gaps
 
 
 def overlaps(one: Range, other: Range) -> bool:
@@ -33,12 +33,12 @@ def overlaps(one: Range, other: Range) -> bool:
 def apart(candidates: Iterable[T], taken: Iterable[Range], range_of: Callable[[T], Range]) -> list[T]:
     """Return candidates that overlap neither `taken` nor each other; at equal starts, the longest."""
     holes = sorted(taken)
-    found: list[T] = []
+    chosen: list[T] = []
     reached = -1
-    for each in sorted(candidates, key=lambda each: (range_of(each)[0], -range_of(each)[1])):
-        start, end = range_of(each)
+    for candidate in sorted(candidates, key=lambda choice: (range_of(choice)[0], -range_of(choice)[1])):
+        start, end = range_of(candidate)
         if start < reached or any(overlaps((start, end), hole) for hole in holes):
             continue
-        found.append(each)
+        chosen.append(candidate)
         reached = end
-    return found
+    return chosen

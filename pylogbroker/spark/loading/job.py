@@ -139,13 +139,13 @@ class LoadJob:
             )
 
     def _replay(self, cluster: BlockingCluster, state: _TargetState) -> tuple[Manifest, UnfinishedReplay]:
-        asked, manifest = self._request_key(), state.manifest
-        if manifest.replay is None or manifest.replay.asked != asked:
+        request_key, manifest = self._request_key(), state.manifest
+        if manifest.replay is None or manifest.replay.asked != request_key:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
             if manifest.left_by(parts):
                 self._check_schema(manifest)
             schema = self.parameters.schema
-            manifest = manifest.with_replay(asked, text_of(schema), packed(schema), parts)
+            manifest = manifest.with_replay(request_key, text_of(schema), packed(schema), parts)
         manifest = purge_replaced(self.store, self._written(state, manifest), self.keep)
         if manifest.replay is None:
             raise LoadFailed("the replay has been abandoned")
@@ -214,10 +214,10 @@ class LoadJob:
 
     def _ask_ends(self, cluster: BlockingCluster) -> None:
         try:
-            found = cluster.offsets(dict.fromkeys(self._goals, LATEST))
+            ends = cluster.offsets(dict.fromkeys(self._goals, LATEST))
         except PylogbrokerError:  # informative only: tasks report errors
             return
-        self._ends = {key: each.offset for key, each in found.items()}
+        self._ends = {key: end.offset for key, end in ends.items()}
 
 
 def manifest_of(store: Store) -> Manifest:
@@ -235,13 +235,13 @@ def _fingerprint(mapping: object) -> str:
     """Hash a mapping's code and source, to recognize it if possible."""
     from pyspark import cloudpickle
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
-        found.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]
-        found.update(Path(inspect.getsourcefile(_code_of(mapping)) or "").read_bytes())
+        digest.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]
+        digest.update(Path(inspect.getsourcefile(_code_of(mapping)) or "").read_bytes())
     except (OSError, TypeError, AttributeError, pickle.PicklingError):
         pass  # no source, e.g. a built-in
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _code_of(mapping: object) -> type | Callable[..., object]:

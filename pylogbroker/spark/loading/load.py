@@ -162,8 +162,8 @@ def _for_spark(path: str) -> str:
 
 def _given(bootstrap_servers: str, topics: TopicSelection, options: Mapping[str, str]) -> dict[str, str]:
     for name in options:
-        known = name.lower() in _OPTIONS or name.lower().startswith(_MORE_OPTIONS)
-        if not known or name.lower() == "kafka.bootstrap.servers":
+        is_known = name.lower() in _OPTIONS or name.lower().startswith(_MORE_OPTIONS)
+        if not is_known or name.lower() == "kafka.bootstrap.servers":
             raise ConfigError(
                 f"option {name} has no meaning for a load; accepted are kafka.*, includeHeaders, failOnDataLoss,"
                 " minPartitions, maxRecordsPerPartition, fetchOffset.* and kafkaConsumer.*"

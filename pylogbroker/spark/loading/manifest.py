@@ -125,16 +125,16 @@ class Manifest:
 
     def covered(self) -> dict[TopicPartition, list[Range]]:
         """Return ranges that need no loading."""
-        found: dict[TopicPartition, list[Range]] = {}
+        ranges: dict[TopicPartition, list[Range]] = {}
         for entry in self.entries:
             if not entry.is_old:
-                found.setdefault(entry.key, []).append(entry.range)
-        return found
+                ranges.setdefault(entry.key, []).append(entry.range)
+        return ranges
 
     def in_use(self) -> set[int]:
         """Return generations that have files."""
         paths = [entry.path for entry in self.entries if entry.path is not None]
-        paths += [each.path for each in self.replaced]
+        paths += [replaced.path for replaced in self.replaced]
         replayed = {self.replay.generation} if self.replay is not None else set()
         return {self.generation, *replayed, *(int(path.split("/")[0]) for path in paths)}
 
@@ -143,7 +143,7 @@ class Manifest:
 
     def with_old(self, keys: Collection[TopicPartition]) -> Manifest:
         """Mark entries as old, start a generation, and abandon a replay."""
-        entries = tuple(attrs.evolve(each, is_old=True) if each.key in keys else each for each in self.entries)
+        entries = tuple(attrs.evolve(entry, is_old=True) if entry.key in keys else entry for entry in self.entries)
         begins = {key: begin for key, begin in self.begins.items() if key not in keys}
         number = self.generations + 1
         return attrs.evolve(self, entries=entries, begins=begins, generation=number, generations=number, replay=None)
@@ -163,9 +163,9 @@ class Manifest:
         if self.replay is None:
             raise ValueError("there is no replay")
         again = _ranges(self.replay.parts)
-        gone = [each for each in self.entries if _is_replaced(each, again)]
-        left = [each for each in self.entries if not _is_replaced(each, again)]
-        replaced = [Replaced(each.path, now) for each in gone if each.path is not None]
+        gone = [entry for entry in self.entries if _is_replaced(entry, again)]
+        left = [entry for entry in self.entries if not _is_replaced(entry, again)]
+        replaced = [Replaced(entry.path, now) for entry in gone if entry.path is not None]
         return attrs.evolve(
             self,
             generation=self.replay.generation,
@@ -187,7 +187,7 @@ class Manifest:
             "topics": dict(self.topics),
             "begins": [[*key, begin] for key, begin in sorted(self.begins.items())],
             "replay": None if self.replay is None else attrs.asdict(self.replay),
-            "replaced": [attrs.asdict(each) for each in self.replaced],
+            "replaced": [attrs.asdict(replaced) for replaced in self.replaced],
         }
         lines = ",\n".join(json.dumps(_compact(entry)) for entry in self.entries)
         return f'{json.dumps(head)[:-1]},\n"entries": [\n{lines}\n]}}\n'.encode()
@@ -196,28 +196,28 @@ class Manifest:
     def of_json(cls, text: bytes) -> Manifest:
         """Raise BadManifest if damaged or of another version."""
         try:
-            found = json.loads(text)
-            if found["version"] != _VERSION:
+            fields = json.loads(text)
+            if fields["version"] != _VERSION:
                 raise BadManifest(
-                    f"it has version {found['version']}, but this release supports {_VERSION}: use a newer one"
+                    f"it has version {fields['version']}, but this release supports {_VERSION}: use a newer one"
                 )
-            return cls._of(found)
+            return cls._of(fields)
         except (ValueError, KeyError, TypeError) as error:
             raise BadManifest(f"it is damaged: {type(error).__name__}: {error}") from error
 
     @classmethod
-    def _of(cls, found: Mapping[str, Any]) -> Manifest:
+    def _of(cls, fields: Mapping[str, Any]) -> Manifest:
         return cls(
-            schema=found["schema"],
-            arrow=found["arrow"],
-            revision=found["revision"],
-            generation=found["generation"],
-            generations=found["generations"],
-            topics=found["topics"],
-            begins={(topic, partition): begin for topic, partition, begin in found["begins"]},
-            entries=tuple(ManifestEntry(**each) for each in found["entries"]),
-            replay=None if found["replay"] is None else _replay_of(found["replay"]),
-            replaced=tuple(Replaced(**each) for each in found["replaced"]),
+            schema=fields["schema"],
+            arrow=fields["arrow"],
+            revision=fields["revision"],
+            generation=fields["generation"],
+            generations=fields["generations"],
+            topics=fields["topics"],
+            begins={(topic, partition): begin for topic, partition, begin in fields["begins"]},
+            entries=tuple(ManifestEntry(**entry) for entry in fields["entries"]),
+            replay=None if fields["replay"] is None else _replay_of(fields["replay"]),
+            replaced=tuple(Replaced(**replaced) for replaced in fields["replaced"]),
         )
 
 
@@ -250,21 +250,21 @@ def _stem(topic: str, partition: int) -> str:
 
 
 def _ranges(parts: Iterable[Part]) -> dict[TopicPartition, list[Range]]:
-    found: dict[TopicPartition, list[Range]] = {}
+    ranges: dict[TopicPartition, list[Range]] = {}
     for part in parts:
-        found.setdefault((part.slice.topic, part.slice.partition), []).append((part.slice.start, part.slice.end))
-    return found
+        ranges.setdefault((part.slice.topic, part.slice.partition), []).append((part.slice.start, part.slice.end))
+    return ranges
 
 
 def _is_replaced(entry: ManifestEntry, again: Mapping[TopicPartition, list[Range]]) -> bool:
     ranges = again.get(entry.key, ())
-    return not entry.is_old and entry.gap is None and any(overlaps(entry.range, each) for each in ranges)
+    return not entry.is_old and entry.gap is None and any(overlaps(entry.range, span) for span in ranges)
 
 
 def _compact(entry: ManifestEntry) -> dict[str, Any]:
     return {name: value for name, value in attrs.asdict(entry).items() if value is not None and value is not False}
 
 
-def _replay_of(found: Mapping[str, Any]) -> UnfinishedReplay:
-    parts = tuple(Part(Slice(**each["slice"]), each["since"]) for each in found["parts"])
-    return UnfinishedReplay(found["generation"], found["asked"], found["schema"], found["arrow"], parts)
+def _replay_of(fields: Mapping[str, Any]) -> UnfinishedReplay:
+    parts = tuple(Part(Slice(**part["slice"]), part["since"]) for part in fields["parts"])
+    return UnfinishedReplay(fields["generation"], fields["asked"], fields["schema"], fields["arrow"], parts)

@@ -53,8 +53,8 @@ class JsonValue:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         values = pc.fill_null(rows["value"], b"null")
-        found = pa.concat_tables(self._parsed(values)).combine_chunks()
-        return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
+        table = pa.concat_tables(self._parsed(values)).combine_chunks()
+        return _beside(rows, self.keep, {name: _whole(table[name]) for name in self.schema.names})
 
     def _parsed(self, values: pa.Array) -> list[pa.Table]:
         """Parse; bisect to find invalid values."""
@@ -79,10 +79,10 @@ class JsonValue:
         read = pajson.ReadOptions(use_threads=False, block_size=len(text) + 1)
         wrapped = pa.schema([("value", pa.struct(list(self.schema)))])
         parse = pajson.ParseOptions(explicit_schema=wrapped, unexpected_field_behavior="ignore")
-        found = pajson.read_json(pa.BufferReader(text), read, parse)
-        if found.num_rows != len(values):
+        table = pajson.read_json(pa.BufferReader(text), read, parse)
+        if table.num_rows != len(values):
             raise pa.ArrowInvalid("more than one object")
-        return pa.table(_whole(found["value"]).flatten(), self.schema)
+        return pa.table(_whole(table["value"]).flatten(), self.schema)
 
 
 @attrs.frozen
@@ -114,17 +114,17 @@ class LogLine:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         text = _text(rows["value"])
-        found = pc.extract_regex(text, pattern=self._anchored())
-        if self.strict and found.null_count:
-            first = pc.index(pc.is_null(found), True).as_py()
+        groups = pc.extract_regex(text, pattern=self._anchored())
+        if self.strict and groups.null_count:
+            first = pc.index(pc.is_null(groups), True).as_py()
             raise MappingFailed(f"a line does not match: {str(text[first])[:200]!r}")
-        return _beside(rows, self.keep, {field.name: self._typed(field.name, found) for field in found.type})
+        return _beside(rows, self.keep, {field.name: self._typed(field.name, groups) for field in groups.type})
 
     def _anchored(self) -> str:
         return rf"\A(?:{self.pattern})\r?\n?\z"
 
-    def _typed(self, name: str, found: pa.StructArray) -> pa.Array:
-        column = pc.struct_field(found, name)
+    def _typed(self, name: str, groups: pa.StructArray) -> pa.Array:
+        column = pc.struct_field(groups, name)
         if name in self.times:
             return pc.strptime(column, format=self.times[name], unit="us", error_is_null=not self.strict)
         if name not in self.types:
@@ -135,17 +135,17 @@ class LogLine:
 
 def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
     try:
-        found: Any = mapping(rows)
+        batch: Any = mapping(rows)
     except MappingFailed:
         raise
     except Exception as error:
         raise MappingFailed(f"the mapping failed: {type(error).__name__}: {error}") from error
-    if not isinstance(found, pa.RecordBatch):
-        raise MappingFailed(f"a mapping must return a pyarrow.RecordBatch, not a {type(found).__name__}")
-    if schema is not None and not found.schema.equals(schema):
-        has, wanted = (", ".join(text_of(each).split("\n")) for each in (found.schema, schema))
-        raise MappingFailed(f"a mapping must always return the same columns: it returned {has} after {wanted}")
-    return found
+    if not isinstance(batch, pa.RecordBatch):
+        raise MappingFailed(f"a mapping must return a pyarrow.RecordBatch, not a {type(batch).__name__}")
+    if schema is not None and not batch.schema.equals(schema):
+        has, expected = (", ".join(text_of(columns).split("\n")) for columns in (batch.schema, schema))
+        raise MappingFailed(f"a mapping must always return the same columns: it returned {has} after {expected}")
+    return batch
 
 
 def failing_rows(
@@ -173,8 +173,8 @@ def _beside(rows: pa.RecordBatch, keep: tuple[str, ...], columns: Mapping[str, p
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _contents(lines: pa.StringArray) -> pa.Buffer:

@@ -86,7 +86,7 @@ class FileWriter:
 
 
 def metadata_of(entry: ManifestEntry, topic_id: str, schema: str) -> dict[str, str]:
-    found = {
+    metadata = {
         "topic": entry.topic,
         "topic_id": topic_id,
         "partition": entry.partition,
@@ -97,7 +97,7 @@ def metadata_of(entry: ManifestEntry, topic_id: str, schema: str) -> dict[str, s
         "generation": entry.generation,
         "schema": schema,
     }
-    return {_PREFIX + name: str(value) for name, value in found.items()}
+    return {_PREFIX + name: str(value) for name, value in metadata.items()}
 
 
 @attrs.frozen
@@ -111,10 +111,10 @@ def read_footer(store: Store, path: str, size: int) -> Footer | None:
     """Return None if the file is foreign or deleted."""
     try:
         with store.filesystem.open_input_file(store.path(path)) as file:
-            found = pq.read_metadata(file)
+            footer = pq.read_metadata(file)
     except (FileNotFoundError, pa.ArrowInvalid):
         return None
-    texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items() if key != b"ARROW:schema"}
+    texts = {key.decode(): value.decode() for key, value in (footer.metadata or {}).items() if key != b"ARROW:schema"}
     try:
         entry = ManifestEntry(
             topic=texts[_PREFIX + "topic"],
@@ -123,7 +123,7 @@ def read_footer(store: Store, path: str, size: int) -> Footer | None:
             end=int(texts[_PREFIX + "next_offset"]),
             generation=int(texts[_PREFIX + "generation"]),
             path=path,
-            records=found.num_rows,
+            records=footer.num_rows,
             bytes=size,
             since=int(texts[_PREFIX + "since"]) if texts[_PREFIX + "since"] else None,
         )
@@ -161,8 +161,8 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 def _leaves(schema: pa.Schema) -> list[str]:
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
-    found = pq.ParquetFile(empty).schema
-    return [found.column(number).path for number in range(len(found))]
+    columns = pq.ParquetFile(empty).schema
+    return [columns.column(number).path for number in range(len(columns))]
 
 
 def _is_64_bits(kind: pa.DataType) -> bool:

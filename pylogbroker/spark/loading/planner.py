@@ -92,28 +92,28 @@ class Planner:
         first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
         since = self._at_time(keys, self.window.since, ends) or dict.fromkeys(keys, 0)
         until = self._at_time(keys, self.window.until, ends) or dict.fromkeys(keys, 1 << 62)
-        found: list[Part] = []
+        parts: list[Part] = []
         for part in _again(self.manifest.entries, since, until):
             key = part.slice.topic, part.slice.partition
             if part.slice.start < first[key]:
                 what = f"{_named(part.slice)} is to be loaded again, but the log begins at offset {first[key]}"
                 self._lost(f"{what}: the loaded rows are kept; a later `since` may exclude them")
             else:
-                found.append(part)
+                parts.append(part)
         return tuple(
             attrs.evolve(part, slice=piece)
-            for part in _merged(found)
+            for part in _merged(parts)
             for piece in divide([part.slice], None, self.options.max_records)
         )
 
     def _partitions(self) -> list[TopicPartition]:
-        found = partitions_for(self.cluster, self.options.topics)
-        names = missing(self.cluster, self.options.topics, found)
-        gone = [name for name in names if name in self.manifest.topics] or self._gone({topic for topic, _ in found})
+        keys = partitions_for(self.cluster, self.options.topics)
+        names = missing(self.cluster, self.options.topics, keys)
+        gone = [name for name in names if name in self.manifest.topics] or self._gone({topic for topic, _ in keys})
         if gone:
             self._lost(f"topic {', '.join(gone)} has been deleted")
         reject_missing(name for name in names if name not in gone)
-        return sorted(found)
+        return sorted(keys)
 
     def _gone(self, there: Collection[str]) -> list[str]:
         if self.options.topics.pattern is None:
@@ -126,7 +126,7 @@ class Planner:
         gone = self._gone(there)
         if gone:
             manifest = self.manifest.with_old({key for key in self.manifest.begins if key[0] in gone})
-            topics = {name: known for name, known in manifest.topics.items() if name not in gone}
+            topics = {name: topic_id for name, topic_id in manifest.topics.items() if name not in gone}
             self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _add_topics(self, topics: Collection[str]) -> None:
@@ -138,8 +138,8 @@ class Planner:
             )
             keys = {key for key in self.manifest.begins if key[0] in recreated}
             self.manifest = self.manifest.with_old(keys)
-        found = {name: now for name, now in ids.items() if now != NO_ID or name not in self.manifest.topics}
-        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **found})
+        new_ids = {name: now for name, now in ids.items() if now != NO_ID or name not in self.manifest.topics}
+        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **new_ids})
 
     def _reject_new_topics(self, topics: Collection[str]) -> None:
         ids = self._ids(topics)
@@ -152,18 +152,18 @@ class Planner:
         return before != now and NO_ID not in (before, now)
 
     def _ids(self, topics: Collection[str]) -> dict[str, str]:
-        found: Mapping[str, TopicInfo] = self.cluster.topics(topics)
-        return {name: str(info.topic_id) for name, info in found.items()}
+        infos: Mapping[str, TopicInfo] = self.cluster.topics(topics)
+        return {name: str(info.topic_id) for name, info in infos.items()}
 
     def _offsets(self, keys: Collection[TopicPartition], at: int) -> Offsets:
-        return {key: each.offset for key, each in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
+        return {key: row.offset for key, row in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
 
     def _at_time(self, keys: Collection[TopicPartition], at: int | None, ends: Mapping[TopicPartition, int]) -> Offsets:
         """Return the first offsets at or after a time, else the ends; nothing without a time."""
         if at is None:
             return {}
-        found = self._offsets(keys, at)
-        return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
+        offsets = self._offsets(keys, at)
+        return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in offsets.items()}
 
     def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
         """Return the ends. A log truncated below the loaded range restarts there."""
@@ -232,14 +232,14 @@ def _again(entries: Iterable[ManifestEntry], since: Offsets, until: Offsets) -> 
 
 
 def _merged(parts: Iterable[Part]) -> list[Part]:
-    found: list[Part] = []
+    merged: list[Part] = []
     for part in parts:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last is not None and _touch(last, part):
-            found[-1] = attrs.evolve(last, slice=attrs.evolve(last.slice, end=part.slice.end))
+            merged[-1] = attrs.evolve(last, slice=attrs.evolve(last.slice, end=part.slice.end))
         else:
-            found.append(part)
-    return found
+            merged.append(part)
+    return merged
 
 
 def _touch(one: Part, other: Part) -> bool:

@@ -80,11 +80,11 @@ def part_results(parameters: TaskParameters, part: Part) -> Iterator[str]:
 
 def _results(running: Future[list[str]]) -> tuple[list[ManifestEntry], list[str]]:
     try:
-        found: list[dict[str, Any]] = [json.loads(text) for text in running.result()]
+        outcomes: list[dict[str, Any]] = [json.loads(text) for text in running.result()]
     except Exception as error:
         return [], [_reason(error)]
-    entries = [ManifestEntry(**each["entry"]) for each in found if "entry" in each]
-    return entries, [each["failure"] for each in found if "failure" in each]
+    entries = [ManifestEntry(**outcome["entry"]) for outcome in outcomes if "entry" in outcome]
+    return entries, [outcome["failure"] for outcome in outcomes if "failure" in outcome]
 
 
 def _reason(error: Exception) -> str:

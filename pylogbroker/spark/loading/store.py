@@ -92,8 +92,8 @@ class Store:
             return bytes(file.read())
 
     def files(self, directory: str) -> dict[str, int]:
-        found = self.filesystem.get_file_info(pafs.FileSelector(self.path(directory), allow_not_found=True))
-        return {info.base_name: info.size for info in found if info.type == pafs.FileType.File}
+        infos = self.filesystem.get_file_info(pafs.FileSelector(self.path(directory), allow_not_found=True))
+        return {info.base_name: info.size for info in infos if info.type == pafs.FileType.File}
 
     def listed(self, directories: Collection[str]) -> dict[str, dict[str, int]]:
         return dict(zip(directories, self.each(self.files, directories), strict=True))
@@ -106,8 +106,8 @@ class Store:
             return list(threads.map(ask, items))
 
     def directories(self) -> list[str]:
-        found = self.filesystem.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
-        return [info.base_name for info in found if info.type == pafs.FileType.Directory]
+        infos = self.filesystem.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
+        return [info.base_name for info in infos if info.type == pafs.FileType.Directory]
 
     def create(self, name: str) -> pa.NativeFile:
         directory = os.path.dirname(self.path(name))
@@ -181,10 +181,10 @@ def is_temporary(name: str) -> bool:
 
 
 def _make_directory(path: Path) -> None:
-    new = [each for each in (path, *path.parents) if not each.exists()]
+    new = [ancestor for ancestor in (path, *path.parents) if not ancestor.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for each in new:
-        _sync(each.parent)
+    for directory in new:
+        _sync(directory.parent)
 
 
 def _sync(path: str | Path) -> None:

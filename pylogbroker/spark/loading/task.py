@@ -73,9 +73,9 @@ def whole_files(
 ) -> list[ManifestEntry]:
     """Return published files within a slice, apart and not `known`; `names` are files with sizes."""
     directory = directory_of(parameters.generation, where.topic, where.partition)
-    found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
-    footers = store.each(lambda path: read_footer(store, path, found[path]), sorted(found.keys() - set(known)))
-    entries = [each.entry for each in footers if each is not None and _is_of(each, parameters, where)]
+    sizes = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
+    footers = store.each(lambda path: read_footer(store, path, sizes[path]), sorted(sizes.keys() - set(known)))
+    entries = [footer.entry for footer in footers if footer is not None and _is_of(footer, parameters, where)]
     return apart(entries, (), lambda entry: entry.range)
 
 
@@ -93,10 +93,10 @@ def _is_of(footer: Footer, parameters: TaskParameters, where: Slice) -> bool:
 
 
 def _check_topic(cluster: BlockingCluster, parameters: TaskParameters, topic: str) -> None:
-    found = cluster.topics([topic]).get(topic)
-    if found is None:
+    info = cluster.topics([topic]).get(topic)
+    if info is None:
         raise DataLost(f"topic {topic} has been deleted")
-    before, now = parameters.topics[topic], str(found.topic_id)
+    before, now = parameters.topics[topic], str(info.topic_id)
     if before != now and NO_ID not in (before, now):
         raise DataLost(f"topic {topic} has been deleted and recreated")
 

@@ -29,14 +29,14 @@ def milliseconds(name: str, given: Time | None) -> int | None:
     """Convert a time, rounded up; errors have the argument's `name`. Raise ConfigError."""
     if given is None:
         return None
-    found = _from_text(name, given.strip()) if isinstance(given, str) else given
-    if isinstance(found, datetime):
-        if found.tzinfo is None:
+    moment = _from_text(name, given.strip()) if isinstance(given, str) else given
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
             raise ConfigError(f"{name}: {given} has no offset from UTC: give it a tzinfo")
-        return -((_EPOCH - found) // timedelta(milliseconds=1))
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _SECONDS_MAX:
+        return -((_EPOCH - moment) // timedelta(milliseconds=1))
+    if isinstance(moment, bool) or not isinstance(moment, int) or not 0 <= moment < _SECONDS_MAX:
         raise ConfigError(f"{name}: {given!r} is not accepted; expected a time, or milliseconds since 1970")
-    return found
+    return moment
 
 
 def _from_text(name: str, text: str) -> int | datetime:
@@ -46,10 +46,10 @@ def _from_text(name: str, text: str) -> int | datetime:
     if ago_ms is not None:
         return time.time_ns() // 1_000_000 - ago_ms
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
             f"{name}: {text!r} is not a time; expected one such as 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago),"
             " or milliseconds since 1970"
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

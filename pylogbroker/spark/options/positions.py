@@ -84,12 +84,14 @@ def _check_order(start: Offsets, end: Offsets, what: str) -> None:
 
 
 def _by_partition(raw: RawOptions, name: str, least: int) -> dict[TopicPartition, int]:
-    found = raw.json(name)
+    by_topic = raw.json(name)
     try:
-        offsets = {(topic, int(number)): value for topic, numbers in found.items() for number, value in numbers.items()}
+        offsets = {
+            (topic, int(number)): value for topic, numbers in by_topic.items() for number, value in numbers.items()
+        }
     except (AttributeError, ValueError):
         offsets = None
-    if offsets is None or not all(type(each) is int and least <= each <= LONG_MAX for each in offsets.values()):
+    if offsets is None or not all(type(offset) is int and least <= offset <= LONG_MAX for offset in offsets.values()):
         what = "times in ms" if least == 0 else "offsets, -2 for earliest, -1 for latest"
         raise ConfigError(
             f"option {name}: {raw.text(name)!r} is not accepted; expected JSON such as"

@@ -106,10 +106,10 @@ class RawOptions:
         text = self.text(name)
         if text is None:
             return default
-        found = durations.milliseconds(text.strip().lower(), _UNITS_MS)
-        if found is None:
+        duration = durations.milliseconds(text.strip().lower(), _UNITS_MS)
+        if duration is None:
             raise ConfigError(f"option {name}: {text!r} is not accepted; expected a time such as 500ms, 30s, 15m or 1h")
-        return found
+        return duration
 
     def json(self, name: str) -> Any:
         text = self.text(name) or ""

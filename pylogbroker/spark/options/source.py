@@ -129,14 +129,14 @@ def _pattern(text: str) -> str:
 
 
 def _assigned(raw: RawOptions) -> tuple[TopicPartition, ...]:
-    found = raw.json("assign")
-    if not isinstance(found, dict) or not all(
+    by_topic = raw.json("assign")
+    if not isinstance(by_topic, dict) or not all(
         isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
-        for numbers in found.values()
+        for numbers in by_topic.values()
     ):
         text = raw.text("assign")
         raise ConfigError(f'option assign: {text!r} is not accepted; expected JSON such as {{"topic": [0, 1]}}')
-    assigned = tuple(sorted({(topic, number) for topic, numbers in found.items() for number in numbers}))
+    assigned = tuple(sorted({(topic, number) for topic, numbers in by_topic.items() for number in numbers}))
     if not assigned:
         raise ConfigError("option assign: it names no partition")
     return assigned

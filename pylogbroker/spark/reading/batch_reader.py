@@ -77,9 +77,9 @@ class BatchReader(DataSourceReader):
         log_warnings(self.options.warnings)
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
-            found = partitions_for(cluster, self.options.topics)
-            ids = cluster.topic_ids(topic for topic, _ in found)
-            whole = _slices(cluster, self.options, found, self._narrowing)
+            keys = partitions_for(cluster, self.options.topics)
+            ids = cluster.topic_ids(topic for topic, _ in keys)
+            whole = _slices(cluster, self.options, keys, self._narrowing)
         parts = divide(whole, self.options.min_partitions, self.options.max_records)
         return [SlicePartition(part, ids[part.topic]) for part in parts]
 
@@ -103,25 +103,25 @@ def _is_asked_for_filters() -> bool:
 
 
 def _slices(
-    cluster: BlockingCluster, options: ReadOptions, found: list[TopicPartition], pushdown: FilterPushdown
+    cluster: BlockingCluster, options: ReadOptions, partitions: list[TopicPartition], pushdown: FilterPushdown
 ) -> list[Slice]:
     """Return the slices. Starts are looked up first, or one could exceed its end."""
-    reject_missing(missing(cluster, options.topics, found))
-    start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
-    end = offsets_for(cluster, options.end, found, starting=False)
+    reject_missing(missing(cluster, options.topics, partitions))
+    start = offsets_for(cluster, options.start, partitions, starting=True, latest_if_none=options.latest_if_none)
+    end = offsets_for(cluster, options.end, partitions, starting=False)
     _check_order(cluster, options, start, end)
-    taken = [each for each in slices(start, end) if pushdown.takes((each.topic, each.partition))]
+    taken = [piece for piece in slices(start, end) if pushdown.takes((piece.topic, piece.partition))]
     since = _since(cluster, taken, pushdown.since)
-    narrowed = [pushdown.of_slice(each, since) for each in taken]
-    return [each for each in narrowed if len(each)]
+    narrowed = [pushdown.of_slice(piece, since) for piece in taken]
+    return [piece for piece in narrowed if len(piece)]
 
 
 def _since(cluster: BlockingCluster, taken: Iterable[Slice], time: int | None) -> dict[TopicPartition, int]:
     if time is None:
         return {}
-    ends = {(each.topic, each.partition): each.end for each in taken}
-    found = cluster.offsets(dict.fromkeys(ends, time)) if ends else {}
-    return {key: each.offset if each.offset >= 0 else ends[key] for key, each in found.items()}
+    ends = {(piece.topic, piece.partition): piece.end for piece in taken}
+    offsets = cluster.offsets(dict.fromkeys(ends, time)) if ends else {}
+    return {key: listed.offset if listed.offset >= 0 else ends[key] for key, listed in offsets.items()}
 
 
 def _check_order(

@@ -30,13 +30,13 @@ class NothingAsLate(PylogbrokerError):
 
 def partitions_for(cluster: BlockingCluster, topics: TopicSelection) -> list[TopicPartition]:
     if topics.assigned is not None:
-        known = cluster.topics({topic for topic, _ in topics.assigned})
-        return [(topic, number) for topic, number in topics.assigned if _has(known, topic, number)]
+        infos = cluster.topics({topic for topic, _ in topics.assigned})
+        return [(topic, number) for topic, number in topics.assigned if _has(infos, topic, number)]
     if topics.pattern is not None:
         pattern = re.compile(topics.pattern)
         there = cluster.topics().items()
-        found = {name: info for name, info in there if pattern.search(name) and not info.is_internal}
-        return partitions_of(found)
+        matching = {name: info for name, info in there if pattern.search(name) and not info.is_internal}
+        return partitions_of(matching)
     return partitions_of(cluster.topics(topics.names or ()))
 
 
@@ -65,12 +65,12 @@ def offsets_for(
     return {**bound, **_looked_up(cluster, special)}
 
 
-def _has(known: Mapping[str, TopicInfo], topic: str, number: int) -> bool:
-    return topic in known and number < len(known[topic].partitions)
+def _has(infos: Mapping[str, TopicInfo], topic: str, number: int) -> bool:
+    return topic in infos and number < len(infos[topic].partitions)
 
 
 def _looked_up(cluster: BlockingCluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {key: found.offset for key, found in cluster.offsets(times).items()} if times else {}
+    return {key: listed.offset for key, listed in cluster.offsets(times).items()} if times else {}
 
 
 def _by_time(
@@ -85,15 +85,15 @@ def _by_time(
     else:
         _check_given(bound.times, partitions, ("starting" if starting else "ending") + "OffsetsByTimestamp")
         times = dict(bound.times)
-    found = _looked_up(cluster, times)
-    none = {key: LATEST for key, offset in found.items() if offset < 0}
+    offsets = _looked_up(cluster, times)
+    none = {key: LATEST for key, offset in offsets.items() if offset < 0}
     if none and starting and not latest_if_none:
         topic, partition = min(none)
         raise NothingAsLate(
             f"{topic}/{partition} has no record with a timestamp of {times[topic, partition]} or later: give an earlier"
             " time, or set the option startingOffsetsByTimestampStrategy to latest"
         )
-    return {**found, **_looked_up(cluster, none)}
+    return {**offsets, **_looked_up(cluster, none)}
 
 
 def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[TopicPartition], option: str) -> None:
@@ -107,6 +107,6 @@ def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[Top
 
 
 def reject_missing(names: Iterable[str]) -> None:
-    wanted = ", ".join(names)
-    if wanted:
-        raise KafkaError(f"there is no such topic or partition: {wanted}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    text = ", ".join(names)
+    if text:
+        raise KafkaError(f"there is no such topic or partition: {text}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -52,16 +52,16 @@ class FilterPushdown:
     def of(cls, filters: Iterable[Filter]) -> tuple[FilterPushdown, list[Filter]]:
         """Return the restrictions, and the filters that Spark must still apply."""
         pushdown, left = cls(), []
-        for each in filters:
-            narrower = pushdown._and(each)
-            if narrower is None or _column(each) == "timestamp":
-                left.append(each)
+        for condition in filters:
+            narrower = pushdown._and(condition)
+            if narrower is None or _column(condition) == "timestamp":
+                left.append(condition)
             pushdown = narrower or pushdown
         return pushdown, left
 
     def takes(self, partition: TopicPartition) -> bool:
         columns = {"topic": partition[0], "partition": partition[1]}
-        return all(_holds(each, columns) for each in self.keys)
+        return all(_holds(condition, columns) for condition in self.keys)
 
     def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
         """Restrict a slice; `since` has the first offsets late enough."""
@@ -69,27 +69,29 @@ class FilterPushdown:
         end = each.end if self.end is None else min(each.end, self.end)
         return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))
 
-    def _and(self, each: Filter) -> FilterPushdown | None:
-        column = _column(each)
-        if isinstance(each, IsNotNull):
+    def _and(self, condition: Filter) -> FilterPushdown | None:
+        column = _column(condition)
+        if isinstance(condition, IsNotNull):
             return self if column in _NEVER_NULL else None
-        if column in ("topic", "partition") and _is_comparison(each):
-            return attrs.evolve(self, keys=(*self.keys, each))
-        if isinstance(each, _FROM + _UNTIL):
-            if column == "offset" and type(each.value) is int:
-                return self._within(each)
-            if column == "timestamp" and isinstance(each, _FROM) and isinstance(each.value, datetime):
-                return self._not_before(each.value)
+        if column in ("topic", "partition") and _is_comparison(condition):
+            return attrs.evolve(self, keys=(*self.keys, condition))
+        if isinstance(condition, _FROM + _UNTIL):
+            if column == "offset" and type(condition.value) is int:
+                return self._within(condition)
+            if column == "timestamp" and isinstance(condition, _FROM) and isinstance(condition.value, datetime):
+                return self._not_before(condition.value)
         return None
 
-    def _within(self, each: Any) -> FilterPushdown:
-        found = self
-        if isinstance(each, _FROM):
-            found = attrs.evolve(found, first=max(found.first, each.value + isinstance(each, GreaterThan)))
-        if isinstance(each, _UNTIL):
-            end = each.value + (not isinstance(each, LessThan))
-            found = attrs.evolve(found, end=end if found.end is None else min(found.end, end))
-        return found
+    def _within(self, condition: Any) -> FilterPushdown:
+        narrowed = self
+        if isinstance(condition, _FROM):
+            narrowed = attrs.evolve(
+                narrowed, first=max(narrowed.first, condition.value + isinstance(condition, GreaterThan))
+            )
+        if isinstance(condition, _UNTIL):
+            end = condition.value + (not isinstance(condition, LessThan))
+            narrowed = attrs.evolve(narrowed, end=end if narrowed.end is None else min(narrowed.end, end))
+        return narrowed
 
     def _not_before(self, time: datetime) -> FilterPushdown | None:
         if time.tzinfo is None or time <= _EPOCH:
@@ -98,34 +100,34 @@ class FilterPushdown:
         return attrs.evolve(self, since=max(milliseconds, self.since or 0))
 
 
-def _column(each: Any) -> str | None:
-    attribute: tuple[str, ...] = getattr(each.child if isinstance(each, Not) else each, "attribute", ())
+def _column(condition: Any) -> str | None:
+    attribute: tuple[str, ...] = getattr(condition.child if isinstance(condition, Not) else condition, "attribute", ())
     return attribute[0] if len(attribute) == 1 else None
 
 
-def _is_comparison(each: Filter) -> bool:
-    if isinstance(each, Not):
-        return _is_comparison(each.child)
-    return isinstance(each, (*_FROM, *_UNTIL, In)) and None not in _values(each)
+def _is_comparison(condition: Filter) -> bool:
+    if isinstance(condition, Not):
+        return _is_comparison(condition.child)
+    return isinstance(condition, (*_FROM, *_UNTIL, In)) and None not in _values(condition)
 
 
-def _values(each: Any) -> tuple[Any, ...]:
-    return tuple(each.value) if isinstance(each, In) else (each.value,)
+def _values(condition: Any) -> tuple[Any, ...]:
+    return tuple(condition.value) if isinstance(condition, In) else (condition.value,)
 
 
-def _holds(each: Any, columns: Mapping[str, Any]) -> bool:
-    if isinstance(each, Not):
-        return not _holds(each.child, columns)
-    actual, wanted = columns[each.attribute[0]], each.value
-    match each:
+def _holds(condition: Any, columns: Mapping[str, Any]) -> bool:
+    if isinstance(condition, Not):
+        return not _holds(condition.child, columns)
+    actual, expected = columns[condition.attribute[0]], condition.value
+    match condition:
         case In():
-            return actual in wanted
+            return actual in expected
         case GreaterThan():
-            return bool(actual > wanted)
+            return bool(actual > expected)
         case GreaterThanOrEqual():
-            return bool(actual >= wanted)
+            return bool(actual >= expected)
         case LessThan():
-            return bool(actual < wanted)
+            return bool(actual < expected)
         case LessThanOrEqual():
-            return bool(actual <= wanted)
-    return bool(actual == wanted)
+            return bool(actual <= expected)
+    return bool(actual == expected)

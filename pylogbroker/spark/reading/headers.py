@@ -24,23 +24,25 @@ def headers_of(columns: Columns) -> pa.Array:
     key_starts, key_lengths, value_starts, value_lengths = _spans(columns.data, at, counts, bounds)
     keys = _text(binary_of(columns.raw, key_starts, key_lengths))
     values = binary_of(columns.raw, value_starts, value_lengths)
-    each = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER))
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), each, type=HEADERS, mask=pa.array(counts == 0))
+    headers = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(
+        pa.array(bounds.astype(np.int32)), headers, type=HEADERS, mask=pa.array(counts == 0)
+    )
 
 
 def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
     """Return key starts, key lengths, value starts and value lengths, in record order."""
-    found = np.empty((4, int(bounds[-1])), np.int64)
+    spans = np.empty((4, int(bounds[-1])), np.int64)
     for number in range(int(counts.max())):
         left = np.flatnonzero(counts > number)
         slots = bounds[left] + number
         size, start = raw_varints(data, at[left])
-        found[:2, slots] = start, size >> 1
+        spans[:2, slots] = start, size >> 1
         size, start = raw_varints(data, start + (size >> 1))
         length = signed(size)
-        found[2:, slots] = start, length
+        spans[2:, slots] = start, length
         at[left] = start + np.maximum(length, 0)
-    return found
+    return spans
 
 
 def _text(keys: pa.Array) -> pa.Array:

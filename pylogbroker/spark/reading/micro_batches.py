@@ -118,7 +118,7 @@ class MicroBatches:
     def _ids_of(self, partitions: Collection[TopicPartition]) -> TopicIds:
         """Return the known ids that were compared with the logged ones; the logged ones of topics without an id now."""
         topics = {topic for topic, _ in partitions}
-        return {topic: known for topic in topics if (known := self._ids.get(topic) or self._logged.get(topic))}
+        return {topic: topic_id for topic in topics if (topic_id := self._ids.get(topic) or self._logged.get(topic))}
 
     def _end(self, begins: Positions, most: int | None, everything: bool) -> Positions | None:
         available = sum(max(0, self._reachable(key) - begin) for key, begin in begins.items())
@@ -165,12 +165,12 @@ class MicroBatches:
             if not wrong():
                 return
 
-    def _ask_ends(self, known: Positions) -> None:
+    def _ask_ends(self, positions: Positions) -> None:
         """Look up all ends, again while one is before its known position, or its topic has a new id."""
 
         def are_behind() -> bool:
             self.ends = self._latest_there()
-            return any(self.ends.get(key, -1) < at or self._is_recreated(key[0]) for key, at in known.items())
+            return any(self.ends.get(key, -1) < at or self._is_recreated(key[0]) for key, at in positions.items())
 
         self._refresh_while(are_behind)
 
@@ -191,28 +191,31 @@ class MicroBatches:
     def _latest(self, partitions: Collection[TopicPartition], seconds: float | None = None) -> Positions:
         if not partitions:
             return {}
-        found = self._cluster.offsets(dict.fromkeys(partitions, LATEST), seconds)
-        return {key: each.offset for key, each in found.items()}
+        offsets = self._cluster.offsets(dict.fromkeys(partitions, LATEST), seconds)
+        return {key: listed.offset for key, listed in offsets.items()}
 
-    def _begins(self, known: Positions) -> Positions:
-        gone = known.keys() - self.ends.keys()
+    def _begins(self, positions: Positions) -> Positions:
+        gone = positions.keys() - self.ends.keys()
         if gone:
             lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")
-        if any(end < known.get(key, 0) for key, end in self.ends.items()):
+        if any(end < positions.get(key, 0) for key, end in self.ends.items()):
             self._refresh()  # maybe recreated
         cut = [
-            key for key, end in self.ends.items() if key in known and (end < known[key] or self._is_recreated(key[0]))
+            key
+            for key, end in self.ends.items()
+            if key in positions and (end < positions[key] or self._is_recreated(key[0]))
         ]
         for key in cut:
             lost(
-                self._options.fail_on_data_loss, f"{named([key])} was read up to {known[key]}, but {self._why(key[0])}"
+                self._options.fail_on_data_loss,
+                f"{named([key])} was read up to {positions[key]}, but {self._why(key[0])}",
             )
-        new = [key for key in self.ends if key not in known]
+        new = [key for key in self.ends if key not in positions]
         firsts = self._firsts([*new, *(key for key in cut if not self._is_same(key[0]))])
         for key in new:
             if firsts[key]:
                 lost(self._options.fail_on_data_loss, f"{named([key])} is new, but begins at {firsts[key]}")
-        return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
+        return {key: firsts[key] if key in firsts else min(positions[key], end) for key, end in self.ends.items()}
 
     def _is_same(self, topic: str) -> bool:
         return topic in self._ids and self._ids[topic] == self._logged.get(topic)
@@ -225,5 +228,5 @@ class MicroBatches:
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:
         if not partitions:
             return {}
-        found = self._cluster.offsets(dict.fromkeys(partitions, EARLIEST))
-        return {key: each.offset for key, each in found.items()}
+        offsets = self._cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+        return {key: listed.offset for key, listed in offsets.items()}

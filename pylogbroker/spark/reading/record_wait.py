@@ -27,9 +27,9 @@ class RecordWait:
     def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
         """Wait up to `seconds`; return whether a partition may have records at or after its end."""
         try:
-            asked = self._ask(ends)
-            ready = readable(asked, seconds)
-            for connection in asked:
+            connections = self._ask(ends)
+            ready = readable(connections, seconds)
+            for connection in connections:
                 if connection.fileno() in ready:
                     connection.receive()
         except (PylogbrokerError, OSError):
@@ -44,11 +44,11 @@ class RecordWait:
         by_leader: dict[int, list[FetchTarget]] = {}
         for key, end in ends.items():
             by_leader.setdefault(self._cluster.leader_id(*key), []).append(FetchTarget(*key, end, max_bytes=1))
-        asked = []
-        for leader, wanted in by_leader.items():
+        connections = []
+        for leader, targets in by_leader.items():
             connection = self._connections.to(leader)
-            asked.append(connection)
+            connections.append(connection)
             if not connection.in_flight:
-                request = fetch_request(self._cluster.settings, wanted, wait_ms=_FETCH_WAIT_MS)
+                request = fetch_request(self._cluster.settings, targets, wait_ms=_FETCH_WAIT_MS)
                 connection.send(request, version=min(NAMES_VERSION_MAX, connection.version_of(FetchRequest)))
-        return asked
+        return connections

@@ -31,9 +31,9 @@ _HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", B
 
 
 def schema_for(options: Mapping[str, str]) -> StructType:
-    asked = {name.lower(): str(value).lower() for name, value in options.items()}
+    by_name = {name.lower(): str(value).lower() for name, value in options.items()}
     columns = StructType(list(_COLUMNS.fields))
-    return columns.add("headers", _HEADERS) if asked.get("includeheaders") == "true" else columns
+    return columns.add("headers", _HEADERS) if by_name.get("includeheaders") == "true" else columns
 
 
 def check_schema(options: Mapping[str, str], schema: StructType) -> None:

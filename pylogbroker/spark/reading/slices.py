@@ -39,29 +39,29 @@ def slices(start: Offsets, end: Offsets) -> list[Slice]:
 
 def divide(whole: Iterable[Slice], least: int | None, longest: int | None) -> list[Slice]:
     """Divide slices into parts of at most `longest` offsets, and about `least` in total."""
-    parts = [part for each in whole for part in _parts(each, -(-len(each) // longest) if longest else 1)]
+    parts = [part for piece in whole for part in _parts(piece, -(-len(piece) // longest) if longest else 1)]
     if least is None or len(parts) >= least or not parts:
         return parts
     total = sum(map(len, parts))
-    short = [each for each in parts if _share(each, total, least) == 1]
-    partitions = {(each.topic, each.partition) for each in short}
+    short = [part for part in parts if _share(part, total, least) == 1]
+    partitions = {(part.topic, part.partition) for part in short}
     left, many = total - sum(map(len, short)), max(least - len(short), 1)
     return [
         part
-        for each in parts
-        for part in _parts(each, 1 if (each.topic, each.partition) in partitions else _share(each, left, many))
+        for piece in parts
+        for part in _parts(piece, 1 if (piece.topic, piece.partition) in partitions else _share(piece, left, many))
     ]
 
 
-def _share(each: Slice, total: int, count: int) -> int:
-    return max(1, (2 * count * len(each) + total) // (2 * total))
+def _share(piece: Slice, total: int, count: int) -> int:
+    return max(1, (2 * count * len(piece) + total) // (2 * total))
 
 
-def _parts(each: Slice, count: int) -> list[Slice]:
-    count = min(count, len(each))
-    length, longer = divmod(len(each), count)
-    bounds = [each.start + length * number + max(0, number + longer - count) for number in range(count + 1)]
-    return [attrs.evolve(each, start=start, end=end) for start, end in pairwise(bounds)]
+def _parts(piece: Slice, count: int) -> list[Slice]:
+    count = min(count, len(piece))
+    length, longer = divmod(len(piece), count)
+    bounds = [piece.start + length * number + max(0, number + longer - count) for number in range(count + 1)]
+    return [attrs.evolve(piece, start=start, end=end) for start, end in pairwise(bounds)]
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> dict[TopicPartition, int]:

@@ -136,18 +136,18 @@ def positions_of(offset: Mapping[str, Any]) -> Positions:
 
 def ids_of(offset: Mapping[str, Any]) -> TopicIds:
     """Return a stream offset's topic ids; raise ConfigError for one that is damaged."""
-    found = {}
+    ids = {}
     for key in offset:
         if key.startswith(_ID):
             topic, _, text = key.removeprefix(_ID).partition("/")
             try:
-                found[topic] = UUID(text)
+                ids[topic] = UUID(text)
             except ValueError:
                 raise ConfigError(
                     f"the checkpoint has an invalid topic id, {key!r}: remove this member from the newest file in its"
                     " directory offsets, or begin with a new checkpoint"
                 ) from None
-    return found
+    return ids
 
 
 def offset_of(step: MicroBatch) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def offset_of(step: MicroBatch) -> dict[str, Any]:
 
 
 def _json(positions: Positions) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for (topic, number), position in sorted(positions.items()):
-        found.setdefault(topic, {})[str(number)] = position
-    return found
+        by_topic.setdefault(topic, {})[str(number)] = position
+    return by_topic

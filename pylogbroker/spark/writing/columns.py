@@ -39,16 +39,16 @@ class Fields:
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
     """Raise ConfigError for a missing or mistyped column."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, (name, _) in enumerate(columns):
         if name in _ACCEPTED and (name != "topic" or topic is None):
-            found.setdefault(name, number)
-    if "value" not in found:
+            numbers.setdefault(name, number)
+    if "value" not in numbers:
         raise ConfigError(f"the column value is missing; there are {', '.join(name for name, _ in columns) or 'none'}")
-    if "topic" not in found and topic is None:
+    if "topic" not in numbers and topic is None:
         raise ConfigError("no topic is given: set the option topic, or add a column topic")
-    for name, number in found.items():
+    for name, number in numbers.items():
         kind = columns[number][1]
         if kind not in _ACCEPTED[name]:
             raise ConfigError(f"column {name} is {kind}: it must be {' or '.join(_ACCEPTED[name])}")
-    return Fields(**found)
+    return Fields(**numbers)

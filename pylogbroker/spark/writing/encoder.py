@@ -177,10 +177,10 @@ def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
         raise InvalidRecords("a header has no key: only header values may be null")
     keys, values = as_binary(keys), as_binary(values)
     parts = _varints([_zigzag(lengths(keys))]), keys, _varints([_zigzag(lengths(values))]), _filled(values)
-    each = pc.binary_join_element_wise(*parts, b"")
+    encoded = pc.binary_join_element_wise(*parts, b"")
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    offsets = np.ascontiguousarray(_offsets(each)[ends])
-    buffers = [None, pa.py_buffer(offsets), each.buffers()[2]]
+    offsets = np.ascontiguousarray(_offsets(encoded)[ends])
+    buffers = [None, pa.py_buffer(offsets), encoded.buffers()[2]]
     lists = pa.Array.from_buffers(pa.binary(), len(column), buffers)
     return pc.binary_join_element_wise(_varints([_zigzag(counts)]), lists, b"")
 
@@ -192,10 +192,10 @@ def as_binary(column: pa.Array) -> pa.BinaryArray:
 
 def lengths(column: pa.BinaryArray) -> Numbers:
     """Return -1 for null."""
-    found: Numbers = np.diff(_offsets(column)).astype(np.int64)
+    sizes: Numbers = np.diff(_offsets(column)).astype(np.int64)
     if column.null_count:
-        found[np.asarray(column.is_null())] = -1
-    return found
+        sizes[np.asarray(column.is_null())] = -1
+    return sizes
 
 
 def starts_of(column: pa.BinaryArray) -> Numbers:

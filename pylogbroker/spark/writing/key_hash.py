@@ -27,8 +27,8 @@ _LONG_KEY_BYTES: Final = 256  # longer keys are hashed alone
 def partitions_of_keys(data: Bytes, starts: Numbers, lengths: Numbers, partitions: int) -> npt.NDArray[np.int32]:
     """Return each key's partition; a key is `lengths` bytes of `data` from `starts` on."""
     positive = (hashes(data, starts, lengths) & np.uint32(0x7FFFFFFF)).astype(np.int32)
-    found: npt.NDArray[np.int32] = positive % np.int32(partitions)
-    return found
+    numbers: npt.NDArray[np.int32] = positive % np.int32(partitions)
+    return numbers
 
 
 def hashes(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:

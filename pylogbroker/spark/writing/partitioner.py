@@ -40,15 +40,15 @@ class RowPartitioner:
         return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
 
     def of(self, rows: BinaryColumns, chosen: pa.Int32Array | None = None) -> Partitions:
-        found = self._by_key(rows)
+        by_key = self._by_key(rows)
         if chosen is None or chosen.null_count == len(chosen):
-            return found
+            return by_key
         wrong = pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, self._count))
         if pc.any(wrong).as_py():
             number = chosen.filter(wrong)[0]
             detail = f"topic {self._name} has {self._count} partitions, so no partition {number}"
             raise KafkaError(detail, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return np.where(np.asarray(chosen.is_null()), found, np.asarray(pc.fill_null(chosen, 0)))
+        return np.where(np.asarray(chosen.is_null()), by_key, np.asarray(pc.fill_null(chosen, 0)))
 
     def _by_key(self, rows: BinaryColumns) -> Partitions:
         if self._count == 1:
@@ -56,11 +56,11 @@ class RowPartitioner:
         if rows.keys is None or rows.keys.null_count == len(rows):
             return self._cycle(rows.sizes)
         sizes = lengths(rows.keys)
-        found = partitions_of_keys(data_of(rows.keys), starts_of(rows.keys), np.maximum(sizes, 0), self._count)
+        partitions = partitions_of_keys(data_of(rows.keys), starts_of(rows.keys), np.maximum(sizes, 0), self._count)
         if rows.keys.null_count:
             without = np.flatnonzero(sizes < 0)
-            found[without] = self._cycle(rows.sizes[without])
-        return found
+            partitions[without] = self._cycle(rows.sizes[without])
+        return partitions
 
     def _cycle(self, sizes: Numbers) -> Partitions:
         before = self._given + np.cumsum(sizes) - sizes

@@ -140,10 +140,10 @@ class IdempotentProducer:
 
     def _settle(self) -> None:
         """Wait for requests in flight: after the abort, a late batch could begin a transaction that nobody ends."""
-        for asked in self._in_flight:
+        for request in self._in_flight:
             with suppress(PylogbrokerError):
-                if asked.connection.is_open:
-                    asked.connection.receive(max(0.0, asked.deadline - time.monotonic()))
+                if request.connection.is_open:
+                    request.connection.receive(max(0.0, request.deadline - time.monotonic()))
 
     def _new_queue(self, key: TopicPartition) -> _PartitionQueue:
         queue = _PartitionQueue(*key, idempotent=self._identity.id >= 0, may_bump_epoch=False)
@@ -231,34 +231,34 @@ class IdempotentProducer:
 
     def _collect(self, *, wait: bool) -> bool:
         """Handle one response per connection, or wait for one. An overdue request counts as a response."""
-        oldest = {asked.connection: asked for asked in reversed(self._in_flight)}
-        ready = self._readable(oldest, wait=wait) if all(each.is_open for each in oldest) else set()
+        oldest = {request.connection: request for request in reversed(self._in_flight)}
+        ready = self._readable(oldest, wait=wait) if all(connection.is_open for connection in oldest) else set()
         now = time.monotonic()
         due = [
-            asked
-            for connection, asked in oldest.items()
-            if not connection.is_open or connection.fileno() in ready or asked.deadline <= now
+            request
+            for connection, request in oldest.items()
+            if not connection.is_open or connection.fileno() in ready or request.deadline <= now
         ]
-        for asked in due:
-            self._in_flight.remove(asked)
-            self._receive(asked)
+        for answered in due:
+            self._in_flight.remove(answered)
+            self._receive(answered)
         return bool(due)
 
     def _readable(self, oldest: Mapping[BlockingConnection, _SentRequest], *, wait: bool) -> set[int]:
         if not oldest:
             return set()
-        left = min(asked.deadline for asked in oldest.values()) - time.monotonic()
+        left = min(request.deadline for request in oldest.values()) - time.monotonic()
         return readable(oldest, max(0.0, left) if wait else 0.0)
 
-    def _receive(self, asked: _SentRequest) -> None:
+    def _receive(self, request: _SentRequest) -> None:
         try:
-            if not asked.connection.is_open:
-                raise ConnectionLost(f"the connection to {asked.connection.address} was lost")
-            response: ProduceResponse = asked.connection.receive(max(0.0, asked.deadline - time.monotonic()))
+            if not request.connection.is_open:
+                raise ConnectionLost(f"the connection to {request.connection.address} was lost")
+            response: ProduceResponse = request.connection.receive(max(0.0, request.deadline - time.monotonic()))
         except PylogbrokerError as error:
-            self._unanswered(asked.batches, error)
+            self._unanswered(request.batches, error)
             return
-        missing = dict(asked.batches)
+        missing = dict(request.batches)
         for topic in response.responses:
             for answer in topic.partition_responses:
                 batch = missing.pop((topic.name, answer.index), None)
@@ -281,8 +281,8 @@ class IdempotentProducer:
         _raise_rejected(queue)
 
     def _written(self, queue: _PartitionQueue, batch: _Batch) -> None:
-        for each in (*queue.succeeded(batch), batch):
-            self._buffered_bytes -= len(each.encoded)
+        for written in (*queue.succeeded(batch), batch):
+            self._buffered_bytes -= len(written.encoded)
 
     def _split(self, queue: _PartitionQueue, batch: _Batch) -> None:
         limit = self._limits.get(queue.topic, len(batch.encoded))

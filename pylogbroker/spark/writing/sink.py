@@ -183,7 +183,7 @@ def _this_task(options: WriteOptions) -> Task:
 
 
 def _done(messages: list[WriterCommitMessage | None]) -> list[Done]:
-    return [each.done for each in messages if isinstance(each, TaskDone) and each.done is not None]
+    return [message.done for message in messages if isinstance(message, TaskDone) and message.done is not None]
 
 
 def _first(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:

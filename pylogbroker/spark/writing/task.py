@@ -56,13 +56,13 @@ class TaskWriter:
     def _encode(self, portion: pa.RecordBatch) -> dict[TopicPartition, list[Encoded]]:
         rows = self._rows(portion)
         chosen = None if self._fields.partition is None else portion.column(self._fields.partition)
-        found: dict[TopicPartition, list[Encoded]] = {}
+        by_partition: dict[TopicPartition, list[Encoded]] = {}
         for topic, some in self._by_topic(portion).items():
             mine = rows if some is None else rows.take(some)
             partitions = chosen if some is None or chosen is None else chosen.take(pa.array(some))
             for partition, encoded in self._of_topic(topic, mine, partitions):
-                found.setdefault((topic, partition), []).append(encoded)
-        return found
+                by_partition.setdefault((topic, partition), []).append(encoded)
+        return by_partition
 
     def _of_topic(self, topic: str, rows: BinaryColumns, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
         self._check_sizes(rows)
@@ -121,9 +121,9 @@ def find_topic(cluster: BlockingCluster, name: str) -> TopicInfo:
     """Return a topic's metadata; create the topic if allow.auto.create.topics and the broker allow it."""
 
     def ask() -> TopicInfo:
-        known = cluster.topics([name])
-        if name in known:
-            return known[name]
+        topics = cluster.topics([name])
+        if name in topics:
+            return topics[name]
         if cluster.settings.boolean("allow.auto.create.topics"):
             request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
             response: MetadataResponse = cluster.any_connection().ask(request)

@@ -149,11 +149,11 @@ def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
     """Raise WrongBatch or TransactionLost."""
     if not done:
         return
-    opened = [(each.task, each.open) for each in done if each.open is not None]
+    opened = [(outcome.task, outcome.open) for outcome in done if outcome.open is not None]
     plan = _planned(cluster, done[0].task)
     if plan is not None:
         _check_count(cluster, done, plan)
-        if opened and not any(each.is_committed for each in done):
+        if opened and not any(outcome.is_committed for outcome in done):
             _check_age(plan)
     if opened:
         _plan(cluster, done[0].task, len(done))
@@ -165,7 +165,7 @@ def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
 def abort(cluster: BlockingCluster, done: Iterable[Done]) -> None:
     """Abort open transactions for up to 10 seconds; timeouts end the others."""
     until = time.monotonic() + _ABORT_SECONDS_MAX
-    opened = [each.open for each in done if each.open is not None]
+    opened = [outcome.open for outcome in done if outcome.open is not None]
     for number, identity in enumerate(opened):
         left = until - time.monotonic()
         if left <= 0:
@@ -197,7 +197,7 @@ def _check_count(cluster: BlockingCluster, done: Sequence[Done], plan: _Plan) ->
     if plan.tasks == len(done):
         return
     task = done[0].task
-    written = {each.task.number for each in done if each.open is not None}
+    written = {outcome.task.number for outcome in done if outcome.open is not None}
     for number in sorted(set(range(plan.tasks)) - written):
         if begin(cluster, attrs.evolve(task, number=number)) is None:  # also aborts that task's open transaction
             raise WrongBatch(

@@ -92,17 +92,17 @@ def block_size(bytes_per_second: int) -> int:
 def read_blocks(source: SourceSegment, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
     """Yield blocks of about `size` bytes; call `spent` with each read's bytes. Raise DamagedSegment."""
     with opened(source.path) as fd:
-        position, wanted = 0, size
+        position, read_size = 0, size
         while position < source.size:
-            data = _read(fd, source, position, min(wanted, source.size - position))
+            data = _read(fd, source, position, min(read_size, source.size - position))
             spent(len(data) - PADDING)
             starts, sizes = _split(source, position, data)
             if starts:
                 block = _block(source, position, data, starts, sizes)
                 yield block
-                position, wanted = block.end, size
+                position, read_size = block.end, size
             else:
-                wanted = _claimed(source, position, data, wanted)
+                read_size = _claimed(source, position, data, read_size)
 
 
 def _read(fd: int, source: SourceSegment, position: int, size: int) -> Bytes:
@@ -142,9 +142,9 @@ def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int]
     return starts, sizes
 
 
-def _claimed(source: SourceSegment, position: int, data: Bytes, wanted: int) -> int:
+def _claimed(source: SourceSegment, position: int, data: Bytes, read_size: int) -> int:
     claimed = ENTRY_PREFIX + int(_HEAD.unpack_from(data.data)[0])
-    if claimed > source.size - position or claimed <= wanted:
+    if claimed > source.size - position or claimed <= read_size:
         raise DamagedSegment(source.path, position, f"a batch of {claimed} bytes is cut off")
     return claimed
 

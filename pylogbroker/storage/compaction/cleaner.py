@@ -67,13 +67,13 @@ def clean(job: CleanerJob) -> Cleaned:
 
 
 def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
-    found = list(job.aborted)
+    aborted = list(job.aborted)
     for source, end in job.bounded:
         path = names.file_of(job.directory, source.base_offset, names.TRANSACTION_INDEX)
         index = TransactionIndex(path, 0)
         index.check(source.base_offset, end)
-        found += index.overlapping(source.base_offset, end)[0]
-    return found
+        aborted += index.overlapping(source.base_offset, end)[0]
+    return aborted
 
 
 @attrs.define(eq=False)
@@ -99,7 +99,7 @@ class _Cleaner:
     def replace_all(self) -> tuple[Replacement, ...]:
         sources = tuple(source for source in self.job.sources if source.base_offset < self.builder.end)
         job = attrs.evolve(self.job, sources=sources)
-        return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
+        return tuple(replacement for group in groups(job) if (replacement := self._replace(group)) is not None)
 
     def _replace(self, group: tuple[SourceSegment, ...]) -> Replacement | None:
         """Return None if a single source does not change."""

@@ -70,9 +70,9 @@ class CleanerJob:
     @classmethod
     def from_json(cls, line: str | bytes) -> CleanerJob:
         fields: dict[str, Any] = json.loads(line)
-        fields["sources"] = tuple(SourceSegment(*each) for each in fields["sources"])
+        fields["sources"] = tuple(SourceSegment(*source) for source in fields["sources"])
         fields["last_sequences"] = dict(fields["last_sequences"])
-        fields["aborted"] = tuple(AbortedTxn(*each) for each in fields["aborted"])
+        fields["aborted"] = tuple(AbortedTxn(*transaction) for transaction in fields["aborted"])
         return cls(**fields)
 
 
@@ -97,12 +97,14 @@ class Cleaned:
     statistics: Statistics = Statistics()
 
     def to_json(self) -> str:
-        return json.dumps(attrs.asdict(self) | {"replacements": [attrs.astuple(each) for each in self.replacements]})
+        return json.dumps(
+            attrs.asdict(self) | {"replacements": [attrs.astuple(replacement) for replacement in self.replacements]}
+        )
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Cleaned:
         fields: dict[str, Any] = json.loads(line)
-        replacements = tuple(Replacement(tuple(each[0]), *each[1:]) for each in fields["replacements"])
+        replacements = tuple(Replacement(tuple(row[0]), *row[1:]) for row in fields["replacements"])
         return cls(replacements, fields["first_dirty_offset"], Statistics(**fields["statistics"]))
 
 

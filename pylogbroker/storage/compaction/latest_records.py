@@ -38,9 +38,9 @@ class LatestRecords:
         return latest
 
 
-def _are_in(offsets: Ints, known: Ints) -> Flags:
-    if not len(known) or not len(offsets):
+def _are_in(offsets: Ints, members: Ints) -> Flags:
+    if not len(members) or not len(offsets):
         return np.zeros(len(offsets), np.bool_)
-    slots = np.searchsorted(known, offsets)
-    flags: Flags = known[np.minimum(slots, len(known) - 1)] == offsets
+    slots = np.searchsorted(members, offsets)
+    flags: Flags = members[np.minimum(slots, len(members) - 1)] == offsets
     return flags

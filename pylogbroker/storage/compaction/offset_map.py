@@ -69,23 +69,23 @@ class OffsetMap:
 
     def _find(self, first: Words, second: Words, *, claim: bool) -> Ints:
         """Return slots; for unknown keys -1, or with `claim` a free one."""
-        found = np.full(len(first), -1, np.int64)
+        places = np.full(len(first), -1, np.int64)
         rest: npt.NDArray[np.intp] = np.arange(len(first))
         probe, step = first.copy(), second | _ODD
         while len(rest):
             slots = self._slots(probe)
-            wanted, other = first[rest], second[rest]
+            one, other = first[rest], second[rest]
             there = self._first[slots]
             if claim and len(free := np.flatnonzero(there == 0)):
-                self._first[slots[free]] = wanted[free]  # of several claims, the last one wins, in both halves
+                self._first[slots[free]] = one[free]  # of several claims, the last one wins, in both halves
                 self._second[slots[free]] = other[free]
                 there = self._first[slots]
-            same = (there == wanted) & (self._second[slots] == other)
-            found[rest[same]] = slots[same]
+            same = (there == one) & (self._second[slots] == other)
+            places[rest[same]] = slots[same]
             on = np.flatnonzero(~same & (there != 0))
             rest = rest[on]
             probe, step = probe[on] + step[on], step[on]
-        return found
+        return places
 
     def _slots(self, probe: Words) -> Ints:
         return ((probe >> _HIGH) * np.uint64(len(self._first)) >> _HIGH).view(np.int64)

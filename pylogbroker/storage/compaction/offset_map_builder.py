@@ -57,8 +57,8 @@ class OffsetMapBuilder:
             )
 
     def _add_block(self, block: Block) -> None:
-        wanted = (block.last_offsets >= self.start) & self._holds_data(block)
-        for chunk in record_chunks(block, wanted):
+        mask = (block.last_offsets >= self.start) & self._holds_data(block)
+        for chunk in record_chunks(block, mask):
             self._add(chunk, block)
             if self.is_full:
                 return

@@ -40,12 +40,14 @@ class MessageChunk:
     def __init__(self, numbers: Ints, records: list[list[Record]]) -> None:
         self.numbers = numbers
         self.records = records
-        self.batch: Ints = np.repeat(numbers, [len(each) for each in records])
-        self.offsets: Ints = np.array([record.offset for each in records for record in each], np.int64)
+        self.batch: Ints = np.repeat(numbers, [len(batch_records) for batch_records in records])
+        self.offsets: Ints = np.array(
+            [record.offset for batch_records in records for record in batch_records], np.int64
+        )
 
     @cached_property
     def keys(self) -> Keys:
-        return keys_of([record.key for each in self.records for record in each])
+        return keys_of([record.key for batch_records in self.records for record in batch_records])
 
 
 RecordChunk: TypeAlias = BatchChunk | MessageChunk
@@ -105,10 +107,10 @@ def _payload(block: Block, number: int) -> bytes | memoryview:
 
 
 def _messages(block: Block, numbers: Ints) -> list[list[Record]]:
-    found = []
+    records = []
     for number in numbers.tolist():
         try:
-            found.append(list(block.entry(number).records()))
+            records.append(list(block.entry(number).records()))
         except (CorruptRecords, InvalidRecords) as error:
             raise DamagedEntry(number, error.detail) from error
-    return found
+    return records

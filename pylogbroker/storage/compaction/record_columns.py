@@ -62,20 +62,20 @@ def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: I
     if not len(numbers):
         return RecordColumns(data, *[np.empty(0, np.int64)] * 7)
     try:
-        found = find_records(data, data.data, begins, ends, counts)
+        positions = find_records(data, data.data, begins, ends, counts)
     except NotUniform:
-        found = _find_one_by_one(data.data, numbers, begins, ends, counts)
+        positions = _find_one_by_one(data.data, numbers, begins, ends, counts)
     batch = np.repeat(numbers, counts)
-    _require(found.key_length_at < found.end, batch, "a record ends within its fields")
+    _require(positions.key_length_at < positions.end, batch, "a record ends within its fields")
     return RecordColumns(
         data,
         batch,
-        found.start,
-        found.end,
-        found.timestamp_delta,
-        found.offset_delta_at,
-        found.offset_delta,
-        found.key_length_at,
+        positions.start,
+        positions.end,
+        positions.timestamp_delta,
+        positions.offset_delta_at,
+        positions.offset_delta,
+        positions.key_length_at,
     )
 
 

@@ -123,11 +123,11 @@ class Retention:
 
     def _must_stay(self, block: Block, ends_file: bool) -> Flags:
         stays = np.zeros(len(block), np.bool_)
-        known = self.job.last_sequences
-        if known and (block.producer_ids >= 0).any():
-            offsets = np.fromiter(known.values(), np.int64, len(known))
+        sequences = self.job.last_sequences
+        if sequences and (block.producer_ids >= 0).any():
+            offsets = np.fromiter(sequences.values(), np.int64, len(sequences))
             for index in np.flatnonzero(np.isin(block.last_offsets, offsets)).tolist():
-                stays[index] = known.get(int(block.producer_ids[index])) == block.last_offsets[index]
+                stays[index] = sequences.get(int(block.producer_ids[index])) == block.last_offsets[index]
         stays[-1] |= ends_file
         return stays
 

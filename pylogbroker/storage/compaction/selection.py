@@ -69,7 +69,9 @@ class Cleanable:
             index_interval_bytes=config.index_interval_bytes,
             dedupe_bytes=limits.dedupe_bytes,
             io_bytes_per_second=limits.io_bytes_per_second,
-            last_sequences={each.producer_id: each.batches[-1].last_offset for each in log.producers if each.batches},
+            last_sequences={
+                producer.producer_id: producer.batches[-1].last_offset for producer in log.producers if producer.batches
+            },
             aborted=tuple(log.aborted_transactions(self.end_offset, self.end_offset)),
         )  # fmt: skip
 
@@ -135,4 +137,4 @@ def must_seal(log: Log, now_ms: int) -> bool:
 
 
 def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
-    return max((each for each in candidates if each.is_due), key=attrgetter("dirty_ratio"), default=None)
+    return max((candidate for candidate in candidates if candidate.is_due), key=attrgetter("dirty_ratio"), default=None)

@@ -40,15 +40,15 @@ class CleanedTransactions:
 
     @classmethod
     def of(cls, aborted: Iterable[AbortedTxn]) -> CleanedTransactions:
-        return cls(sorted(set(aborted), key=lambda each: each.first_offset, reverse=True))
+        return cls(sorted(set(aborted), key=lambda transaction: transaction.first_offset, reverse=True))
 
     def data(self, producer_id: int, last_offset: int) -> bool:
         self._reach(last_offset)
-        found = self._aborted.get(producer_id)
-        if found is None or found.transaction.last_offset < last_offset:
+        ongoing = self._aborted.get(producer_id)
+        if ongoing is None or ongoing.transaction.last_offset < last_offset:
             self._committed.add(producer_id)
             return False
-        found.seen = True
+        ongoing.seen = True
         return True
 
     def control(self, entry: LogEntry) -> tuple[bool, AbortedTxn | None]:
@@ -63,8 +63,8 @@ class CleanedTransactions:
             seen = entry.producer_id in self._committed
             self._committed.discard(entry.producer_id)
             return not seen, None
-        found = self._aborted.pop(entry.producer_id, None)
-        return (False, found.transaction) if found is not None and found.seen else (True, None)
+        ongoing = self._aborted.pop(entry.producer_id, None)
+        return (False, ongoing.transaction) if ongoing is not None and ongoing.seen else (True, None)
 
     def _reach(self, offset: int) -> None:
         while self._coming and self._coming[-1].first_offset <= offset:

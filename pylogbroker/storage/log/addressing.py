@@ -108,24 +108,24 @@ def addressing_of(config: LogConfig) -> Addressing:
 def read_message_format(path: str) -> Addressing:
     """Raise DamagedFile for an unknown message format."""
     name = f"{path}/{names.MESSAGE_FORMAT}"
-    found = read_file(name) or b""
+    line = read_file(name) or b""
     for addressing in _registered:
-        if found == _line(addressing):
+        if line == _line(addressing):
             return addressing
-    known = ", ".join(addressing.message_format for addressing in _registered)
-    raise DamagedFile(f"{name}: unknown message format {found[:20]!r}; expected one line with one of: {known}")
+    formats = ", ".join(addressing.message_format for addressing in _registered)
+    raise DamagedFile(f"{name}: unknown message format {line[:20]!r}; expected one line with one of: {formats}")
 
 
 def write_message_format(path: str, addressing: Addressing) -> None:
     """Mark a byte-addressed log's new directory. Blocks."""
-    for known in _registered:
-        if addressing is known:
-            replace_file(f"{path}/{names.MESSAGE_FORMAT}", _line(known))
+    for registered in _registered:
+        if addressing is registered:
+            replace_file(f"{path}/{names.MESSAGE_FORMAT}", _line(registered))
 
 
 def describe_foreign_data(path: str) -> str | None:
-    found = (addressing.describe_foreign_data(path) for addressing in _registered)
-    return next((reason for reason in found if reason is not None), None)
+    reasons = (addressing.describe_foreign_data(path) for addressing in _registered)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _line(addressing: ByteAddressing) -> bytes:

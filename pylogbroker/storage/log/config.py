@@ -52,9 +52,9 @@ class LogConfig:
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], magic: int = 2, byte_addressed: bool = False) -> LogConfig:
         """Make a LogConfig from settings by name (`segment.bytes`); ignore others."""
-        known = {field.name for field in attrs.fields(cls)}
+        field_names = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
-        values = {name: value for name, value in values.items() if name in known}
+        values = {name: value for name, value in values.items() if name in field_names}
         return cls(**values | {"magic": magic, "byte_addressed": byte_addressed})  # type: ignore[arg-type]
 
     def random_jitter_ms(self) -> int:

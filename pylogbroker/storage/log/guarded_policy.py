@@ -48,11 +48,11 @@ class GuardedPolicy:
 
 def _length(log: LogView, named: Iterator[object]) -> int:
     segments = log.segments
-    found = list(islice(named, len(segments) + 1))
-    for number, name in enumerate(found):
+    views = list(islice(named, len(segments) + 1))
+    for number, name in enumerate(views):
         if not isinstance(name, SegmentView):
             raise Nonsense(f"it named an object of type {type(name).__name__} instead of a segment")
         if number == len(segments) or name != segments[number]:
-            known = name in segments
-            raise Nonsense(f"it named {'segments out of order' if known else 'a segment that the log lacks'}")
-    return len(found)
+            exists = name in segments
+            raise Nonsense(f"it named {'segments out of order' if exists else 'a segment that the log lacks'}")
+    return len(views)

@@ -72,16 +72,16 @@ def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Hea
     return None
 
 
-def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
+def _checked(scan: Iterator[Fields], indexed: int) -> Iterator[Fields]:
     if indexed < 0:
-        return found
+        return scan
     try:
-        first = next(found, None)
+        first = next(scan, None)
     except CorruptRecords as error:
         raise IndexDamaged(error.detail) from error
     if first is None or first[3] != indexed:
         raise IndexDamaged(f"no entry ends with offset {indexed}")
-    return chain((first,), found)
+    return chain((first,), scan)
 
 
 def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Fields]:

@@ -97,10 +97,10 @@ def load_log(
     missing message format.
     """
     finish_swap(path)
-    found = _list_files(path)
-    addressing = _addressing(path, found, config)
+    listing = _list_files(path)
+    addressing = _addressing(path, listing, config)
     segments = [
-        Segment.existing(path, base, found.sizes[base], pools, now_ms, addressing) for base in sorted(found.sizes)
+        Segment.existing(path, base, listing.sizes[base], pools, now_ms, addressing) for base in sorted(listing.sizes)
     ]
     if not segments:
         write_message_format(path, addressing)
@@ -109,28 +109,28 @@ def load_log(
     for segment in segments:
         segment.index_interval = config.index_interval_bytes
     segments[-1].jitter_ms = config.random_jitter_ms()
-    end = _clean_end(segments[-1]) if saved.clean or not found.sizes else None
+    end = _clean_end(segments[-1]) if saved.clean or not listing.sizes else None
     safe = len(segments)
-    if end is None or (found.sizes and end != saved.recovery_point):
+    if end is None or (listing.sizes and end != saved.recovery_point):
         safe = max((n for n, segment in enumerate(segments) if segment.base_offset <= saved.recovery_point), default=0)
         end = None
     epochs = _load_epochs(path, segments, segments[min(safe, len(segments) - 1)])
     if end is None:
-        end = _recover(path, segments, safe, states_at(path, found.snapshots, segments, safe), epochs, report)
+        end = _recover(path, segments, safe, states_at(path, listing.snapshots, segments, safe), epochs, report)
     safe_end = segments[safe].base_offset if safe < len(segments) else end
-    check_transaction_indexes(path, found.snapshots, segments[:safe], safe_end)
-    log = _assemble(topic, partition, path, config, pools, tuple(segments), found, epochs, saved, end, now_ms)
-    if found.has_metadata:
+    check_transaction_indexes(path, listing.snapshots, segments[:safe], safe_end)
+    log = _assemble(topic, partition, path, config, pools, tuple(segments), listing, epochs, saved, end, now_ms)
+    if listing.has_metadata:
         log.topic_id = read_topic_id(path)
     for segment in log.segments:
         segment.close()
     return log
 
 
-def _addressing(path: str, found: _Listing, config: LogConfig) -> Addressing:
-    if found.has_message_format:
+def _addressing(path: str, listing: _Listing, config: LogConfig) -> Addressing:
+    if listing.has_message_format:
         return read_message_format(path)
-    if not found.sizes:
+    if not listing.sizes:
         return addressing_of(config)
     if config.byte_addressed:
         raise DamagedFile(
@@ -148,14 +148,14 @@ def _assemble(
     config: LogConfig,
     pools: Pools,
     segments: tuple[Segment, ...],
-    found: _Listing,
+    listing: _Listing,
     epochs: LeaderEpochs,
     saved: Checkpointed,
     end: int,
     now_ms: int,
 ) -> Log:
     start = max(saved.log_start_offset, segments[0].base_offset)
-    producers, snapshot = load_producers(path, found.snapshots, segments, end)
+    producers, snapshot = load_producers(path, listing.snapshots, segments, end)
     if end == segments[0].base_offset:
         snapshot = end  # an empty log needs none
     epochs.truncate_end(end)
@@ -174,7 +174,7 @@ def _assemble(
 
 def _list_files(path: str) -> _Listing:
     """List the files; remove what deletions, cleanings and interrupted writes left."""
-    found = _Listing()
+    files = _Listing()
     others: dict[int, dict[str, int]] = {}
     with os.scandir(path) as listing:
         for file in listing:
@@ -183,30 +183,30 @@ def _list_files(path: str) -> _Listing:
                 continue
             parsed = names.parse_file(file.name)
             if parsed is None:
-                found.has_metadata |= file.name == names.PARTITION_METADATA
-                found.has_message_format |= file.name == names.MESSAGE_FORMAT
+                files.has_metadata |= file.name == names.PARTITION_METADATA
+                files.has_message_format |= file.name == names.MESSAGE_FORMAT
             elif parsed[1] == names.SNAPSHOT:
-                found.snapshots.append(parsed[0])
+                files.snapshots.append(parsed[0])
             elif parsed[1] in _MEASURED:
                 others.setdefault(parsed[0], {})[parsed[1]] = file.stat().st_size
     for base, sizes in others.items():
         if names.RECORDS in sizes:
-            found.sizes[base] = sizes
+            files.sizes[base] = sizes
         else:
             for suffix in sizes:
                 remove(names.file_of(path, base, suffix))
-    return found
+    return files
 
 
 def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
     """Load the checkpoint; use the batches if it lacks the epoch in which segment `latest` begins."""
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
-        known = read_epochs(name)
+        stored = read_epochs(name)
     except DamagedFile:
-        known = None
-    if known is not None and _covers(LeaderEpochs(name, known), latest):
-        return LeaderEpochs(name, known)
+        stored = None
+    if stored is not None and _covers(LeaderEpochs(name, stored), latest):
+        return LeaderEpochs(name, stored)
     epochs = LeaderEpochs(name, [])
     try:
         for segment in segments:

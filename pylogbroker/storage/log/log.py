@@ -394,8 +394,8 @@ class Log:
 
     def _batch_start(self, offset: int) -> int:
         """Return a message's start: half a message is unreadable."""
-        found = self._reader.locate(self.segments, offset, may_wait=True)
-        return offset if found is None else found[0].base_offset + found[1]
+        place = self._reader.locate(self.segments, offset, may_wait=True)
+        return offset if place is None else place[0].base_offset + place[1]
 
     def start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:

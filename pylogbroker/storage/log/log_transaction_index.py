@@ -30,17 +30,17 @@ class LogTransactionIndex:
         self._known = ()
 
     def overlapping(self, segments: Segments, first_offset: int, upto: int, may_wait: bool) -> list[AbortedTxn]:
-        found: list[AbortedTxn] = []
+        transactions: list[AbortedTxn] = []
         if segments is not self._known:
             self._with_some = [segment for segment in segments if len(segment.transaction_index)]
             self._known = segments
         begin = bisect_left(self._with_some, first_offset, key=_last_offset) if self._with_some else 0
         for segment in self._with_some[begin:]:
             some, is_all = segment.transaction_index.overlapping(first_offset, upto, may_wait)
-            found += some
+            transactions += some
             if is_all:
                 break
-        return found
+        return transactions
 
     def save(self, segments: Segments) -> bool:
         """Save numbers and checksums of entries, if changed; return whether they were.
@@ -48,19 +48,19 @@ class LogTransactionIndex:
         They show the next start whether an index is missing. The active segment must be sealed before the next append.
         Blocks.
         """
-        known, count = self._saved
+        saved, count = self._saved
         newest = len(segments[-1].transaction_index)
-        if segments is known and newest == count:
+        if segments is saved and newest == count:
             return False
         indexes = [(segment.base_offset, segment.transaction_index) for segment in segments]
-        wanted = {base: (len(index), index.checksum) for base, index in indexes if len(index)}
+        checksums = {base: (len(index), index.checksum) for base, index in indexes if len(index)}
         name = f"{self.path}/{names.ABORTED_TRANSACTIONS}"
         try:
-            is_due = (read_aborted(name) or {}) != wanted
+            is_due = (read_aborted(name) or {}) != checksums
         except DamagedFile:
             is_due = True
         if is_due:
-            write_aborted(name, wanted)
+            write_aborted(name, checksums)
         self._saved = segments, newest
         return is_due
 

@@ -28,8 +28,8 @@ def id_text(topic_id: uuid.UUID) -> str:
 
 def read_topic_id(directory: str) -> uuid.UUID | None:
     """Return None if the file is missing or incomplete."""
-    found = _CONTENT.fullmatch(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(found[1] + b"==")) if found else None
+    match = _CONTENT.fullmatch(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(match[1] + b"==")) if match else None
 
 
 def write_topic_id(directory: str, topic_id: uuid.UUID) -> None:

@@ -33,8 +33,8 @@ class PlannedTruncation:
     @classmethod
     def at(cls, end: int, path: str, segments: tuple[Segment, ...]) -> PlannedTruncation:
         """Like `load_producers` for a log that ends at `end`, but change no file, and ignore batches from `end` on."""
-        offset, known = _newest_sound(path, names.snapshots_in(path), end)
-        states = ProducerStates(known)
+        offset, entries = _newest_sound(path, names.snapshots_in(path), end)
+        states = ProducerStates(entries)
         for segment, segment_end in _with_ends(segments, end):
             if segment_end > offset:
                 with suppress(CorruptRecords):
@@ -46,12 +46,12 @@ def load_producers(
     path: str, snapshots: Collection[int], segments: tuple[Segment, ...], log_end_offset: int
 ) -> tuple[ProducerStates, int]:
     """Return the states as of `log_end_offset`, and the used snapshot's offset (-1: none)."""
-    offset, known = _newest(path, snapshots, log_end_offset)
+    offset, entries = _newest(path, snapshots, log_end_offset)
     bases = {segment.base_offset for segment in segments}
     for older in snapshots:
         if older < offset and older not in bases:
             remove(names.file_of(path, older, names.SNAPSHOT))
-    states = ProducerStates(known)
+    states = ProducerStates(entries)
     for segment, end in _with_ends(segments, log_end_offset):
         if end > offset:
             with suppress(CorruptRecords):
@@ -67,8 +67,8 @@ def remove_snapshots_beyond(offset: int, path: str) -> None:
 
 def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:
     base = segments[number].base_offset
-    offset, known = _newest_sound(path, snapshots, base)
-    states = ProducerStates(known)
+    offset, entries = _newest_sound(path, snapshots, base)
+    states = ProducerStates(entries)
     for segment, following in pairwise(segments[: number + 1]):
         if following.base_offset > offset:
             with suppress(CorruptRecords):
@@ -102,8 +102,8 @@ def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[t
 
 def replay(segment: Segment, offset: int, states: ProducerStates, end: int | None = None) -> Iterator[EndedTransaction]:
     """Record batches from `offset` on, up to `end`; yield the transactions that end."""
-    found = segment.find(offset) if offset > segment.base_offset else None
-    for header, entry in segment.entry_headers(0 if found is None else found.position):
+    first = segment.find(offset) if offset > segment.base_offset else None
+    for header, entry in segment.entry_headers(0 if first is None else first.position):
         if end is not None and entry.base_offset >= end:
             return
         if entry.producer_id >= 0 and entry.base_offset >= offset:

@@ -52,9 +52,9 @@ _VERSION: Final = 1
 
 
 def encode(states: Iterable[ProducerStateEntry]) -> bytes:
-    known = list(states)
-    older = [_OLDER.pack(state.producer_id, *batch) for state in known for batch in state.batches[:-1]]
-    body = _table([_ENTRY.pack(*_fields(state)) for state in known]) + (_table(older) if older else b"")
+    entries = list(states)
+    older = [_OLDER.pack(state.producer_id, *batch) for state in entries for batch in state.batches[:-1]]
+    body = _table([_ENTRY.pack(*_fields(state)) for state in entries]) + (_table(older) if older else b"")
     return _HEADER.pack(_VERSION, crc32c(body)) + body
 
 

@@ -215,8 +215,8 @@ class ProducerStates:
 
     def keep_unseen(self, before: ProducerStates, upto: int) -> None:
         """Keep ended transactions of `before` up to `upto`: snapshots lack them."""
-        known = {ended.last_offset for ended in self._ended}
-        self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in known]
+        last_offsets = {ended.last_offset for ended in self._ended}
+        self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in last_offsets]
 
     def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
         """Check batches before an append; return the batch that they repeat, if any.

@@ -123,13 +123,13 @@ def _offset_count(entry: LogEntry) -> int:
     return entry.last_offset - entry.base_offset + 1
 
 
-def _with_followers(found: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEntry | None]]:
-    """Yield each batch with its successor; raise an error of `found` after the last batch before it."""
-    entry = next(found, None)
+def _with_followers(batches: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEntry | None]]:
+    """Yield each batch with its successor; raise an error of `batches` after the last batch before it."""
+    entry = next(batches, None)
     while entry is not None:
         follower, damage = None, None
         try:
-            follower = next(found, None)
+            follower = next(batches, None)
         except CorruptRecords as error:
             damage = error
         yield entry, follower

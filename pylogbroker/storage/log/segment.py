@@ -269,9 +269,9 @@ class Segment:
         self._check_density(position, header)
         return header
 
-    def _check_density(self, position: int, found: Header | None) -> None:
+    def _check_density(self, position: int, header: Header | None) -> None:
         limit = _UNINDEXED_INTERVALS_MAX * max(self.index_interval, 4096)
-        scanned = (self.size if found is None else found.position) - position
+        scanned = (self.size if header is None else header.position) - position
         if scanned > limit:
             first = next(headers(self.file.scan(position, self.size)))
             if scanned - first.size > limit:

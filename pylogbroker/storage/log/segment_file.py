@@ -142,18 +142,18 @@ class SegmentFile:
     def entries(self, end: int) -> Iterator[LogEntry]:
         """Read whole batches before `end`; raise CorruptRecords at an invalid one."""
         fd = self.handle.fd
-        position, wanted = 0, _BLOCK_BYTES
+        position, read_size = 0, _BLOCK_BYTES
         while position < end:
-            block = read_at(fd, min(wanted, end - position), position)
+            block = read_at(fd, min(read_size, end - position), position)
             begin = position
             for entry in self.addressing.entries(block, self.base_offset + position):
                 yield entry
                 position += entry.size
-            wanted = _BLOCK_BYTES
+            read_size = _BLOCK_BYTES
             if position == begin:
-                wanted = self.addressing.claimed_size(block)
-                if wanted > end - position or wanted <= len(block):
-                    raise CorruptRecords(f"a batch of {wanted} bytes where {end - position} bytes are left")
+                read_size = self.addressing.claimed_size(block)
+                if read_size > end - position or read_size <= len(block):
+                    raise CorruptRecords(f"a batch of {read_size} bytes where {end - position} bytes are left")
 
     def _reader(self, may_wait: bool) -> Read:
         return self.handle.read if may_wait else self.handle.read_cached

@@ -70,10 +70,12 @@ class SegmentSwap:
     def of(cls, path: str, segments: Segments, replacements: Iterable[Replacement]) -> SegmentSwap:
         """Return a swap without replacements of dropped segments, and of the active one."""
         ends = {one.base_offset: other.base_offset for one, other in pairwise(segments)}
-        whole = {each: ends.keys() >= {*each.replaced} for each in replacements}
-        kept = [each for each in whole if whole[each]]
-        is_complete = ends.keys().isdisjoint(base for each in whole if not whole[each] for base in each.replaced)
-        return cls(path, tuple((each, ends[each.replaced[-1]]) for each in kept), is_complete)
+        whole = {replacement: ends.keys() >= {*replacement.replaced} for replacement in replacements}
+        kept = [replacement for replacement in whole if whole[replacement]]
+        is_complete = ends.keys().isdisjoint(
+            base for replacement in whole if not whole[replacement] for base in replacement.replaced
+        )
+        return cls(path, tuple((replacement, ends[replacement.replaced[-1]]) for replacement in kept), is_complete)
 
     def commit(self) -> None:
         """Do step 2. Blocks. Raise SwapAborted, OSError, or CorruptRecords for incomplete segments."""
@@ -83,7 +85,7 @@ class SegmentSwap:
         with self._lock:
             if self.is_aborted:
                 raise SwapAborted
-            write_swap(self._record, [(each.base_offset, each.replaced) for each, _ in self.replacements])
+            write_swap(self._record, [(swapped.base_offset, swapped.replaced) for swapped, _ in self.replacements])
 
     def _create_missing(self, base_offset: int) -> None:
         for suffix in RENAMED:
@@ -93,14 +95,14 @@ class SegmentSwap:
 
     def carry_out(self, segments: Segments, replacing: OpenSegment) -> tuple[Segments, list[DeletedFiles]]:
         """Do step 3; return the segments after it. Raises OSError."""
-        found = {segment.base_offset: segment for segment in segments}
+        by_base = {segment.base_offset: segment for segment in segments}
         deleted = list[DeletedFiles]()
         for replacement, _ in self.replacements:
             base = replacement.base_offset
-            replaced = [found.pop(each) for each in replacement.replaced]
+            replaced = [by_base.pop(old_base) for old_base in replacement.replaced]
             deleted += [segment.delete(segment.base_offset == base) for segment in replaced]
-            found[base] = replacing(base, rename_cleaned_files(self.path, base))
-        return tuple(found[base] for base in sorted(found)), deleted
+            by_base[base] = replacing(base, rename_cleaned_files(self.path, base))
+        return tuple(by_base[base] for base in sorted(by_base)), deleted
 
     def abort_unless_committed(self) -> None:
         """Prevent a later commit: another log may have the directory's name then."""
@@ -130,17 +132,17 @@ class SegmentSwap:
 def _check(path: str, replacement: Replacement, end: int) -> None:
     """Raise CorruptRecords for incomplete or not adjacent files: recovery would truncate there."""
     name = names.file_of(path, replacement.base_offset, names.RECORDS + names.CLEANED)
-    size, found = os.stat(name).st_size, _end(path, replacement.base_offset, names.CLEANED)
-    if found != end or size != replacement.size:
-        raise CorruptRecords(f"{name}: {size} bytes up to offset {found}, expected {replacement.size} up to {end}")
+    size, actual_end = os.stat(name).st_size, _end(path, replacement.base_offset, names.CLEANED)
+    if actual_end != end or size != replacement.size:
+        raise CorruptRecords(f"{name}: {size} bytes up to offset {actual_end}, expected {replacement.size} up to {end}")
 
 
 def _end(path: str, base: int, suffix: str) -> int:
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), ResourcePool(0))
     file = FileHandle.open(names.file_of(path, base, names.RECORDS + suffix))
-    found = headers(scan_offset_addressed(file.read, index.last()[1], os.fstat(file.fd).st_size))
-    return max((header.last_offset + 1 for header in found), default=base)
+    batches = headers(scan_offset_addressed(file.read, index.last()[1], os.fstat(file.fd).st_size))
+    return max((header.last_offset + 1 for header in batches), default=base)
 
 
 def _size(path: str) -> int:

@@ -86,14 +86,14 @@ class TransactionIndex:
 
     def overlapping(self, first_offset: int, upto: int, may_wait: bool = True) -> tuple[list[AbortedTxn], bool]:
         """Return the transactions that overlap `first_offset` to `upto`, and whether they are all."""
-        found = []
+        transactions = []
         if first_offset <= self.last_offset:
             for aborted in self._ending_from(first_offset, may_wait):
                 if aborted.first_offset < upto:
-                    found.append(aborted)
+                    transactions.append(aborted)
                 if aborted.last_stable_offset >= upto:
-                    return found, True
-        return found, False
+                    return transactions, True
+        return transactions, False
 
     def _ending_from(self, offset: int, may_wait: bool) -> Iterator[AbortedTxn]:
         if self._stored and not (self._new and self._new[0].last_offset <= offset):
@@ -118,26 +118,26 @@ class TransactionIndex:
         data = read_file(self.path) or b""
         if len(data) % ENTRY_SIZE:
             raise DamagedFile(f"{self.path}: {len(data)} bytes are not a whole number of entries")
-        found = list(_ENTRY.iter_unpack(data))
+        rows = list(_ENTRY.iter_unpack(data))
         last = base_offset - 1
-        for version, *fields in found:
+        for version, *fields in rows:
             aborted = AbortedTxn(*fields)
             if version != _VERSION or not _is_possible(aborted, last, next_offset):
                 raise DamagedFile(f"{self.path}: {aborted} of version {version} is impossible here")
             last = aborted.last_offset
-        self._stored, self._checksum = len(found), crc32c(data)
-        self._last = aborted if found else None
+        self._stored, self._checksum = len(rows), crc32c(data)
+        self._last = aborted if rows else None
 
     def truncate(self, offset: int) -> None:
         self.store()
         if offset <= self.last_offset:
             with opened(self.path) as fd:
                 data = read_at(fd, self._stored * ENTRY_SIZE, 0)
-            found = _decoded(data)
-            keep = bisect_left(found, offset, key=_last_offset)
+            transactions = _decoded(data)
+            keep = bisect_left(transactions, offset, key=_last_offset)
             truncate(self.path, keep * ENTRY_SIZE)
             self._stored, self._checksum = keep, crc32c(data[: keep * ENTRY_SIZE])
-            self._last = found[keep - 1] if keep else None
+            self._last = transactions[keep - 1] if keep else None
 
     def clear(self) -> None:
         self._new.clear()

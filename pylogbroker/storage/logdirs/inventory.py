@@ -45,18 +45,18 @@ class Inventory:
 
 def take_inventory(home: LogDirectory) -> Inventory:
     """List a log directory; raise OSError if its disk fails."""
-    found = Inventory(home)
+    inventory = Inventory(home)
     with os.scandir(home.path) as listing:
         for entry in listing:
             if names.is_deleted_directory(entry.name):
-                found.deleted.append(DeletedDirectory(entry.path))
+                inventory.deleted.append(DeletedDirectory(entry.path))
             elif names.is_stray_directory(entry.name):
-                found.stray.append(entry.path)
+                inventory.stray.append(entry.path)
             elif names.is_future_directory(entry.name):
-                found.futures.append(entry.path)
+                inventory.futures.append(entry.path)
             elif (key := names.parse_partition_directory(entry.name)) is not None:
-                (found.logs if entry.is_dir() else found.misplaced)[key] = entry.path
-    return found
+                (inventory.logs if entry.is_dir() else inventory.misplaced)[key] = entry.path
+    return inventory
 
 
 def take_moved_logs(inventories: Iterable[Inventory]) -> list[str]:
@@ -65,17 +65,17 @@ def take_moved_logs(inventories: Iterable[Inventory]) -> list[str]:
     A stop came between the last two steps of the move.
     """
     paths: dict[TopicPartition, list[tuple[Inventory, str]]] = {}
-    for found in inventories:
-        for key, path in found.logs.items():
-            paths.setdefault(key, []).append((found, path))
+    for inventory in inventories:
+        for key, path in inventory.logs.items():
+            paths.setdefault(key, []).append((inventory, path))
     left: list[str] = []
     for key, places in paths.items():
         if len(places) == 1:
             continue
         old = [place for place in places if not os.path.exists(f"{place[1]}/{names.MOVED}")]
         if len(old) == len(places) - 1:
-            for found, path in old:
-                del found.logs[key]
+            for inventory, path in old:
+                del inventory.logs[key]
                 left.append(path)
     return left
 
@@ -83,8 +83,8 @@ def take_moved_logs(inventories: Iterable[Inventory]) -> list[str]:
 def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
     """Raise StartupError if a partition is in two directories: only a person can decide."""
     seen: dict[TopicPartition, str] = {}
-    for found in inventories:
-        for key, path in found.logs.items():
+    for inventory in inventories:
+        for key, path in inventory.logs.items():
             other = seen.setdefault(key, path)
             if other != path:
                 raise StartupError(
@@ -106,8 +106,8 @@ class RecoverySummary:
             self._report(found)
 
     def report_totals(self) -> None:
-        cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
-        for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
+        cut = Counter(os.path.dirname(recovery.path) for recovery in self._found if recovery.cut is not None)
+        for path, count in Counter(os.path.dirname(recovery.path) for recovery in self._found).items():
             self._report(
                 Notice(path, f"not stopped cleanly: {counted(count, 'log')} checked, {cut[path] or 'none'} cut")
             )

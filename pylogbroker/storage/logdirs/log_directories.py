@@ -63,25 +63,25 @@ class LogDirectories:
 
     def read_identity(self) -> DirectoryIdentity:
         """Return the identity of the data; raise StartupError if directories differ. Changes nothing."""
-        found = DirectoryIdentity()
+        identity = DirectoryIdentity()
         for directory in self.online:
             with self.failing(directory):
                 present = directory.read_identity()
-                found = found.merge(present, directory.path)
+                identity = identity.merge(present, directory.path)
                 directory.id = present.directory_id
-        return found
+        return identity
 
     def check_ids(self, remembered: Mapping[str, str], certain: str) -> None:
         """Take unexpected directories offline, unchanged.
 
         `remembered` has the ids by path. The directory at `certain`, if any, is known to be right.
         """
-        found = {directory.path: directory.id for directory in self.online}
-        if found.get(certain, "") is None and remembered.get(certain) not in found.values():
-            found[certain] = remembered.get(certain)
+        ids = {directory.path: directory.id for directory in self.online}
+        if ids.get(certain, "") is None and remembered.get(certain) not in ids.values():
+            ids[certain] = remembered.get(certain)
         for directory in self.online:
-            directory.id = found[directory.path]
-        for path, expected in unexpected_directories(found, remembered).items():
+            directory.id = ids[directory.path]
+        for path, expected in unexpected_directories(ids, remembered).items():
             if path != certain:
                 self.fail(path, _unexpected(path, expected))
 
@@ -120,8 +120,8 @@ class LogDirectories:
 
     def expected_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
         """Return the ids by path for the next start's `check_ids`; call it after `claim`."""
-        found = {directory.path: None if directory.failure else directory.id for directory in self}
-        return expected_ids(found, remembered)
+        ids = {directory.path: None if directory.failure else directory.id for directory in self}
+        return expected_ids(ids, remembered)
 
     def _require_one(self) -> None:
         if not self.online:
@@ -131,8 +131,8 @@ class LogDirectories:
 
 def unexpected_directories(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
     """Return expected ids by path where another directory is."""
-    known = set(remembered.values())
-    return {path: remembered[path] for path, own in found.items() if path in remembered and own not in known}
+    expected = set(remembered.values())
+    return {path: remembered[path] for path, own in found.items() if path in remembered and own not in expected}
 
 
 def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
@@ -151,11 +151,11 @@ def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str])
 def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owner: DirectoryIdentity) -> str | None:
     """Return the directory's id; None if the disk is too full to write it."""
     own = present.directory_id or directory.id or id_text(uuid.uuid4())
-    wanted = attrs.evolve(owner, directory_id=own)
-    if present == wanted:
+    complete = attrs.evolve(owner, directory_id=own)
+    if present == complete:
         return own
     try:
-        directory.write_identity(wanted)
+        directory.write_identity(complete)
     except OSError as error:
         if error.errno not in TRANSIENT_ERRNOS or present != owner:
             raise

@@ -103,14 +103,14 @@ class LogDirectory:
         if data is None:
             return DirectoryIdentity()
         try:
-            found = properties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
-            broker_id = found.get("broker.id")
+            meta = properties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
+            broker_id = meta.get("broker.id")
             number = None if broker_id is None else int(broker_id)
-            identity = DirectoryIdentity(number, found.get("cluster.id"), found.get("directory.id"))
+            identity = DirectoryIdentity(number, meta.get("cluster.id"), meta.get("directory.id"))
         except ValueError as error:
             raise StartupError(f"{path}: {error}") from None
-        if found.get("version", _META_VERSION) != _META_VERSION:
-            raise StartupError(f"{path}: version {found['version']} is not {_META_VERSION}")
+        if meta.get("version", _META_VERSION) != _META_VERSION:
+            raise StartupError(f"{path}: version {meta['version']} is not {_META_VERSION}")
         return identity
 
     def write_identity(self, identity: DirectoryIdentity) -> None:

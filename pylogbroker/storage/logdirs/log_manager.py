@@ -101,26 +101,26 @@ class LogManager:
 
     def _home_of_new(self, key: TopicPartition) -> LogDirectory:
         preferred = self.preferred.pop(key, None)
-        wanted = [directory for directory in self.directories.online if directory.path == preferred]
-        return min(wanted or self.directories.online, key=attrgetter("logs"))
+        homes = [directory for directory in self.directories.online if directory.path == preferred]
+        return min(homes or self.directories.online, key=attrgetter("logs"))
 
     def _rename_foreign(self, key: TopicPartition, report: Report) -> None:
         """Rename the directory; raise StorageFailure if the broker did not write it."""
-        found = self.foreign.get(key)
-        if found is None:
+        foreign = self.foreign.get(key)
+        if foreign is None:
             return
-        if found.topic_id is None and os.path.lexists(found.path):
-            self.offline[key] = f"{found.path} {found.reason}, then start the broker again"
+        if foreign.topic_id is None and os.path.lexists(foreign.path):
+            self.offline[key] = f"{foreign.path} {foreign.reason}, then start the broker again"
             raise StorageFailure(self.offline[key])
-        if os.path.lexists(found.path):
-            home, name = os.path.split(found.path)
+        if os.path.lexists(foreign.path):
+            home, name = os.path.split(foreign.path)
             path = f"{home}/{names.stray_directory(name)}"
             try:
-                os.rename(found.path, path)
+                os.rename(foreign.path, path)
             except OSError as error:
-                raise StorageFailure(f"{found.path}: {error.strerror}") from error
+                raise StorageFailure(f"{foreign.path}: {error.strerror}") from error
             self.stray_directories.append(path)
-            report(Notice(found.path, f"{found.reason}: kept, not served, as {path}"))
+            report(Notice(foreign.path, f"{foreign.reason}: kept, not served, as {path}"))
         del self.foreign[key]
 
     def failure(self, home: LogDirectory, error: OSError) -> StorageFailure:

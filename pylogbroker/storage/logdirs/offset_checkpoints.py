@@ -92,8 +92,8 @@ class OffsetCheckpoints:
     def drop(self, deleted: Iterable[TopicPartition]) -> None:
         """Write checkpoints without these offsets; else `drop_before_creation` does it, on the reactor's thread."""
         with self._saving:  # a checkpoint may be in progress
-            known = any(home.has_offset_of(key) for home in self._directories.online for key in deleted)
-        if known:
+            has_offset = any(home.has_offset_of(key) for home in self._directories.online for key in deleted)
+        if has_offset:
             self.save_all()
 
     def drop_before_creation(self, home: LogDirectory, key: TopicPartition) -> None:
@@ -101,8 +101,8 @@ class OffsetCheckpoints:
         if self._saved_deletions == self._deletions and not home.has_offset_of(key):
             return
         with self._saving:
-            known = home.has_offset_of(key)
-        if not known:
+            has_offset = home.has_offset_of(key)
+        if not has_offset:
             return
         for notice in self.save_all():
             if notice.path == home.path:

@@ -44,12 +44,12 @@ class ForeignDirectory:
 def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
     """Return why a directory must not be opened, if so. Blocks; may raise OSError."""
     marked = read_topic_id(path)
-    wanted = topics.get(key)
+    topic_id = topics.get(key)
     if marked is not None:
-        if marked == wanted:
+        if marked == topic_id:
             return None
-        reason = NO_TOPIC if wanted is None else f"belongs to another topic of that name, {id_text(marked)}"
+        reason = NO_TOPIC if topic_id is None else f"belongs to another topic of that name, {id_text(marked)}"
         return ForeignDirectory(path, reason, marked)
     if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") and (data := describe_foreign_data(path)) is not None:
         return ForeignDirectory(path, data)
-    return ForeignDirectory(path, FOREIGN) if wanted is None else None
+    return ForeignDirectory(path, FOREIGN) if topic_id is None else None

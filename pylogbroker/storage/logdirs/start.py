@@ -65,13 +65,13 @@ class _Start:
         moved = take_moved_logs(inventories)
         check_duplicate_partitions(inventories)
         summary = RecoverySummary(self._report)
-        tasks = [task for found in inventories for task in self._tasks(found)]
+        tasks = [task for inventory in inventories for task in self._tasks(inventory)]
 
         def open_one(task: _Task) -> _Outcome:
             topic, partition = task.key
             try:
-                found = None if topics is None else find_foreign(task.path, task.key, topics)
-                return found or load_log(
+                foreign = None if topics is None else find_foreign(task.path, task.key, topics)
+                return foreign or load_log(
                     topic, partition, task.path, config_of(topic), manager.pools, task.saved, now_ms, summary.add
                 )
             except (OSError, DamagedFile) as error:
@@ -82,15 +82,15 @@ class _Start:
             for task, outcome in zip(tasks, run(open_one, tasks), strict=True):
                 self._register(task, outcome)
         summary.report_totals()
-        deleted = [directory for found in inventories for directory in found.deleted]
+        deleted = [directory for inventory in inventories for directory in inventory.deleted]
         return deleted + self._discard_moves(inventories, moved)
 
     def _discard_moves(self, inventories: Collection[Inventory], moved: Iterable[str]) -> list[DeletedDirectory]:
         """Rename what moves of logs have left; an interrupted one begins again."""
-        left = [*moved, *(path for found in inventories for path in found.futures)]
-        if any(found.futures for found in inventories):
-            keys = {names.future_directory(*key): key for found in inventories for key in found.logs}
-            for home, name in (os.path.split(path) for found in inventories for path in found.futures):
+        left = [*moved, *(path for inventory in inventories for path in inventory.futures)]
+        if any(inventory.futures for inventory in inventories):
+            keys = {names.future_directory(*key): key for inventory in inventories for key in inventory.logs}
+            for home, name in (os.path.split(path) for inventory in inventories for path in inventory.futures):
                 if name in keys:  # else the log is gone, or its directory offline
                     self._manager.interrupted_moves[keys[name]] = home
         discarded = []
@@ -108,13 +108,13 @@ class _Start:
                 inventories.append(take_inventory(directory))
             except OSError as error:
                 self._fail(directory, error)
-        self._manager.stray_directories += (path for found in inventories for path in sorted(found.stray))
+        self._manager.stray_directories += (path for inventory in inventories for path in sorted(inventory.stray))
         self._manager.were_closed_cleanly = len(inventories) == len(list(self._manager.directories))
         return inventories
 
-    def _tasks(self, found: Inventory) -> list[_Task]:
-        home = found.home
-        self._manager.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
+    def _tasks(self, inventory: Inventory) -> list[_Task]:
+        home = inventory.home
+        self._manager.offline.update({key: f"{path}: not a directory" for key, path in inventory.misplaced.items()})
         try:
             clean = home.take_clean_marker()
             self._manager.were_closed_cleanly &= clean
@@ -126,7 +126,7 @@ class _Start:
         def saved(key: TopicPartition) -> Checkpointed:
             return Checkpointed(clean, *(offsets.get(key, 0) for offsets in checkpoints))
 
-        return [_Task(home, key, path, saved(key)) for key, path in found.logs.items()]
+        return [_Task(home, key, path, saved(key)) for key, path in inventory.logs.items()]
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
         offsets, notice = directory.load_offsets(name)

@@ -64,8 +64,8 @@ class ForkServer:
     def serve(self) -> Forked | None:
         """Return what to run in a forked process, None at the end of the server."""
         with selectors.DefaultSelector() as selector:
-            for each in (self._socket, self._wakeups):
-                selector.register(each, selectors.EVENT_READ)
+            for source in (self._socket, self._wakeups):
+                selector.register(source, selectors.EVENT_READ)
             while True:
                 ready = [key.fileobj for key, _ in selector.select()]
                 if self._wakeups in ready:
@@ -92,8 +92,8 @@ class ForkServer:
         descriptor = self._descriptors.popleft()
         pid = os.fork()
         if pid == 0:
-            for each in self._descriptors:  # of the next brokers: nobody would see their ends
-                os.close(each)
+            for inherited in self._descriptors:  # of the next brokers: nobody would see their ends
+                os.close(inherited)
             return Forked(arguments, tree_password, descriptor)
         os.close(descriptor)
         self._children.add(pid)
@@ -120,8 +120,8 @@ def run() -> None:
     _preload()
     gc.freeze()
     wakeups, signalled = socket.socketpair()
-    for each in (wakeups, signalled):
-        each.setblocking(False)
+    for endpoint in (wakeups, signalled):
+        endpoint.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(signalled.fileno(), warn_on_full_buffer=False)
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
@@ -133,8 +133,8 @@ def run() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    for each in (requests, wakeups, signalled):
-        each.close()
+    for endpoint in (requests, wakeups, signalled):
+        endpoint.close()
     _run_broker(forked)
 
 

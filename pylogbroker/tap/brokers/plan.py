@@ -110,7 +110,7 @@ def _directories(config: BrokerConfig, broker_id: int, index: int) -> Sequence[s
 
 def _listeners(settings: Mapping[str, str], count: int) -> tuple[list[tuple[str, int]], dict[str, list[str]]]:
     tree_listeners: list[tuple[str, int]] = []
-    found: dict[str, list[str]] = {}
+    per_broker: dict[str, list[str]] = {}
     for name in _LISTENER_SETTINGS:
         text = settings.get(name) or (BrokerConfig({}).text(name) if name == "listeners" else "")
         items = [item.strip() for item in text.split(",") if item.strip()]
@@ -118,9 +118,9 @@ def _listeners(settings: Mapping[str, str], count: int) -> tuple[list[tuple[str,
             tree_listeners = [_tree_address(item) for item in items if _is_of_tree(item)]
         lists = [_for_each(name, item, count) for item in items if not _is_of_tree(item)]
         if lists:
-            found[name] = [",".join(each) for each in zip(*lists, strict=True)]
-            _check_distinct(name, [item for each in lists for item in each])
-    return tree_listeners, found
+            per_broker[name] = [",".join(own) for own in zip(*lists, strict=True)]
+            _check_distinct(name, [item for row in lists for item in row])
+    return tree_listeners, per_broker
 
 
 def _is_of_tree(item: str) -> bool:

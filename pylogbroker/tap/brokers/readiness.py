@@ -75,7 +75,7 @@ class MetadataWait:
         waiting = list(self._brokers)
         while waiting:
             registered = self._registrations()  # a broker that was started again may have another address
-            waiting = [each for each in waiting if not await self._is_ready(registered.get(each))]
+            waiting = [broker_id for broker_id in waiting if not await self._is_ready(registered.get(broker_id))]
             if waiting:
                 await deferLater(self._reactor, RETRY_SECONDS)
 
@@ -86,8 +86,8 @@ class MetadataWait:
             metadata = await self._ask(self._address(broker))
         except (ClientError, NotAuthenticated):
             return False
-        found = {each.node_id for each in metadata.brokers}
-        return found.issuperset(self._brokers) and metadata.controller_id in found
+        ids = {node.node_id for node in metadata.brokers}
+        return ids.issuperset(self._brokers) and metadata.controller_id in ids
 
     def _address(self, broker: BrokerNode) -> Address:
         endpoints = map(parse_endpoint, broker.endpoints)

@@ -117,14 +117,17 @@ class Supervisor(Service):
         ids = known_ids(first.log_directories)
         check_shrinking(ids, self._count)
         planned = plan(self._settings, self._count, ids)
-        directories = [each for broker in planned.brokers for each in broker.log_directories]
+        directories = [directory for broker in planned.brokers for directory in broker.log_directories]
         check_data_of_several(planned.tree_directory, directories)
         return planned
 
     def _serve_tree(self, planned: BrokersPlan) -> str:
         """Listen for the brokers, who log in, and for others where they are wanted; return the brokers' address."""
-        wanted = [(self._own_factory, _LOOPBACK, 0), *((self._factory, *each) for each in planned.tree_listeners)]
-        for factory, host, port in wanted:
+        endpoints = [
+            (self._own_factory, _LOOPBACK, 0),
+            *((self._factory, *listener) for listener in planned.tree_listeners),
+        ]
+        for factory, host, port in endpoints:
             try:
                 self._ports.append(self._reactor.listenTCP(port, factory, interface=host))
             except CannotListenError as error:
@@ -163,7 +166,7 @@ class Supervisor(Service):
             return
         for supervised in self._brokers.values():
             supervised.has_served = supervised.has_served or self._row(zk_paths.broker(supervised.id)) is not None
-        is_complete = bool(self._brokers) and all(each.has_served for each in self._brokers.values())
+        is_complete = bool(self._brokers) and all(broker.has_served for broker in self._brokers.values())
         if self._announcing is None and is_complete:
             self._announcing = ensureDeferred(self._announce())
             self._announcing.addErrback(lambda failure: failure.trap(CancelledError)).addErrback(self._fail)
@@ -177,8 +180,8 @@ class Supervisor(Service):
         log.info("{count} brokers serve: {endpoints}", count=self._count, endpoints=endpoints)
 
     def _registrations(self) -> dict[int, BrokerNode]:
-        rows = {each: self._row(zk_paths.broker(each)) for each in self._brokers}
-        return {each: decode_broker(row.data) for each, row in rows.items() if row is not None}
+        rows = {broker_id: self._row(zk_paths.broker(broker_id)) for broker_id in self._brokers}
+        return {broker_id: decode_broker(row.data) for broker_id, row in rows.items() if row is not None}
 
     def _governed(self) -> dict[int, BrokerNode]:
         """Return the registrations once there is a controller: before, no broker can know it."""
@@ -242,8 +245,8 @@ class Supervisor(Service):
         if self._announcing is not None:
             self._announcing.cancel()
         controller = self._controller()
-        for wave in ([each for each in self._brokers if each != controller], [controller]):
-            await self._stop_brokers([self._brokers[each] for each in wave if each in self._brokers])
+        for wave in ([broker_id for broker_id in self._brokers if broker_id != controller], [controller]):
+            await self._stop_brokers([self._brokers[broker_id] for broker_id in wave if broker_id in self._brokers])
         self._forks.close()
         for port in self._ports:
             await maybeDeferred(port.stopListening)
@@ -254,20 +257,20 @@ class Supervisor(Service):
             await self._database.close()
 
     async def _stop_brokers(self, brokers: Sequence[_Supervised]) -> None:
-        alive = [each for each in brokers if each.process is not None]
-        for each in alive:
-            if each.process is not None:
-                each.process.stop()
+        alive = [broker for broker in brokers if broker.process is not None]
+        for supervised in alive:
+            if supervised.process is not None:
+                supervised.process.stop()
         killing = self._reactor.callLater(STOP_SECONDS_MAX, self._kill, alive)
-        await DeferredList([each.ended for each in alive])
+        await DeferredList([broker.ended for broker in alive])
         if killing.active():
             killing.cancel()
 
     def _kill(self, brokers: Sequence[_Supervised]) -> None:
-        for each in brokers:
-            if each.process is not None:
-                log.error("broker {id} has not stopped within {s:g} s: it is killed", id=each.id, s=STOP_SECONDS_MAX)
-                each.process.kill()
+        for broker in brokers:
+            if broker.process is not None:
+                log.error("broker {id} has not stopped within {s:g} s: it is killed", id=broker.id, s=STOP_SECONDS_MAX)
+                broker.process.kill()
 
     def _controller(self) -> int | None:
         row = self._row(zk_paths.CONTROLLER)

@@ -18,8 +18,8 @@ from pylogbroker.testing.faults import FaultNotFired
 
 _ANSWER_SECONDS: Final = 60.0
 _TYPES: Final[Mapping[str, Callable[[str], Exception]]] = {
-    each.__name__: each
-    for each in (
+    error_type.__name__: error_type
+    for error_type in (
         ConfigError,
         FaultNotFired,
         LookupError,

@@ -22,7 +22,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, UUID) or (isinstance(value, float) and not isfinite(value)):  # JSON has no such number
         return str(value)
     if isinstance(value, list):
-        return [to_json(each) for each in value]
+        return [to_json(element) for element in value]
     if attrs.has(type(value)):
         return {field.name: to_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
     return value
@@ -41,7 +41,7 @@ def _field(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if field.is_array:
-        return [_single(field, each) for each in value]
+        return [_single(field, element) for element in value]
     return _single(field, value)
 
 

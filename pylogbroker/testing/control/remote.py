@@ -143,10 +143,10 @@ class RemoteRequests:
     _remote: Remote
 
     def of(self, api: str) -> list[SeenRequest]:
-        return [_seen(each) for each in self._remote.client.get(f"/requests?api={api_name(api_key(api))}")]
+        return [_seen(request) for request in self._remote.client.get(f"/requests?api={api_name(api_key(api))}")]
 
     def __iter__(self) -> Iterator[SeenRequest]:
-        return iter([_seen(each) for each in self._remote.client.get("/requests")])
+        return iter([_seen(request) for request in self._remote.client.get("/requests")])
 
     def __len__(self) -> int:
         return len(self._remote.client.get("/requests"))
@@ -239,6 +239,6 @@ def _without_functions(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: to_json(value) for name, value in fields.items()}
 
 
-def _seen(found: Mapping[str, Any]) -> SeenRequest:
-    request = from_json(SUPPORTED[api_key(found["api"])][0], found["request"])
-    return SeenRequest(**{**found, "request": request}, context=cast(Any, None))
+def _seen(fields: Mapping[str, Any]) -> SeenRequest:
+    request = from_json(SUPPORTED[api_key(fields["api"])][0], fields["request"])
+    return SeenRequest(**{**fields, "request": request}, context=cast(Any, None))

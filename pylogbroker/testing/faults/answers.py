@@ -127,7 +127,9 @@ class ErrorAnswers:
             fail(struct, self.code, self.call.context.api_version)
             return 1
         arrays = _arrays_to(struct_type(struct), target, self.call.context.api_version)
-        return sum(self._overwrite(each, keys, target) for field in arrays for each in getattr(struct, field.name))
+        return sum(
+            self._overwrite(element, keys, target) for field in arrays for element in getattr(struct, field.name)
+        )
 
     def rest(self) -> Any:
         """Return the request without the selected elements; None if nothing is left."""
@@ -156,14 +158,14 @@ def merge(into: Any, other: Any, names: TopicNames) -> Any:
     for field in fields_of(struct_type(into)):
         if not field.is_array or not isinstance(field.kind, type):
             continue
-        known, added = getattr(into, field.name), getattr(other, field.name)
-        by_keys = {_identity(each, names): each for each in known or ()}
-        for each in added or ():
-            same = by_keys.get(_identity(each, names))
+        elements, added = getattr(into, field.name), getattr(other, field.name)
+        by_keys = {_identity(element, names): element for element in elements or ()}
+        for addition in added or ():
+            same = by_keys.get(_identity(addition, names))
             if same is None or not roles_of(field.kind):
-                known.append(each)
+                elements.append(addition)
             else:
-                merge(same, each, names)
+                merge(same, addition, names)
     return into
 
 
@@ -175,13 +177,13 @@ def _identity(struct: Any, names: TopicNames) -> Any:
 @cache
 def _levels(cls: Any, version: int) -> tuple[type, ...]:
     """Return the structs with an error, outermost first."""
-    found = []
+    levels = []
     if (name := error_field(cls)) is not None and _field(cls, name).is_in(version):
-        found.append(cls)
+        levels.append(cls)
     for field in fields_of(cls):
         if field.is_array and isinstance(field.kind, type) and field.is_in(version):
-            found += _levels(field.kind, version)
-    return tuple(found)
+            levels += _levels(field.kind, version)
+    return tuple(levels)
 
 
 @cache
@@ -202,18 +204,18 @@ def _is_filled(answer: Any, target: Any, version: int) -> bool:
     return any(getattr(answer, field.name) for field in _arrays_to(struct_type(answer), target, version))
 
 
-def _sources(source: Any, wanted: Any, version: int, names: TopicNames) -> list[tuple[Any, Keys]]:
+def _sources(source: Any, struct: Any, version: int, names: TopicNames) -> list[tuple[Any, Keys]]:
     """Return the elements of a request's struct that a struct of the response answers, with their keys."""
-    found = list(_direct_sources(source, wanted, version, names))
-    if found:
-        return found
+    sources = list(_direct_sources(source, struct, version, names))
+    if sources:
+        return sources
     arrays = (field for field in fields_of(struct_type(source)) if field.is_array and isinstance(field.kind, type))
     inner = (value for field in arrays if field.is_in(version) for value in getattr(source, field.name) or ())
-    return [each for value in inner for each in _sources(value, wanted, version, names)]
+    return [pair for value in inner for pair in _sources(value, struct, version, names)]
 
 
-def _direct_sources(source: Any, wanted: Any, version: int, names: TopicNames) -> Iterator[tuple[Any, Keys]]:
-    roles = set(roles_of(wanted))
+def _direct_sources(source: Any, struct: Any, version: int, names: TopicNames) -> Iterator[tuple[Any, Keys]]:
+    roles = set(roles_of(struct))
     for field in fields_of(struct_type(source)):
         if not field.is_array or not field.is_in(version) or field.name in NOT_ASKED_FOR:
             continue

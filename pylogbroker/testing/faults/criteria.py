@@ -140,7 +140,7 @@ class Criteria:
         sender = conditions.get("sender")
         if sender is not None:
             if sender not in tuple(RequestSender):
-                raise unknown("sender", str(sender), [each.value for each in RequestSender])
+                raise unknown("sender", str(sender), [member.value for member in RequestSender])
             conditions["sender"] = RequestSender(str(sender))
         return cls(api, elements, **cast(Any, conditions))
 

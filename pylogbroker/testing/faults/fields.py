@@ -64,14 +64,14 @@ def struct_type(struct: Any) -> Any:
 @cache
 def roles_of(cls: Any) -> Mapping[str, str]:
     """Return the fields of a struct that are keys, by their roles."""
-    found = {}
+    roles = {}
     for field in fields_of(cls):
         role = _ROLES.get(field.name)
         if role == "name" and "Topic" in cls.__name__ and "Config" not in cls.__name__:
             role = TOPIC
         if role is not None and not (field.is_array and role != "entity"):
-            found[role] = field.name
-    return found
+            roles[role] = field.name
+    return roles
 
 
 def element_role(field_name: str) -> str | None:

@@ -33,9 +33,9 @@ class GroupFaults:
         self._run(self._fence, group, member)
 
     def _members(self, group: str) -> list[str]:
-        found = self._coordinator(group).groups.describe(group)
-        _raise_for(found.error, group)
-        return [member.member_id for member in found.members]
+        description = self._coordinator(group).groups.describe(group)
+        _raise_for(description.error, group)
+        return [member.member_id for member in description.members]
 
     def _rebalance(self, group: str) -> None:
         broker = self._coordinator(group)
@@ -43,8 +43,8 @@ class GroupFaults:
 
     def _fence(self, group: str, member: str | None) -> None:
         broker = self._coordinator(group)
-        wanted = self._members(group) if member is None else [member]
-        leaving = [Leaving(each) for each in wanted]
+        members = self._members(group) if member is None else [member]
+        leaving = [Leaving(member_id) for member_id in members]
         result = broker.groups.leave(group, leaving, broker.runtime.now_ms())
         for code in (result.error, *result.members):
             _raise_for(code, group)
@@ -52,8 +52,8 @@ class GroupFaults:
     def _coordinator(self, group: str) -> Broker:
         """Return the broker that has the group's shard, or else is loading it; without one the first."""
         brokers = self._brokers()
-        found = [each.groups.runtime.find(group) for each in brokers]
-        preferred = sorted(range(len(brokers)), key=lambda index: (_rank(found[index]), index))
+        shards = [broker.groups.runtime.find(group) for broker in brokers]
+        preferred = sorted(range(len(brokers)), key=lambda index: (_rank(shards[index]), index))
         return brokers[preferred[0]]
 
 

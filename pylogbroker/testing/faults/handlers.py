@@ -141,11 +141,11 @@ async def answer_with(code: ErrorCode, criteria: Criteria, call: Call, work: Wor
 
 async def _read(errors: ErrorAnswers, call: Call, work: Work) -> Any:
     """Read at once, and put the error into the answer: so a session learns which partitions are fetched."""
-    asked = call
+    immediate = call
     if isinstance(call.request, FetchRequest):
-        asked = attrs.evolve(call, request=with_fields(call.request, max_wait_ms=0))
+        immediate = attrs.evolve(call, request=with_fields(call.request, max_wait_ms=0))
     mirrored = errors.mirrored()
-    answer = await work(asked)
+    answer = await work(immediate)
     errors.overwrite(answer)
     return merge(answer, mirrored, call.topic_names)
 

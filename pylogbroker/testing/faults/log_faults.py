@@ -101,11 +101,11 @@ class LogFaults:
                 f"{topic}-{index} cannot be truncated in a cluster: its controller decides about leader epochs, "
                 "and followers keep the records. Use one broker for this"
             )
-        found = partition.log
-        if not found.log_start_offset <= to <= found.log_end_offset:
-            raise OffsetOutOfRange(f"offset {to} is not within {found.log_start_offset} to {found.log_end_offset}")
+        log = partition.log
+        if not log.log_start_offset <= to <= log.log_end_offset:
+            raise OffsetOutOfRange(f"offset {to} is not within {log.log_start_offset} to {log.log_end_offset}")
         broker.partitions.resign((topic, index))
-        for files in found.truncate_to(to):
+        for files in log.truncate_to(to):
             files.unlink()
         await next_leader_epoch(broker, topic, index)
 
@@ -113,15 +113,15 @@ class LogFaults:
         """Return a partition and the broker that leads it."""
         brokers = self._brokers()
         check_topic(brokers, topic)
-        leader = next((each for each in brokers if (topic, index) in each.partitions.led), brokers[0])
+        leader = next((broker for broker in brokers if (topic, index) in broker.partitions.led), brokers[0])
         return leader, leader.partitions.find(topic, index)
 
 
 def check_topic(brokers: Sequence[Broker], topic: str) -> None:
     """Raise ValueError for a topic that no broker knows."""
-    known = {name for broker in brokers for name in broker.metadata.topics}
-    if topic not in known:
-        raise unknown("topic", topic, known)
+    topics = {name for broker in brokers for name in broker.metadata.topics}
+    if topic not in topics:
+        raise unknown("topic", topic, topics)
 
 
 def _fail(call: Call, topic: str, index: int, error: OSError) -> None:

@@ -25,7 +25,7 @@ def api_key(api: str | int) -> int:
 
 
 def api_name(key: int) -> str:
-    return next(name for name, known in _KEYS.items() if known == key)
+    return next(name for name, number in _KEYS.items() if number == key)
 
 
 def error_code(error: str | int) -> ErrorCode:
@@ -40,7 +40,7 @@ def error_code(error: str | int) -> ErrorCode:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     """Return the error for an unknown name."""
-    by_case = {each.casefold().replace("_", ""): each for each in known}
+    by_case = {candidate.casefold().replace("_", ""): candidate for candidate in known}
     likely = get_close_matches(name.casefold().replace("_", ""), by_case, 1)
     hint = f": did you mean {by_case[likely[0]]!r}?" if likely else ""
     return ValueError(f"there is no {kind} {name!r}{hint}")

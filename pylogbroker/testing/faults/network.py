@@ -157,10 +157,10 @@ class NetworkFaults:
 
     def shape(self, direction: str = "both", **conditions: Unpack[ConditionFields]) -> None:
         """Set the conditions of clients' connections, also of later ones: the names are those of `Conditions`."""
-        wanted = Conditions(**conditions)
+        given = Conditions(**conditions)
         where = Direction(direction)
-        up = None if where is Direction.DOWN else wanted
-        down = None if where is Direction.UP else wanted
+        up = None if where is Direction.DOWN else given
+        down = None if where is Direction.UP else given
         self._up, self._down = up or self._up, down or self._down
         self._run(self._shape, up, down)
 

@@ -67,8 +67,8 @@ class _Table:
     def leader(self, image: ClusterImage, topic: str, partition: int) -> int | None:
         """Return the broker that a partition was moved to, or NO_LEADER; None if it was not moved."""
         topic_id, leader = self.leaders.get((topic, partition), (None, NO_LEADER))
-        found = image.topics.get(topic)
-        return None if found is None or found.id != topic_id else leader
+        topic_image = image.topics.get(topic)
+        return None if topic_image is None or topic_image.id != topic_id else leader
 
 
 @attrs.define(eq=False)
@@ -114,11 +114,11 @@ class PretendedCluster:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def _at_leader(self, call: Call, work: Work, door: int) -> Any:
-        asked = {(keys[TOPIC], keys[PARTITION]) for keys in call.leaves() if TOPIC in keys and PARTITION in keys}
+        partitions = {(keys[TOPIC], keys[PARTITION]) for keys in call.leaves() if TOPIC in keys and PARTITION in keys}
         topics = call.services.metadata.image.topics
         wrong = frozenset(  # partitions that do not exist get the broker's own error
             (topic, partition)
-            for topic, partition in asked
+            for topic, partition in partitions
             if topic in topics
             and partition in topics[topic].partitions
             and self._leader(call, topic, partition) != door
@@ -137,13 +137,17 @@ class PretendedCluster:
         of_produce = isinstance(answer, ProduceResponse)
         for topic in answer.responses:
             name = str(topic.name if of_produce else topic.topic or call.topic_names(topic.topic_id))
-            for each in topic.partition_responses if of_produce else topic.partitions:
-                index = each.index if of_produce else each.partition_index
+            for partition in topic.partition_responses if of_produce else topic.partitions:
+                index = partition.index if of_produce else partition.partition_index
                 leader = self._leader(call, name, index)
                 image = call.services.metadata.image.topics.get(name)
-                known = None if image is None else image.partitions.get(index)
-                if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader != NO_LEADER and known is not None:
-                    each.current_leader = type(each.current_leader)(leader, known.leader_epoch)
+                state = None if image is None else image.partitions.get(index)
+                if (
+                    partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    and leader != NO_LEADER
+                    and state is not None
+                ):
+                    partition.current_leader = type(partition.current_leader)(leader, state.leader_epoch)
 
     def _leader(self, call: Call, topic: str, partition: int) -> int:
         leader = self._table.leader(call.services.metadata.image, topic, partition)
@@ -161,20 +165,22 @@ class PretendedCluster:
         listener = call.context.listener
         if isinstance(answer, MetadataResponse):
             host = answer.brokers[0].host if answer.brokers else ""
-            answer.brokers += [MetadataResponseBroker(each, host, port) for each, port in self.doors.ports(listener)]
+            answer.brokers += [
+                MetadataResponseBroker(broker, host, port) for broker, port in self.doors.ports(listener)
+            ]
             self._move_leaders(answer, shown, image, call)
         elif isinstance(answer, DescribeTopicPartitionsResponse):
             self._move_leaders(answer, shown, image, call)
         elif isinstance(answer, DescribeClusterResponse):
             host = answer.brokers[0].host if answer.brokers else ""
-            answer.brokers += [DescribeClusterBroker(each, host, port) for each, port in self.doors.ports(listener)]
+            answer.brokers += [DescribeClusterBroker(broker, host, port) for broker, port in self.doors.ports(listener)]
         elif isinstance(answer, FindCoordinatorResponse) and isinstance(call.request, FindCoordinatorRequest):
             kind = _KEY_TYPES.get(call.request.key_type, "")
-            answer_of: list[tuple[str, Any]] = [(each.key, each) for each in answer.coordinators] or [
-                (call.request.key, answer)
-            ]
-            for key, found in answer_of:
-                self._move_coordinator(found, shown.coordinators.get((kind, key)), call)
+            answer_of: list[tuple[str, Any]] = [
+                (coordinator.key, coordinator) for coordinator in answer.coordinators
+            ] or [(call.request.key, answer)]
+            for key, row in answer_of:
+                self._move_coordinator(row, shown.coordinators.get((kind, key)), call)
         return answer
 
     def _move_leaders(
@@ -186,28 +192,28 @@ class PretendedCluster:
     ) -> None:
         for topic in answer.topics:
             name = topic.name or call.topic_names(topic.topic_id)
-            for each in topic.partitions:
-                leader = shown.leader(image, str(name), each.partition_index)
+            for partition in topic.partitions:
+                leader = shown.leader(image, str(name), partition.partition_index)
                 if leader is None:
                     continue
-                each.leader_id = leader
+                partition.leader_id = leader
                 if leader == NO_LEADER:
-                    each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-                elif leader not in each.replica_nodes:
-                    each.replica_nodes = [leader, *each.replica_nodes]
-                    each.isr_nodes = [leader, *each.isr_nodes]
+                    partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                elif leader not in partition.replica_nodes:
+                    partition.replica_nodes = [leader, *partition.replica_nodes]
+                    partition.isr_nodes = [leader, *partition.isr_nodes]
 
-    def _move_coordinator(self, found: Any, broker: int | None, call: Call) -> None:
-        if broker is None or found.error_code:
+    def _move_coordinator(self, coordinator: Any, broker: int | None, call: Call) -> None:
+        if broker is None or coordinator.error_code:
             return
         if broker == call.services.node.id:
             return
         port = self.doors.port(broker, call.context.listener)
         if port is None:  # nobody, or a broker that was removed
-            found.node_id, found.host, found.port = -1, "", -1
-            found.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            coordinator.node_id, coordinator.host, coordinator.port = -1, "", -1
+            coordinator.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         else:
-            found.node_id, found.port = broker, port
+            coordinator.node_id, coordinator.port = broker, port
 
 
 class _LaggingServices:

@@ -179,7 +179,7 @@ class Faults:
         return chaos
 
     def _end_chaos(self, ended: Chaos) -> None:
-        self._chaos = tuple(each for each in self._chaos if each is not ended)
+        self._chaos = tuple(chaos for chaos in self._chaos if chaos is not ended)
 
     def reject_connections(self, broker: int | None = None) -> None:
         """Close clients' new connections at once, those to one broker or all; `accept_connections` ends it."""
@@ -207,8 +207,8 @@ class Faults:
 
     def clear(self) -> None:
         """Remove all faults and watches, then `check` the removed."""
-        for each in (*self._faults, *self._watches):
-            each.remove()
+        for watch in (*self._faults, *self._watches):
+            watch.remove()
         with self._lock:
             silent, self._silent = self._silent, ()
         self._chaos = ()
@@ -239,7 +239,7 @@ class Faults:
         with self._lock:
             before = len(self._faults) + len(self._watches)
             self._faults = tuple(fault for fault in self._faults if fault is not watch)
-            self._watches = tuple(each for each in self._watches if each is not watch)
+            self._watches = tuple(other for other in self._watches if other is not watch)
             return len(self._faults) + len(self._watches) < before
 
     def _note_silent(self, fault: Fault) -> None:
@@ -310,7 +310,7 @@ class Faults:
         return self._connected
 
     def _connections_of_clients(self) -> list[FaultyProtocol]:
-        return [each for each in self._connections.values() if each.is_of_client]
+        return [connection for connection in self._connections.values() if connection.is_of_client]
 
     def left(self, caller: Caller) -> None:
         self._connections.pop(caller, None)
@@ -338,12 +338,12 @@ class Faults:
         return await work(call)
 
 
-def _result(found: Any) -> Any:
+def _result(outcome: Any) -> Any:
     """Return a result; raise the error of work that ended at once, as it does while no broker runs."""
-    if not isinstance(found, Deferred):
-        return found
+    if not isinstance(outcome, Deferred):
+        return outcome
     results: list[Any] = []
-    found.addBoth(results.append)
+    outcome.addBoth(results.append)
     if results and isinstance(results[0], Failure):
         results[0].raiseException()
     return results[0] if results else None
@@ -353,7 +353,7 @@ def _when_closed(close: str) -> CloseMoment:
     try:
         return CloseMoment(close)
     except ValueError:
-        raise unknown("moment to close", close, [each.value for each in CloseMoment]) from None
+        raise unknown("moment to close", close, [moment.value for moment in CloseMoment]) from None
 
 
 def _failure(fault: Fault) -> FaultNotFired | None:

@@ -87,9 +87,9 @@ def versions_of(release: str) -> dict[int, int]:
 @cache
 def _changes() -> dict[int, dict[int, int]]:
     """Return the versions by API key and number of the release that brought them."""
-    found = {}
+    by_api = {}
     for line in _VERSIONS.strip().splitlines():
         api, *changes = line.split()
         pairs = (change.split("=") for change in changes)
-        found[api_key(api)] = {_RELEASES.index(release): int(version) for release, version in pairs}
-    return found
+        by_api[api_key(api)] = {_RELEASES.index(release): int(version) for release, version in pairs}
+    return by_api

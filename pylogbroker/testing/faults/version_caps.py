@@ -48,13 +48,13 @@ class VersionCaps:
 
     def limit(self, answer: ApiVersionsResponse) -> ApiVersionsResponse:
         """Leave out of an answer what is not offered."""
-        limited = [self._limited(each) for each in answer.api_keys]
-        answer.api_keys = [each for each in limited if each.min_version <= each.max_version]
+        limited = [self._limited(api) for api in answer.api_keys]
+        answer.api_keys = [api for api in limited if api.min_version <= api.max_version]
         return answer
 
-    def _limited(self, known: ApiVersion) -> ApiVersion:
-        first, last = self._caps.get(known.api_key, (0, _UNKNOWN_VERSION))
-        return ApiVersion(known.api_key, max(known.min_version, first), min(known.max_version, last))
+    def _limited(self, api: ApiVersion) -> ApiVersion:
+        first, last = self._caps.get(api.api_key, (0, _UNKNOWN_VERSION))
+        return ApiVersion(api.api_key, max(api.min_version, first), min(api.max_version, last))
 
     async def handle(self, call: Call, work: Work) -> Any:
         answer = await work(call)

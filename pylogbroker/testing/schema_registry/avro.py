@@ -39,8 +39,8 @@ class AvroSchema:
         """Parse a schema that may use others by their texts; raise RegistryError."""
         named: dict[str, Any] = {}
         try:
-            for each in references.values():
-                fastavro.schema.parse_schema(json.loads(each), named)
+            for reference in references.values():
+                fastavro.schema.parse_schema(json.loads(reference), named)
             tokens = tokens_of(text)
             parsed = fastavro.schema.parse_schema(json.loads(text), named)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError) as error:
@@ -57,14 +57,14 @@ class AvroSchema:
 def _simple(schema: Any) -> Any:
     """Return a schema with `{"type": "string"}` as `"string"`, as Avro's libraries write it."""
     if isinstance(schema, list):
-        return [_simple(each) for each in schema]
+        return [_simple(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     if set(schema) == {"type"} and isinstance(schema["type"], str):
         return schema["type"]
     nested = {name: _simple(schema[name]) for name in ("type", "items", "values") if name in schema}
     if "fields" in schema:
-        nested["fields"] = [{**each, "type": _simple(each["type"])} for each in schema["fields"]]
+        nested["fields"] = [{**field, "type": _simple(field["type"])} for field in schema["fields"]]
     return {**schema, **nested}
 
 
@@ -79,8 +79,8 @@ class _Resolution:
     def problems(self, reader: Any, writer: Any, path: str) -> Iterator[str]:
         reader, writer = _type(reader, self._reader), _type(writer, self._writer)
         if isinstance(writer, list):
-            for each in writer:
-                yield from self.problems(reader, each, path)
+            for alternative in writer:
+                yield from self.problems(reader, alternative, path)
             return
         if isinstance(reader, list):
             if not any(self._resolves(branch, writer, path) for branch in reader):
@@ -99,10 +99,10 @@ class _Resolution:
 
     def _resolves(self, reader: Any, writer: Any, path: str) -> bool:
         before = set(self._compared)
-        found = next(self.problems(reader, writer, path), None) is None
-        if not found:
+        resolves = next(self.problems(reader, writer, path), None) is None
+        if not resolves:
             self._compared = before  # what was assumed in a branch that fails has not been shown
-        return found
+        return resolves
 
     def _named(self, reader: Any, writer: Any, path: str) -> Iterator[str]:
         names = (reader["name"], writer["name"])
@@ -115,7 +115,7 @@ class _Resolution:
             if reader["size"] != writer["size"]:
                 yield f"FIXED_SIZE_MISMATCH at {path}: {writer['size']} bytes were written, not {reader['size']}"
         elif reader["type"] == "enum":
-            missing = [each for each in writer["symbols"] if each not in reader["symbols"]]
+            missing = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
             if missing and "default" not in reader:
                 yield f"MISSING_ENUM_SYMBOLS at {path}: the reader's {names[0]} has no {', '.join(missing)}"
         else:
@@ -125,9 +125,9 @@ class _Resolution:
         written = {field["name"]: field for field in writer["fields"]}
         for field in reader["fields"]:
             name = field["name"]
-            found = next((written[each] for each in (name, *field.get("aliases", ())) if each in written), None)
-            if found is not None:
-                yield from self.problems(field["type"], found["type"], f"{path}{name}/")
+            match = next((written[alias] for alias in (name, *field.get("aliases", ())) if alias in written), None)
+            if match is not None:
+                yield from self.problems(field["type"], match["type"], f"{path}{name}/")
             elif "default" not in field:
                 yield f"READER_FIELD_MISSING_DEFAULT_VALUE at {path}{name}: it is not written, and has no default"
 
@@ -143,7 +143,7 @@ def _type(schema: Any, within: AvroSchema) -> Any:
 
 def _aliases(schema: Any) -> set[str]:
     space = schema["name"].rpartition(".")[0]
-    return {each if "." in each or not space else f"{space}.{each}" for each in schema.get("aliases", ())}
+    return {alias if "." in alias or not space else f"{space}.{alias}" for alias in schema.get("aliases", ())}
 
 
 def _short(name: str) -> str:

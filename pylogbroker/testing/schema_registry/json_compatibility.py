@@ -46,8 +46,8 @@ class SchemaNode:
     def resolved(self) -> SchemaNode:
         node, seen = self, 0
         while isinstance(node.schema, dict) and "$ref" in node.schema and seen < 100:  # a chain may lead to itself
-            found = node.resolver.lookup(node.schema["$ref"])
-            node, seen = SchemaNode(found.contents, found.resolver), seen + 1
+            target = node.resolver.lookup(node.schema["$ref"])
+            node, seen = SchemaNode(target.contents, target.resolver), seen + 1
         return node
 
 
@@ -73,11 +73,11 @@ class JsonComparison:
 
     def _all_parts(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
         old_parts, new_parts = _parts(old), _parts(new)
-        for each in new_parts:
-            if not any(self._allows(part, each, path) for part in old_parts):
+        for new_part in new_parts:
+            if not any(self._allows(part, new_part, path) for part in old_parts):
                 # with one part on each side the reasons are those of its comparison
-                if len(old_parts) == len(new_parts) == 1 and not (_is_sum(each) or _is_sum(old_parts[0])):
-                    yield from self._simple(old_parts[0], each, path)
+                if len(old_parts) == len(new_parts) == 1 and not (_is_sum(new_part) or _is_sum(old_parts[0])):
+                    yield from self._simple(old_parts[0], new_part, path)
                 else:
                     yield f"COMBINED_TYPE_SUBSCHEMAS_CHANGED at {path}: the older schema allows more"
 
@@ -94,7 +94,7 @@ class JsonComparison:
             if "oneOf" in new.schema and "anyOf" in old.schema:
                 yield f"COMBINED_TYPE_CHANGED at {path}: anyOf has become oneOf"
         elif _is_sum(new):
-            if not any(self._is_allowed(old, each, path) for each in _branches(new)):
+            if not any(self._is_allowed(old, branch, path) for branch in _branches(new)):
                 yield f"SUM_TYPE_NARROWED at {path}: no schema of {next(iter(new.schema))} allows the older values"
         else:
             yield from self._simple(old, new, path)
@@ -113,8 +113,8 @@ class JsonComparison:
             if "not" not in old.schema:
                 yield f"NOT_ADDED at {path}"
             else:
-                for each in self.problems(new.at(new.schema["not"]), old.at(old.schema["not"]), f"{path}not/"):
-                    yield f"NOT_TYPE_EXTENDED: {each}"
+                for problem in self.problems(new.at(new.schema["not"]), old.at(old.schema["not"]), f"{path}not/"):
+                    yield f"NOT_TYPE_EXTENDED: {problem}"
 
     def _objects(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
         before, after = _properties(old.schema), _properties(new.schema)
@@ -141,7 +141,7 @@ class JsonComparison:
 
     def _arrays(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
         before, after = _tuple(old.schema), _tuple(new.schema)
-        rests = [_array_rest(each.schema) for each in (old, new)]
+        rests = [_array_rest(node.schema) for node in (old, new)]
         for index in range(max(len(before), len(after))):
             older = before[index] if index < len(before) else rests[0]
             newer = after[index] if index < len(after) else rests[1]
@@ -171,7 +171,7 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterat
     if new.get("uniqueItems") and not old.get("uniqueItems"):
         yield f"UNIQUE_ITEMS_ADDED at {path}uniqueItems"
     allowed, earlier = _enumerated(new), _enumerated(old)
-    if allowed is not None and (earlier is None or any(each not in allowed for each in earlier)):
+    if allowed is not None and (earlier is None or any(value not in allowed for value in earlier)):
         yield f"ENUM_ARRAY_NARROWED at {path}enum: older values are no longer allowed"
     for name in ("dependencies", "dependentRequired", "dependentSchemas"):
         for key, value in new.get(name, {}).items():
@@ -187,11 +187,11 @@ def _parts(node: SchemaNode) -> list[SchemaNode]:
     if _is_open(schema):
         return [node.at({})]
     rest = {name: value for name, value in schema.items() if name not in ("allOf", *_SUMS)}
-    parts = [part for each in schema.get("allOf", ()) for part in _parts(node.at(each).resolved())]
+    parts = [part for branch in schema.get("allOf", ()) for part in _parts(node.at(branch).resolved())]
     parts += [node.at({name: schema[name]}) for name in _SUMS if name in schema]
     types = rest.get("type")
     if isinstance(types, list):
-        rest = {"anyOf": [{**rest, "type": each} for each in types]}
+        rest = {"anyOf": [{**rest, "type": kind} for kind in types]}
     if not _is_open(rest):
         parts.append(node.at(rest))
     return parts
@@ -206,19 +206,19 @@ def _is_sum(node: SchemaNode) -> bool:
 
 
 def _branches(node: SchemaNode) -> list[SchemaNode]:
-    [name] = [each for each in _SUMS if each in node.schema]
-    return [node.at(each) for each in node.schema[name]]
+    [name] = [keyword for keyword in _SUMS if keyword in node.schema]
+    return [node.at(branch) for branch in node.schema[name]]
 
 
 def _kind(schema: Mapping[str, Any]) -> str | None:
     """Return the type; where it is not given, that of the keywords."""
-    found = schema.get("type")
-    return found or next((kind for kind, words in _KINDS.items() if schema.keys() & words), None)
+    declared = schema.get("type")
+    return declared or next((kind for kind, words in _KINDS.items() if schema.keys() & words), None)
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = schema.get("properties", {})
-    return found
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return properties
 
 
 def _has_default(schema: Any) -> bool:
@@ -227,15 +227,15 @@ def _has_default(schema: Any) -> bool:
 
 def _covering(schema: Mapping[str, Any], name: str) -> Any:
     """Return the schema for a property that is not named: by its pattern, or additionalProperties."""
-    for pattern, each in schema.get("patternProperties", {}).items():
+    for pattern, subschema in schema.get("patternProperties", {}).items():
         if re.search(pattern, name):
-            return each
+            return subschema
     return schema.get("additionalProperties", True)
 
 
 def _tuple(schema: Mapping[str, Any]) -> list[Any]:
-    found = schema.get("prefixItems", schema.get("items"))
-    return found if isinstance(found, list) else []
+    prefix = schema.get("prefixItems", schema.get("items"))
+    return prefix if isinstance(prefix, list) else []
 
 
 def _array_rest(schema: Mapping[str, Any]) -> Any:
@@ -245,8 +245,8 @@ def _array_rest(schema: Mapping[str, Any]) -> Any:
 
 
 def _enumerated(schema: Mapping[str, Any]) -> list[Any] | None:
-    found: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
-    return found
+    values: list[Any] | None = [schema["const"]] if "const" in schema else schema.get("enum")
+    return values
 
 
 def _upper(name: str) -> str:

@@ -36,11 +36,11 @@ class JsonSchema:
             if not isinstance(schema, dict | bool):
                 raise ValueError(f"{text} is no JSON Schema: it is an object, or a boolean")
             validator_for(schema, default=Draft7Validator).check_schema(schema)
-            documents = {name: json.loads(each) for name, each in references.items()} | {_ROOT: schema}
-            resources = [(name, _resource(each)) for name, each in documents.items()]
+            documents = {name: json.loads(document) for name, document in references.items()} | {_ROOT: schema}
+            resources = [(name, _resource(document)) for name, document in documents.items()]
             resolver = Registry().with_resources(resources).resolver(_ROOT)
-            for each in _references(schema):
-                resolver.lookup(each)
+            for reference in _references(schema):
+                resolver.lookup(reference)
         except SchemaError as error:
             raise RegistryError.invalid_schema(f"{error.json_path}: {error.message}") from error
         except Unresolvable as error:
@@ -60,8 +60,8 @@ def _resource(schema: Any) -> Resource[Any]:
 
 def _references(schema: Any) -> Iterator[str]:
     if isinstance(schema, list):
-        for each in schema:
-            yield from _references(each)
+        for element in schema:
+            yield from _references(element)
     elif isinstance(schema, dict):
         for name, value in schema.items():
             if name == "$ref" and isinstance(value, str):

@@ -19,13 +19,13 @@ class Comparable(Protocol):
 def problems(level: str, new: Comparable, old: Sequence[Comparable]) -> list[str]:
     """Return why a new schema cannot follow old ones, the latest of which is the last."""
     direction, _, transitive = level.partition("_")
-    found: list[str] = []
-    for each in old if transitive else old[-1:]:
-        if direction != "NONE" and type(each) is not type(new):
-            found.append("TYPE_CHANGED: schemas of a subject have one schema type")
+    reasons: list[str] = []
+    for earlier in old if transitive else old[-1:]:
+        if direction != "NONE" and type(earlier) is not type(new):
+            reasons.append("TYPE_CHANGED: schemas of a subject have one schema type")
             continue
         if direction in ("BACKWARD", "FULL"):
-            found += new.problems(each)
+            reasons += new.problems(earlier)
         if direction in ("FORWARD", "FULL"):
-            found += each.problems(new)
-    return found
+            reasons += earlier.problems(new)
+    return reasons

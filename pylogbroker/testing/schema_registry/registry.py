@@ -46,9 +46,9 @@ class SchemaRegistry:
         """Register a schema in the newest version of a subject, unless the subject has it; return its id."""
         schema, parsed = self._parse(body, normalize)
         self._check_writable(subject)
-        found = self._find(subject, schema)
-        if found is not None:
-            return {"id": found.id}
+        existing = self._find(subject, schema)
+        if existing is not None:
+            return {"id": existing.id}
         versions = self.state.versions(subject, deleted=True)
         version = versions[-1].version + 1 if versions else 1
         is_import = self.state.mode(subject) == "IMPORT"
@@ -71,16 +71,16 @@ class SchemaRegistry:
         if not self.state.versions(subject, deleted=deleted):
             raise RegistryError.no_subject(subject)
         schema, _ = self._parse(body, normalize)
-        found = self._find(subject, schema, deleted)
-        if found is None:
+        version = self._find(subject, schema, deleted)
+        if version is None:
             raise RegistryError.no_schema()
-        return found.as_json()
+        return version.as_json()
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Soft-delete all versions; or delete for good what is soft-deleted."""
         self._check_writable(subject)
         every = self.state.versions(subject, deleted=True)
-        live = [each for each in every if not each.is_deleted]
+        live = [version for version in every if not version.is_deleted]
         if not every:
             raise RegistryError.no_subject(subject)
         if permanent and live:
@@ -88,31 +88,31 @@ class SchemaRegistry:
         if not permanent and not live:
             raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
         gone = every if permanent else live
-        for each in gone:
-            self._check_unreferenced(each)
+        for target in gone:
+            self._check_unreferenced(target)
         if permanent:
             await self._commit(*map(records.version_tombstone, gone))
         else:
             settings = [records.level_record(subject, None)] if subject in self.state.levels else []
             settings += [records.mode_record(subject, None)] if subject in self.state.modes else []
             await self._commit(records.subject_deletion(subject, gone[-1].version), *settings)
-        return [each.version for each in gone]
+        return [version.version for version in gone]
 
     async def delete_version(self, subject: str, number: int, *, permanent: bool = False) -> int:
         """Soft-delete a version; or delete a soft-deleted one for good."""
         self._check_writable(subject)
-        found = self.state.version(subject, number, deleted=True)
+        version = self.state.version(subject, number, deleted=True)
         if number < 0 and not permanent:
-            found = self.state.version(subject, number)
-        where = f"Subject '{subject}' Version {found.version}"
-        if permanent and not found.is_deleted:
+            version = self.state.version(subject, number)
+        where = f"Subject '{subject}' Version {version.version}"
+        if permanent and not version.is_deleted:
             raise RegistryError(40407, f"{where} was not deleted first before being permanently deleted")
-        if not permanent and found.is_deleted:
+        if not permanent and version.is_deleted:
             raise RegistryError(40406, f"{where} was soft deleted.Set permanent=true to delete permanently")
-        self._check_unreferenced(found)
-        deleted = attrs.evolve(found, is_deleted=True)
-        await self._commit(records.version_tombstone(found) if permanent else records.version_record(deleted))
-        return found.version
+        self._check_unreferenced(version)
+        deleted = attrs.evolve(version, is_deleted=True)
+        await self._commit(records.version_tombstone(version) if permanent else records.version_record(deleted))
+        return version.version
 
     # compatibility
 
@@ -130,23 +130,23 @@ class SchemaRegistry:
         versions = self.state.versions(subject)
         if number is not None and (versions or number > 0):
             versions = [self.state.version(subject, number)]
-        found = problems(self.state.level(subject), parsed, self._parsed(versions))
-        return {"is_compatible": not found, **({"messages": found} if verbose else {})}
+        messages = problems(self.state.level(subject), parsed, self._parsed(versions))
+        return {"is_compatible": not messages, **({"messages": messages} if verbose else {})}
 
     # levels and modes
 
     def level(self, subject: str | None, *, default_to_global: bool = False) -> dict[str, Any]:
-        found = self.state.levels.get(subject)
-        if found is None and (subject is None or default_to_global):
-            found = self.state.levels.get(None, DEFAULT_LEVEL)
-        if found is None:
+        configured = self.state.levels.get(subject)
+        if configured is None and (subject is None or default_to_global):
+            configured = self.state.levels.get(None, DEFAULT_LEVEL)
+        if configured is None:
             raise RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
-        return {"compatibilityLevel": found}
+        return {"compatibilityLevel": configured}
 
     async def set_level(self, subject: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
         level = str(body.get("compatibility", "")).upper()
         if level not in LEVELS:
-            names = ", ".join(each.lower() for each in LEVELS)
+            names = ", ".join(name.lower() for name in LEVELS)
             raise RegistryError(42203, f"Invalid compatibility level. Valid values are {names}")
         await self._commit(records.level_record(subject, level))
         return {"compatibility": level}
@@ -157,12 +157,12 @@ class SchemaRegistry:
         return before
 
     def mode(self, subject: str | None, *, default_to_global: bool = False) -> dict[str, Any]:
-        found = self.state.modes.get(subject)
-        if found is None and (subject is None or default_to_global):
-            found = self.state.modes.get(None, DEFAULT_MODE)
-        if found is None:
+        configured = self.state.modes.get(subject)
+        if configured is None and (subject is None or default_to_global):
+            configured = self.state.modes.get(None, DEFAULT_MODE)
+        if configured is None:
             raise RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
-        return {"mode": found}
+        return {"mode": configured}
 
     async def set_mode(self, subject: str | None, body: Mapping[str, Any], *, force: bool = False) -> dict[str, Any]:
         mode = str(body.get("mode", "")).upper()
@@ -207,42 +207,42 @@ class SchemaRegistry:
     def _texts_of_references(self, schema: Schema) -> dict[str, str]:
         """Return the texts by names: of what a schema refers to, after what that refers to itself."""
         texts: dict[str, str] = {}
-        for each in schema.references:
+        for reference in schema.references:
             try:
-                used = self.state.version(each.subject, each.version, deleted=True).schema
+                used = self.state.version(reference.subject, reference.version, deleted=True).schema
             except RegistryError as error:
                 raise RegistryError.invalid_schema(
-                    f'No schema reference found for subject "{each.subject}" and version {each.version}'
+                    f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
                 ) from error
             texts.update(self._texts_of_references(used))
-            texts[each.name] = used.text
+            texts[reference.name] = used.text
         return texts
 
     def _parsed(self, versions: Sequence[Version]) -> list[Comparable]:
-        return [self._parse_schema(each.schema) for each in versions]
+        return [self._parse_schema(version.schema) for version in versions]
 
     def _find(self, subject: str, schema: Schema, deleted: bool = False) -> Version | None:
         versions = reversed(self.state.versions(subject, deleted=deleted))
-        return next((each for each in versions if each.schema == schema), None)
+        return next((version for version in versions if version.schema == schema), None)
 
-    def _new_id(self, schema: Schema, wanted: int | None) -> int:
-        if wanted is None:
+    def _new_id(self, schema: Schema, requested: int | None) -> int:
+        if requested is None:
             return self.state.id_of(schema) or self.state.id_max + 1
         try:
-            has_other = self.state.schema(wanted) != schema
+            has_other = self.state.schema(requested) != schema
         except RegistryError:
-            return wanted
+            return requested
         if has_other:
-            raise RegistryError.not_permitted(f"Overwrite new schema with id {wanted} is not permitted.")
-        return wanted
+            raise RegistryError.not_permitted(f"Overwrite new schema with id {requested} is not permitted.")
+        return requested
 
     def _check_writable(self, subject: str) -> None:
         if self.state.mode(subject) in _READ_ONLY:
             raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
 
-    def _check_compatible(self, subject: str, found: list[str]) -> None:
-        if found:
-            raise RegistryError.incompatible(subject, found)
+    def _check_compatible(self, subject: str, messages: list[str]) -> None:
+        if messages:
+            raise RegistryError.incompatible(subject, messages)
 
     def _check_unreferenced(self, version: Version) -> None:
         if self.state.referrers(version.subject, version.version):
@@ -254,8 +254,8 @@ class SchemaRegistry:
 
     async def _commit(self, *changes: SchemaRecord) -> None:
         await self._append(changes)
-        for each in changes:
-            self.state.apply(each)
+        for change in changes:
+            self.state.apply(change)
 
 
 def _positive(body: Mapping[str, Any], name: str) -> int | None:

@@ -33,9 +33,9 @@ class RegistryService:
         """Read the schemas of earlier runs, then listen."""
         await self._create_topic()
         state = RegistryState()
-        for each in await self._admin.records(TOPIC, "read_uncommitted"):
-            if each.key is not None:
-                state.apply(SchemaRecord(each.key, each.value))
+        for record in await self._admin.records(TOPIC, "read_uncommitted"):
+            if record.key is not None:
+                state.apply(SchemaRecord(record.key, record.value))
         site = registry_site(self._reactor, SchemaRegistry(state, self._append))
         self._port = self._reactor.listenTCP(0, site, interface=_LOOPBACK)
 
@@ -52,5 +52,5 @@ class RegistryService:
                 raise
 
     async def _append(self, records: Sequence[SchemaRecord]) -> None:
-        for each in records:
-            await self._admin.produce(TOPIC, [each.value], each.key, 0, int(self._reactor.seconds() * 1000), ())
+        for record in records:
+            await self._admin.produce(TOPIC, [record.value], record.key, 0, int(self._reactor.seconds() * 1000), ())

@@ -39,9 +39,9 @@ class RegistryState:
         if kind == records.SCHEMA:
             self._apply_version(subject, key["version"], value)
         elif kind == records.DELETE_SUBJECT and value is not None:
-            for each in self.versions(subject):
-                if each.version <= value["version"]:
-                    self._put(attrs.evolve(each, is_deleted=True))
+            for version in self.versions(subject):
+                if version.version <= value["version"]:
+                    self._put(attrs.evolve(version, is_deleted=True))
         elif kind == records.CONFIG:
             _set(self.levels, subject, None if value is None else value["compatibilityLevel"])
         elif kind == records.MODE:
@@ -56,7 +56,7 @@ class RegistryState:
         gone = versions.pop(number, None)
         if not versions:
             self._subjects.pop(subject, None)
-        if gone is not None and not any(each.id == gone.id for each in self.all_versions(deleted=True)):
+        if gone is not None and not any(version.id == gone.id for version in self.all_versions(deleted=True)):
             self._ids.pop(self._schemas.pop(gone.id), None)
 
     def _put(self, version: Version) -> None:
@@ -76,18 +76,18 @@ class RegistryState:
 
     def schema(self, schema_id: int) -> Schema:
         """Return a schema by its id, also of a soft-deleted version; raise RegistryError."""
-        found = self._schemas.get(schema_id)
-        if found is None:
+        registered = self._schemas.get(schema_id)
+        if registered is None:
             raise RegistryError.no_schema(schema_id)
-        return found
+        return registered
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
         return sorted(name for name in self._subjects if self.versions(name, deleted=deleted))
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         """Return the versions of a subject from the oldest, none if there is no such subject."""
-        found = sorted(self._subjects.get(subject, {}).values(), key=lambda each: each.version)
-        return [each for each in found if deleted or not each.is_deleted]
+        in_order = sorted(self._subjects.get(subject, {}).values(), key=lambda version: version.version)
+        return [version for version in in_order if deleted or not version.is_deleted]
 
     def all_versions(self, *, deleted: bool = False) -> Iterator[Version]:
         for subject in sorted(self._subjects):
@@ -95,14 +95,14 @@ class RegistryState:
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> Version:
         """Return a version, or the latest; raise RegistryError."""
-        found = self.versions(subject, deleted=deleted)
-        if not found:
+        versions = self.versions(subject, deleted=deleted)
+        if not versions:
             raise RegistryError.no_subject(subject)
         if number == LATEST:
-            return found[-1]
-        for each in found:
-            if each.version == number:
-                return each
+            return versions[-1]
+        for candidate in versions:
+            if candidate.version == number:
+                return candidate
         raise RegistryError.no_version(number)
 
     def level(self, subject: str) -> str:
@@ -114,9 +114,9 @@ class RegistryState:
     def referrers(self, subject: str, version: int) -> list[Version]:
         """Return the versions that refer to this one."""
         return [
-            each
-            for each in self.all_versions()
-            if any((used.subject, used.version) == (subject, version) for used in each.schema.references)
+            referrer
+            for referrer in self.all_versions()
+            if any((used.subject, used.version) == (subject, version) for used in referrer.schema.references)
         ]
 
 

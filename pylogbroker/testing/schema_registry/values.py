@@ -36,7 +36,7 @@ class Schema:
         if self.kind != AVRO:
             fields["schemaType"] = self.kind
         if self.references:
-            fields["references"] = [attrs.asdict(each) for each in self.references]
+            fields["references"] = [attrs.asdict(reference) for reference in self.references]
         return fields
 
     @classmethod
@@ -47,8 +47,8 @@ class Schema:
             raise TypeError("the field schema is no text")
         kind = fields.get("schemaType") or AVRO
         references = (
-            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
-            for each in fields.get("references") or ()
+            Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+            for reference in fields.get("references") or ()
         )
         return cls(text, kind, tuple(references))
 

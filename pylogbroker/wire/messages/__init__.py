@@ -36,13 +36,13 @@ class Apis(Mapping[int, tuple[type[Request], type[Response]]]):
         }
 
     def __getitem__(self, api_key: int) -> tuple[type[Request], type[Response]]:
-        found = self._imported.get(api_key)
-        if found is None:
+        classes = self._imported.get(api_key)
+        if classes is None:
             declared = self.declared[api_key]
             module = import_module(f"{__name__}.{declared.module}")
-            found = getattr(module, f"{declared.name}Request"), getattr(module, f"{declared.name}Response")
-            self._imported[api_key] = found
-        return found
+            classes = getattr(module, f"{declared.name}Request"), getattr(module, f"{declared.name}Response")
+            self._imported[api_key] = classes
+        return classes
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.declared)

@@ -145,7 +145,7 @@ class TokenManager:
             async for token in self._runtime.slices.over(self._store.in_force.tokens):
                 if not token.is_valid(now_ms):
                     await self._store.change(
-                        token.token_id, lambda found: found if found and found.is_valid(now_ms) else None
+                        token.token_id, lambda stored: stored if stored and stored.is_valid(now_ms) else None
                     )
                     log.info("removed the delegation token {id}: it has expired", id=token.token_id)
         except KafkaError as error:

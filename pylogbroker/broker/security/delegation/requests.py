@@ -33,7 +33,7 @@ def principals_of(renewers: Sequence[NamesPrincipal]) -> list[str]:
     """Return the renewers of a token; raise POLICY_VIOLATION for too many."""
     if len(renewers) > RENEWERS_MAX:
         raise KafkaError(f"A token cannot have more than {RENEWERS_MAX} renewers", ErrorCode.POLICY_VIOLATION)
-    return [principal_of(each) for each in renewers]
+    return [principal_of(renewer) for renewer in renewers]
 
 
 def check_users(principals: Iterable[str]) -> None:

@@ -81,9 +81,9 @@ class TokenStore:
         """Read some tokens, or all."""
         if ids is None:
             ids = dict.fromkeys([*await self._tree.children(tree_layout.TOKENS), *self.in_force.ids])
-        wanted = list(ids)
-        nodes = await self._tree.get_many([tree_layout.path(token_id) for token_id in wanted])
-        async for token_id, node in self._runtime.slices.over(zip(wanted, nodes, strict=True)):
+        token_ids = list(ids)
+        nodes = await self._tree.get_many([tree_layout.path(token_id) for token_id in token_ids])
+        async for token_id, node in self._runtime.slices.over(zip(token_ids, nodes, strict=True)):
             self.in_force.replace(token_id, _decoded(token_id, node))
 
 
