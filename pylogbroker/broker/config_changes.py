@@ -16,7 +16,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 
-SETTINGS_MAX: Final = 1000
+_SETTINGS_MAX: Final = 1000
 """Settings that one resource may name: more than exist."""
 
 
@@ -79,9 +79,9 @@ async def _attempt(
 
 
 def check_number_of_settings(count: int) -> None:
-    """Raise INVALID_CONFIG for more than `SETTINGS_MAX`, which would take long to look up."""
-    if count > SETTINGS_MAX:
-        raise KafkaError(f"{count} settings are named; nothing has more than {SETTINGS_MAX}", ErrorCode.INVALID_CONFIG)
+    """Raise INVALID_CONFIG for more than `_SETTINGS_MAX`, which would take long to look up."""
+    if count > _SETTINGS_MAX:
+        raise KafkaError(f"{count} settings are named; nothing has more than {_SETTINGS_MAX}", ErrorCode.INVALID_CONFIG)
 
 
 def _check_kind(alteration: ConfigAlteration) -> None:

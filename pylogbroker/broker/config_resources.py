@@ -175,11 +175,11 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
         return TopicResource(services.config, services.metadata, services.controller, name)
     if kind == ResourceType.BROKER:
         if name:
-            check_broker_id(services.node.id, name)
+            _check_broker_id(services.node.id, name)
         resource = broker_resource(services.node.id if name else None)
         return BrokerResource(services.config, services.controller, services.tls, resource)
     if kind == ResourceType.BROKER_LOGGER:
-        check_broker_id(services.node.id, name)
+        _check_broker_id(services.node.id, name)
         return LoggerResource()
     raise KafkaError(
         f"Resources of type {_OTHER_TYPES.get(kind, kind)} have no settings here; those of type "
@@ -188,7 +188,7 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
     )
 
 
-def check_broker_id(node_id: int, name: str) -> None:
+def _check_broker_id(node_id: int, name: str) -> None:
     """Raise INVALID_REQUEST unless `name` is the id of this broker."""
     if name != str(node_id):
         raise KafkaError(f"This is broker {node_id}; ask broker {name!r} itself", ErrorCode.INVALID_REQUEST)

@@ -35,7 +35,7 @@ class PartitionAllowance:
     def take(self, count: int) -> None:
         """Subtract `count` partitions; POLICY_VIOLATION if these are too many."""
         if count > self.left:
-            raise too_many_partitions()
+            raise _too_many_partitions()
         self.left -= max(count, 0)
 
 
@@ -67,7 +67,7 @@ async def attempt_each(
 ) -> list[_T]:
     """Attempt changes of named things once each; pass the error for those named twice, or too many partitions."""
     twice = await find_duplicates(named.name for named in changes)
-    error = too_many_partitions() if excess else None
+    error = _too_many_partitions() if excess else None
     results: dict[str, _T] = {}
     async for change in over(changes):
         if change.name not in results:
@@ -75,7 +75,7 @@ async def attempt_each(
     return list(results.values())
 
 
-def too_many_partitions() -> KafkaError:
+def _too_many_partitions() -> KafkaError:
     """Return the error for every item of a request above `NEW_PARTITIONS_MAX`."""
     return KafkaError(
         f"One request cannot create more than {NEW_PARTITIONS_MAX} partitions; send several", ErrorCode.POLICY_VIOLATION

@@ -105,7 +105,7 @@ class MetadataPlans:
             settings = dict(change(before))
             self._check_settings(settings, before)
             return settings
-        layer = dynamic_layer(resource)
+        layer = _dynamic_layer(resource)
         try:
             return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
         except ConfigError as error:
@@ -118,7 +118,7 @@ class MetadataPlans:
         if resource.type is ConfigResourceType.TOPICS:
             accepted = self._metadata.image.settings(resource)
         else:
-            accepted = self._config.explicit(dynamic_layer(resource))
+            accepted = self._config.explicit(_dynamic_layer(resource))
         changed = change(stored)
         kept = {name: text for name, text in changed.items() if stored.get(name) == text != accepted.get(name)}
         others = {name: text for name, text in changed.items() if name not in kept}
@@ -178,7 +178,7 @@ class MetadataPlans:
             )
 
 
-def dynamic_layer(resource: ConfigResource) -> ConfigSource:
+def _dynamic_layer(resource: ConfigResource) -> ConfigSource:
     return (
         ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         if resource.name == DEFAULT_BROKER

@@ -34,7 +34,7 @@ G = TypeVar("G")
 R = TypeVar("R")
 S = TypeVar("S")
 SLICE_SECONDS: Final = 0.004
-SHORT_SECONDS: Final = 0.0005
+_SHORT_SECONDS: Final = 0.0005
 """Work that takes less does not wait for others."""
 
 Work = Coroutine[Any, Any, T]
@@ -164,7 +164,7 @@ class Slices:
 
     def _slice_end(self) -> float:
         """Return when work that begins now pauses; short work need not wait behind long work."""
-        return self._now() + (min(self.seconds, SHORT_SECONDS) if self._waiting else self.seconds)
+        return self._now() + (min(self.seconds, _SHORT_SECONDS) if self._waiting else self.seconds)
 
     def next(self) -> _Pause:
         waiting = _Pause()

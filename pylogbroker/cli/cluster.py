@@ -15,7 +15,7 @@ from pylogbroker.cli.topic import existing_topics
 if TYPE_CHECKING:
     from pylogbroker.client.sync.admin import AdminClient
 
-UNHEALTHY: Final = 10  # exit code, as rpk's
+_UNHEALTHY: Final = 10  # exit code, as rpk's
 
 
 @click.group("cluster", short_help="Show brokers, features, disks and health.")
@@ -100,7 +100,7 @@ def health(context: click.Context, connection: Connection, output: str) -> None:
     rows = {"healthy": report["healthy"], "controller": report["controller"], "brokers": report["brokers"]}
     show(report, output, {**rows, **{name: report[name] for name in lists}})  # type: ignore[arg-type]
     if not report["healthy"]:
-        context.exit(UNHEALTHY)
+        context.exit(_UNHEALTHY)
 
 
 def _health(admin: AdminClient) -> dict[str, Any]:

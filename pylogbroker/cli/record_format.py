@@ -44,7 +44,7 @@ _LETTERS: Final[dict[str, Callable[[Message], bytes]]] = {
 def formatter(text: str, base64: bool = False) -> Callable[[Message], bytes]:
     """Return the function that writes a record; `text` is `json`, or has letters. Raise ConfigError."""
     if text == "json":
-        return lambda message: (json.dumps(as_object(message, base64), ensure_ascii=False) + "\n").encode()
+        return lambda message: (json.dumps(_as_object(message, base64), ensure_ascii=False) + "\n").encode()
     parts: list[bytes | Callable[[Message], bytes]] = []
     for match in _TOKEN.finditer(text):
         letter, escape = match["letter"], match["escape"]
@@ -62,7 +62,7 @@ def formatter(text: str, base64: bool = False) -> Callable[[Message], bytes]:
     return lambda message: b"".join(part if isinstance(part, bytes) else part(message) for part in parts)
 
 
-def as_object(message: Message, base64: bool) -> dict[str, Any]:
+def _as_object(message: Message, base64: bool) -> dict[str, Any]:
     encode = _base64 if base64 else _text
     return {
         "topic": message.topic,
@@ -78,7 +78,7 @@ def as_object(message: Message, base64: bool) -> dict[str, Any]:
 def from_object(
     line: str, base64: bool
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]:
-    """Return key, value, headers and timestamp of a line that `as_object` describes. Raise ConfigError."""
+    """Return key, value, headers and timestamp of a line that `_as_object` describes. Raise ConfigError."""
     decode = _from_base64 if base64 else _from_text
     try:
         record = json.loads(line)

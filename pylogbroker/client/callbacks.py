@@ -13,8 +13,8 @@ from pylogbroker.client.plugin_guards import log_failure
 from pylogbroker.client.plugin_lookup import ResolvedPlugin
 from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler
 
-ChangeOne = Callable[[Event], Event | None]
-ChangeMany = Callable[[Sequence[Event]], Sequence[Event]]
+_ChangeOne = Callable[[Event], Event | None]
+_ChangeMany = Callable[[Sequence[Event]], Sequence[Event]]
 Notify = Callable[[Event, bool], None]
 Steps = Sequence[tuple[ResolvedPlugin[ICallbackHandler], Callable[..., Any]]]
 M = TypeVar("M")
@@ -24,10 +24,10 @@ class Callbacks:
     def __init__(self, plugged: Sequence[ResolvedPlugin[ICallbackHandler]]) -> None:
         self.handlers = tuple(resolved.plugin for resolved in plugged)
         self._closers = _steps(plugged, "close")
-        self.before_enqueue: ChangeOne | None = _chain(plugged, "before_enqueue", _chain_one)
+        self.before_enqueue: _ChangeOne | None = _chain(plugged, "before_enqueue", _chain_one)
         self.after_enqueue: Notify | None = _chain(plugged, "after_enqueue", _chain_notify)
-        self.after_dequeue: ChangeMany | None = _chain(plugged, "after_dequeue", _chain_many)
-        self.before_send: ChangeMany | None = _chain(plugged, "before_send", _chain_many)
+        self.after_dequeue: _ChangeMany | None = _chain(plugged, "after_dequeue", _chain_many)
+        self.before_send: _ChangeMany | None = _chain(plugged, "before_send", _chain_many)
 
     def close(self) -> None:
         for plugged, close in self._closers:
@@ -50,7 +50,7 @@ def _chain(plugged: Sequence[ResolvedPlugin[ICallbackHandler]], name: str, make:
     return make(steps) if steps else None
 
 
-def _chain_one(steps: Steps) -> ChangeOne:
+def _chain_one(steps: Steps) -> _ChangeOne:
     def change(event: Event) -> Event | None:
         for plugged, method in steps:
             try:
@@ -69,7 +69,7 @@ def _chain_one(steps: Steps) -> ChangeOne:
     return change
 
 
-def _chain_many(steps: Steps) -> ChangeMany:
+def _chain_many(steps: Steps) -> _ChangeMany:
     def change(events: Sequence[Event]) -> Sequence[Event]:
         for plugged, method in steps:
             if events:

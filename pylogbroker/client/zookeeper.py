@@ -49,7 +49,7 @@ from pylogbroker.interfaces import (
 from pylogbroker.rpc.retries import Pauses
 
 log = Logger()
-ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]
+_ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]
 _RENEWAL_SECONDS: Final = 1.0  # between attempts to replace an expired session
 
 
@@ -61,7 +61,7 @@ class ClientZooKeeper:
     _servers: ZooKeeperServers
     _options: ZooKeeperOptions
     _reactor: Any
-    _connect: ConnectTree
+    _connect: _ConnectTree
     _pauses: Pauses = attrs.field(init=False)
     _opening: SingleFlight = attrs.field(init=False, factory=SingleFlight)
     _connecting: Deferred[ITree] | None = attrs.field(init=False, default=None)
@@ -180,10 +180,10 @@ def zookeeper_of(settings: Values, coordination: ITree | None, reactor: Any) -> 
         connection_timeout=wait_ms / 1000 if isinstance(wait_ms, int) else None,
         creates_chroot=False,
     )
-    return ClientZooKeeper(servers, options, reactor, connect_by_kazoo)
+    return ClientZooKeeper(servers, options, reactor, _connect_by_kazoo)
 
 
-async def connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
+async def _connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
     """Return a tree of kazoo's once the reactor runs; raise StartupError."""
     with required_by("zookeeper.connect"):
         from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo

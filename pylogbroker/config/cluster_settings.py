@@ -6,7 +6,7 @@ from pylogbroker.config.setting import Setting, cluster_wide, fixed
 from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, PASSWORD, TEXT, at_least, one_of
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+_LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 CLUSTER_SETTINGS: tuple[Setting, ...] = (
     fixed(
@@ -131,7 +131,7 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
     ),
     fixed(
         "replica.selector.class",
-        one_of(RACK_AWARE_SELECTOR, LEADER_SELECTOR),
+        one_of(RACK_AWARE_SELECTOR, _LEADER_SELECTOR),
         None,
         "medium",
         "Choice of the replica from which a consumer reads: a follower in its rack (client.rack, broker.rack), or the "

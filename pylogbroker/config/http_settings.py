@@ -10,7 +10,7 @@ from pylogbroker.config.setting import Setting, cluster_wide, fixed
 from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, ValueKind, at_least
 
 HTTP: Final = "http"
-LOOPBACK: Final = "127.0.0.1"
+_LOOPBACK: Final = "127.0.0.1"
 _URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):([0-9]+)/?")
 
 
@@ -27,7 +27,7 @@ def _with_defaults(given: Endpoint) -> Endpoint:
     scheme = given.name.lower()
     if scheme != HTTP:
         raise NotAccepted(f"{scheme} is not served: expected http://host:port; put a proxy with TLS before it")
-    return Endpoint(HTTP, given.host or LOOPBACK, given.port)
+    return Endpoint(HTTP, given.host or _LOOPBACK, given.port)
 
 
 _HTTP_LISTENERS = ValueKind(

@@ -9,7 +9,7 @@ from pylogbroker.config.setting import Setting
 from pylogbroker.config.value_kinds import NotAccepted, Value
 from pylogbroker.errors import ConfigError
 
-VALUE_BYTES_MAX: Final = 0x7FFF
+_VALUE_BYTES_MAX: Final = 0x7FFF
 """Kafka's limit: clients could not be sent a longer value."""
 
 _NAME_MAX: Final = 100
@@ -18,9 +18,9 @@ _NAME_MAX: Final = 100
 def parse(setting: Setting, text: str) -> Value:
     """Raise ConfigError, which names setting, text and expected values."""
     size = len(text.encode(errors="replace"))
-    if size > VALUE_BYTES_MAX:
+    if size > _VALUE_BYTES_MAX:
         raise ConfigError(
-            f"{setting.name}: a value of {size} bytes is not accepted; expected at most {VALUE_BYTES_MAX}"
+            f"{setting.name}: a value of {size} bytes is not accepted; expected at most {_VALUE_BYTES_MAX}"
         )
     try:
         return setting.kind.parse(text)

@@ -92,7 +92,7 @@ _PROTOCOL: Final = (
         "no check.",
     ),
 )
-CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
+_CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
 """For listeners and clients."""
 
 
@@ -109,7 +109,7 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "medium",
         "Protocol of connections to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     ),
-    *CLIENT_TLS_SETTINGS,
+    *_CLIENT_TLS_SETTINGS,
     fixed("ssl.ca.location", TEXT, None, "medium", "Trust store in PEM: librdkafka's name of ssl.truststore.location."),
     fixed("ssl.certificate.location", TEXT, None, "medium", "Certificate and chain in PEM, as in librdkafka."),
     fixed("ssl.key.location", TEXT, None, "medium", "Private key in PEM for ssl.certificate.location."),
@@ -283,10 +283,10 @@ _AUTHENTICATION: Final = (
         "Time from a client's credentials to the answer that they are wrong, which slows down guesses.",
     ),
 )
-TLS_DEFAULTS: Final[Mapping[str, Value]] = {setting.name: setting.default for setting in CLIENT_TLS_SETTINGS}
+TLS_DEFAULTS: Final[Mapping[str, Value]] = {setting.name: setting.default for setting in _CLIENT_TLS_SETTINGS}
 
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
-    *CLIENT_TLS_SETTINGS,
+    *_CLIENT_TLS_SETTINGS,
     per_broker(
         "ssl.client.auth",
         one_of("none", "requested", "required"),

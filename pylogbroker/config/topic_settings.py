@@ -51,7 +51,7 @@ FORMAT = ValueKind(
     check=formats.magic_of,
     wanted="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
-TOPIC_FORMAT = ValueKind(
+_TOPIC_FORMAT = ValueKind(
     ConfigType.STRING,
     check=formats.check_topic_format,
     wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
@@ -218,7 +218,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _topic(
         "message.format.version",
-        TOPIC_FORMAT,
+        _TOPIC_FORMAT,
         formats.NEWEST,
         "log.message.format.version",
         "Kafka release whose message format the topic is written in; records in other formats are converted. With "

@@ -55,7 +55,7 @@ async def take_over(cluster: ControlledCluster) -> None:
 async def _write_features(cluster: ControlledCluster) -> None:
     [node] = await cluster.tree.get_many([zk_paths.FEATURES])
     before = None if node is None else zk_schema.decode_features(node.data)
-    after = wanted_features(before, cluster.settings.protocol)
+    after = _wanted_features(before, cluster.settings.protocol)
     if after != before:
         data = zk_schema.encode_features(after)
         write: Operation = Create(zk_paths.FEATURES, data)
@@ -64,7 +64,7 @@ async def _write_features(cluster: ControlledCluster) -> None:
         await cluster.tree.write([write])
 
 
-def wanted_features(before: FeaturesNode | None, protocol: InterBrokerProtocol) -> FeaturesNode:
+def _wanted_features(before: FeaturesNode | None, protocol: InterBrokerProtocol) -> FeaturesNode:
     """Return the features node of a cluster of this IBP; finalized features stay while they are enabled."""
     kept = before.features if before is not None and before.enabled else {}
     return FeaturesNode(enabled=True, version=protocol.feature_node_version, features=kept)

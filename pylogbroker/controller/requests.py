@@ -30,7 +30,7 @@ from pylogbroker.metadata.image import (
 )
 
 PARTITIONS_MAX: Final = 250
-LEADER_OF_DELETED: Final = -2
+_LEADER_OF_DELETED: Final = -2
 """Leader in UpdateMetadata that removes a partition."""
 EPOCH_OF_DELETED: Final = -2
 """Leader epoch in StopReplica that passes with every broker."""
@@ -90,7 +90,7 @@ class StopReplica:
 
 P = TypeVar("P")
 BrokerRequest = LeaderAndIsr | UpdateMetadata | StopReplica
-LiveReplicas = Callable[[PartitionKey], Collection[int]]
+_LiveReplicas = Callable[[PartitionKey], Collection[int]]
 
 
 @attrs.define
@@ -126,14 +126,14 @@ class RequestBatch:
         """Remove partitions of a topic under deletion from all brokers' metadata."""
         self._all_brokers = True
         for number in numbers:
-            marked = attrs.evolve(topic.partitions[number], leader=LEADER_OF_DELETED)
+            marked = attrs.evolve(topic.partitions[number], leader=_LEADER_OF_DELETED)
             self._deleted[topic.name, number] = MetadataPartition(topic.name, topic.id, number, marked, ())
 
     def stop(self, broker: int, key: PartitionKey, leader_epoch: int, *, delete: bool) -> None:
         self._stops.setdefault(broker, {})[key] = StoppedReplica(*key, leader_epoch, delete)
         self._leader_and_isr.get(broker, {}).pop(key, None)
 
-    def rendered(self, image: ClusterImage, live: LiveReplicas) -> list[tuple[int, BrokerRequest]]:
+    def rendered(self, image: ClusterImage, live: _LiveReplicas) -> list[tuple[int, BrokerRequest]]:
         """Return requests for registered brokers, in the order to send them; the batch is empty afterwards."""
         requests = [
             *self._leader_and_isr_requests(image),
@@ -159,7 +159,7 @@ class RequestBatch:
                 live_leaders = tuple(image.brokers[leader] for leader in leaders if leader in image.brokers)
                 yield broker, LeaderAndIsr(*self._head(image, broker), some, live_leaders)
 
-    def _metadata_requests(self, image: ClusterImage, live: LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
+    def _metadata_requests(self, image: ClusterImage, live: _LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
         live_brokers = tuple(image.brokers.values())
         changed = {key: _metadata(key, image, live) for key in _known(self._metadata, image)}
         common = (*changed.values(), *self._deleted.values())
@@ -202,7 +202,7 @@ def _leader_and_isr(key: PartitionKey, is_new: bool, image: ClusterImage) -> Lea
     return LeaderAndIsrPartition(topic.name, topic.id, key[1], topic.partitions[key[1]], is_new)
 
 
-def _metadata(key: PartitionKey, image: ClusterImage, live: LiveReplicas) -> MetadataPartition:
+def _metadata(key: PartitionKey, image: ClusterImage, live: _LiveReplicas) -> MetadataPartition:
     topic = image.topics[key[0]]
     state = topic.partitions[key[1]]
     alive = live(key)

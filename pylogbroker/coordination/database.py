@@ -24,7 +24,7 @@ from pylogbroker.interfaces import CoordinationError, Unavailable
 log = Logger()
 Work = Callable[[], Any]
 Offload = Callable[[Work], Awaitable[Any]]
-WriteListener = Callable[[WriteResult], object]
+_WriteListener = Callable[[WriteResult], object]
 
 
 async def at_once(work: Work) -> Any:
@@ -43,7 +43,7 @@ class TreeDatabase:
     _file: TreeFile
     _offload: Offload = at_once
     now_ms: Callable[[], int] = wall_clock_ms
-    _listeners: list[WriteListener] = attrs.field(init=False, factory=list)
+    _listeners: list[_WriteListener] = attrs.field(init=False, factory=list)
     _waiting: list[tuple[Write, Deferred[WriteResult]]] = attrs.field(init=False, factory=list)
     _is_writing: bool = attrs.field(init=False, default=False)
     _last: int = attrs.field(init=False)
@@ -66,7 +66,7 @@ class TreeDatabase:
         """Number of the last transaction that reads show."""
         return self._last
 
-    def listen(self, listener: WriteListener) -> None:
+    def listen(self, listener: _WriteListener) -> None:
         """Call the listener with the result of each write that has events."""
         self._listeners.append(listener)
 

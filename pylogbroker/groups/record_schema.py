@@ -27,11 +27,11 @@ from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Int64, Since, String, Until, fresh, struct
 from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
-OFFSET_KEY_VERSION = 1
-GROUP_KEY_VERSION = 2
-OFFSET_VALUE_VERSION = 3
-OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
-GROUP_VALUE_VERSION = 3
+_OFFSET_KEY_VERSION = 1
+_GROUP_KEY_VERSION = 2
+_OFFSET_VALUE_VERSION = 3
+_OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+_GROUP_VALUE_VERSION = 3
 
 UNKNOWN_TIME = -1
 
@@ -92,11 +92,11 @@ class GroupMetadataValue(WireMessage):
 
 
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    return encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
+    return encode(OffsetCommitKey(group_id, topic, partition), _OFFSET_KEY_VERSION)
 
 
 def encode_group_key(group_id: str) -> bytes:
-    return encode(GroupMetadataKey(group_id), GROUP_KEY_VERSION)
+    return encode(GroupMetadataKey(group_id), _GROUP_KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
@@ -111,7 +111,7 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
 
 def encode_offset_value(offset: CommittedOffset) -> bytes:
     expires = UNKNOWN_TIME if offset.expires is None else offset.expires
-    version = OFFSET_VALUE_VERSION if offset.expires is None else OFFSET_VALUE_VERSION_WITH_EXPIRY
+    version = _OFFSET_VALUE_VERSION if offset.expires is None else _OFFSET_VALUE_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(offset.offset, offset.leader_epoch, offset.metadata, offset.committed, expires)
     return encode(value, version)
 
@@ -123,7 +123,7 @@ def decode_offset_value(buffer: Buffer) -> CommittedOffset:
 
 
 def encode_group_value(group: GroupMetadataValue) -> bytes:
-    return encode(group, GROUP_VALUE_VERSION)
+    return encode(group, _GROUP_VALUE_VERSION)
 
 
 def decode_group_value(buffer: Buffer) -> GroupMetadataValue:

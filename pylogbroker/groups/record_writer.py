@@ -24,14 +24,14 @@ from pylogbroker.records import Record
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 
-GROUP_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+_GROUP_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **APPEND_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
 """Errors of a member's request by the append's error."""
 
-OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+_OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **APPEND_ERRORS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
 }
@@ -53,7 +53,7 @@ class GroupRecordWriter:
             )
 
         records = LazyRecords(1, encode, elements=len(members))
-        self._writer.append(group.partition, records, now_ms, done, GROUP_ERRORS)
+        self._writer.append(group.partition, records, now_ms, done, _GROUP_ERRORS)
 
     def write_offsets(
         self,
@@ -71,7 +71,7 @@ class GroupRecordWriter:
                 key = record_schema.encode_offset_key(group_id, *partition)
                 yield record(key, record_schema.encode_offset_value(offset), now_ms)
 
-        self._writer.append(group.partition, LazyRecords(len(offsets), encode), now_ms, done, OFFSET_ERRORS, producer)
+        self._writer.append(group.partition, LazyRecords(len(offsets), encode), now_ms, done, _OFFSET_ERRORS, producer)
 
     def write_tombstones(
         self, group: Group, partitions: Collection[TopicPartition], with_group: bool, now_ms: int

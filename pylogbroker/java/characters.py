@@ -53,7 +53,7 @@ class Characters:
 
     def in_any_case(self) -> Characters:
         """Return the set with the other case of each ASCII letter in it, as CASE_INSENSITIVE alone has it."""
-        other = [(code ^ 0x20, code ^ 0x20) for code in (*_codes(UPPER), *_codes(LOWER)) if code in self]
+        other = [(code ^ 0x20, code ^ 0x20) for code in (*_codes(_UPPER), *_codes(_LOWER)) if code in self]
         return Characters.of(*self.ranges, *other)
 
 
@@ -66,8 +66,8 @@ def _ascii(*ranges: str) -> Characters:
 
 
 ALL: Final = Characters.of((0, _END - 1))
-LOWER: Final = _ascii("az")
-UPPER: Final = _ascii("AZ")
+_LOWER: Final = _ascii("az")
+_UPPER: Final = _ascii("AZ")
 DIGITS: Final = _ascii("09")
 WORD: Final = _ascii("az", "AZ", "_", "09")
 SPACES: Final = Characters.among(" \t\n\x0b\f\r")
@@ -77,12 +77,12 @@ LINE_ENDS: Final = Characters.among("\n\r\x85\u2028\u2029")
 
 _PUNCTUATION: Final = _ascii("!/", ":@", "[`", "{~")
 ASCII_CLASSES: Final = {
-    "Lower": LOWER,
-    "Upper": UPPER,
+    "Lower": _LOWER,
+    "Upper": _UPPER,
     "ASCII": Characters.of((0, 0x7F)),
-    "Alpha": LOWER | UPPER,
+    "Alpha": _LOWER | _UPPER,
     "Digit": DIGITS,
-    "Alnum": LOWER | UPPER | DIGITS,
+    "Alnum": _LOWER | _UPPER | DIGITS,
     "Punct": _PUNCTUATION,
     "Graph": _ascii("!~"),
     "Print": _ascii(" ~"),

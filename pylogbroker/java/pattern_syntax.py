@@ -19,7 +19,7 @@ import attrs
 from pylogbroker.java import characters
 from pylogbroker.java.characters import Characters
 
-COPIES_MAX: Final = 1000
+_COPIES_MAX: Final = 1000
 """Largest number in braces."""
 
 _ENDLESS: Final = None
@@ -284,8 +284,8 @@ class _Parser:
         self.position = braces.end()
         least = int(braces[1])
         upper = int(braces[3]) if braces[3] else _ENDLESS if braces[2] else least
-        if max(least, upper or 0) > COPIES_MAX:
-            self._fail(f"a repetition of more than {COPIES_MAX} times is not read here")
+        if max(least, upper or 0) > _COPIES_MAX:
+            self._fail(f"a repetition of more than {_COPIES_MAX} times is not read here")
         if upper is not None and upper < least:
             self._fail("illegal repetition")
         return least, upper

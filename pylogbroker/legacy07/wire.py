@@ -34,10 +34,10 @@ ANY_PARTITION: Final = -1
 
 RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
 
-ERROR_SIZE: Final = 2
-HEAD_SIZE: Final = 4 + ERROR_SIZE
+_ERROR_SIZE: Final = 2
+HEAD_SIZE: Final = 4 + _ERROR_SIZE
 
-STEP_PARTS: Final = 100
+_STEP_PARTS: Final = 100
 """Parts of a long request or response between two steps."""
 
 _DESCRIBED_PARTS_MAX: Final = 100
@@ -126,7 +126,7 @@ def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
 
 
 async def decode_in_steps(frame: memoryview) -> Legacy07Request:
-    """Like `decode_legacy07_request`; give way after each `STEP_PARTS`."""
+    """Like `decode_legacy07_request`; give way after each `_STEP_PARTS`."""
     reader = _Reader(frame)
     number = reader.int16()
     if number in _PART_READERS:
@@ -145,7 +145,7 @@ async def _parts_in_steps(
 ) -> Legacy07Request:
     parts: list[T] = []
     for number in range(reader.count()):
-        if number % STEP_PARTS == 0:
+        if number % _STEP_PARTS == 0:
             await give_way()
         parts.append(read(reader))
     return made(parts)
@@ -249,7 +249,7 @@ _PART_READERS: Final[dict[int, tuple[Callable[[list[Any]], Legacy07Request], Cal
 
 
 def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
-    return [_HEAD.pack(ERROR_SIZE + len(messages), error), messages]
+    return [_HEAD.pack(_ERROR_SIZE + len(messages), error), messages]
 
 
 def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
@@ -257,13 +257,13 @@ def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]
 
 
 async def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    """Like `encode_sets`; give way after each `STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
+    """Like `encode_sets`; give way after each `_STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
     chunks: list[Chunk] = [b""]
-    joined, size = bytearray(), ERROR_SIZE
+    joined, size = bytearray(), _ERROR_SIZE
     for number, (error, messages) in enumerate(parts):
-        if number % STEP_PARTS == 0:
+        if number % _STEP_PARTS == 0:
             await give_way()
-        joined += _HEAD.pack(ERROR_SIZE + len(messages), error)
+        joined += _HEAD.pack(_ERROR_SIZE + len(messages), error)
         size += HEAD_SIZE + len(messages)
         if isinstance(messages, bytes | bytearray | memoryview):
             joined += messages
@@ -276,7 +276,7 @@ async def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]])
 
 
 def encode_offsets(error: Legacy07ErrorCode, offsets: Sequence[int] = ()) -> list[Chunk]:
-    size = ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
+    size = _ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
     return [_COUNTED.pack(size, error, len(offsets)), struct.pack(f">{len(offsets)}q", *offsets)]
 
 

@@ -25,7 +25,7 @@ from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
-NO_PARTITION_EPOCH: Final = -1
+_NO_PARTITION_EPOCH: Final = -1
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 """Id of topics without one."""
 
@@ -101,7 +101,7 @@ class PartitionState:
     @property
     def is_stored(self) -> bool:
         """False while the controller has not created the new partition's node."""
-        return self.partition_epoch != NO_PARTITION_EPOCH
+        return self.partition_epoch != _NO_PARTITION_EPOCH
 
 
 PartitionKey = tuple[str, int]
@@ -117,7 +117,7 @@ def unstored_partition(
         replicas=tuple(replicas),
         isr=(),
         leader_epoch=-1,
-        partition_epoch=NO_PARTITION_EPOCH,
+        partition_epoch=_NO_PARTITION_EPOCH,
         adding=tuple(adding),
         removing=tuple(removing),
     )

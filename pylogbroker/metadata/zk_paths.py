@@ -40,7 +40,7 @@ BROKER_IDS = "/brokers/ids"
 BROKER_DIRECTORIES = "/brokers/directories"
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
-CONFIG_TOPICS = "/config/topics"
+_CONFIG_TOPICS = "/config/topics"
 CONFIG_USERS = "/config/users"
 USERS_SECRET = "/config/users-secret"
 CONFIG_BROKERS = "/config/brokers"
@@ -72,7 +72,7 @@ PERSISTENT = (
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
-    CONFIG_TOPICS,
+    _CONFIG_TOPICS,
     "/config/clients",
     CONFIG_USERS,
     CONFIG_BROKERS,
@@ -115,7 +115,7 @@ def config(kind: str, name: str) -> str:
 
 
 def topic_config(name: str) -> str:
-    return f"{CONFIG_TOPICS}/{name}"
+    return f"{_CONFIG_TOPICS}/{name}"
 
 
 def user_config(name: str) -> str:

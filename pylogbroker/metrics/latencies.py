@@ -25,12 +25,12 @@ from pylogbroker.net.latencies import Latency
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _FETCHES: Final = ("FetchConsumer", "FetchFollower")
 _SHOWN: Final = range(16, 37)
-"""Buckets of the histogram: those with bounds from 66 microseconds to 69 seconds. Shorter ones are in the first."""
+"""_Buckets of the histogram: those with bounds from 66 microseconds to 69 seconds. Shorter ones are in the first."""
 
-Buckets = Sequence[int]
+_Buckets = Sequence[int]
 
 
-def quantile(share: float, buckets: Buckets) -> float:
+def quantile(share: float, buckets: _Buckets) -> float:
     """Return the value that a share of all values is not above; NaN without any.
 
     Bucket n has the values below 2**n, and not below half of that.
@@ -49,9 +49,9 @@ def quantile(share: float, buckets: Buckets) -> float:
 class RecentBuckets:
     """Growth of buckets since the oldest reading in the window, or the last one before it."""
 
-    _readings: deque[tuple[float, Buckets]] = attrs.field(factory=lambda: deque([(-inf, (0,) * BUCKETS)]), init=False)
+    _readings: deque[tuple[float, _Buckets]] = attrs.field(factory=lambda: deque([(-inf, (0,) * BUCKETS)]), init=False)
 
-    def update(self, seconds: float, buckets: Buckets) -> Buckets:
+    def update(self, seconds: float, buckets: _Buckets) -> _Buckets:
         readings = self._readings
         readings.append((seconds, tuple(buckets)))
         while len(readings) > 2 and readings[1][0] <= seconds - WINDOW_SECONDS:

@@ -17,10 +17,10 @@ from pylogbroker.metrics.recent_rate import RecentRate
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.rpc.errors import code_of
 
-PROCESSOR: Final = "0"
+_PROCESSOR: Final = "0"
 """Label networkProcessor: one thread serves all connections."""
 
-SOFTWARE_MAX: Final = 100
+_SOFTWARE_MAX: Final = 100
 ERRORS_MAX: Final = 400
 _CONNECTIONS_PER_STEP: Final = 200
 _OTHER: Final = ("other", "other")
@@ -61,14 +61,14 @@ class NetworkMetrics:
                 queued += connection.requests_queued
                 waiting += connection.answers_waiting
                 if (said := connection.software) is not None:
-                    software[said if said in software or len(software) < SOFTWARE_MAX else _OTHER] += 1
+                    software[said if said in software or len(software) < _SOFTWARE_MAX else _OTHER] += 1
             for (name, version), count in software.items():
-                out.add(families.SOFTWARE, count, name, version, factory.listener_name, PROCESSOR)
+                out.add(families.SOFTWARE, count, name, version, factory.listener_name, _PROCESSOR)
         out.add(families.REQUEST_QUEUE, queued)
         out.add(families.RESPONSE_QUEUE, waiting)
 
     def _write_listener(self, out: Exposition, factory: KafkaFactory, now: float) -> None:
-        counts, labels = factory.counts, (factory.listener_name, PROCESSOR)
+        counts, labels = factory.counts, (factory.listener_name, _PROCESSOR)
         rates = self._rates.setdefault(factory.listener_name, _ListenerRates())
         lost = counts.accepted - len(factory.connections)
         out.add(families.CONNECTIONS, len(factory.connections), *labels)

@@ -58,7 +58,7 @@ unpack_header_start = struct.Struct(">hhih").unpack_from
 CLIENT_ID_AT = 8
 HEADER_BYTES_MIN = 10
 
-EncodeIfShort = Callable[[int, Any, int], list[Chunk] | None]
+_EncodeIfShort = Callable[[int, Any, int], list[Chunk] | None]
 
 
 def read_client_id(frame: memoryview, key: int, version: int, id_size: int) -> tuple[int, bytes, int]:
@@ -96,7 +96,7 @@ class Route:
     decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
-    encode_if_short: EncodeIfShort
+    encode_if_short: _EncodeIfShort
     encode_in_steps: Callable[[int, Any], Coroutine[Any, Any, list[Chunk]]]
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Coroutine[Any, Any, tuple[Any, int]]] | None = None

@@ -36,7 +36,7 @@ from pylogbroker.security.tls.engine import TlsEngine
 log = Logger()
 
 CLOSING_SECONDS = 1.0
-TLS_LINES_MAX = 3  # a minute, for each address and cause
+_TLS_LINES_MAX = 3  # a minute, for each address and cause
 THROTTLED_MAX = 1000  # connections of a listener that wait for their end
 _IDLE_TICKS = 10
 
@@ -48,7 +48,7 @@ def _listener_of_brokers(config: BrokerConfig) -> str | None:
     return config.inter_broker_listener.name
 
 
-def connection_limit(config: BrokerConfig) -> ConnectionLimit:
+def _connection_limit(config: BrokerConfig) -> ConnectionLimit:
     """Return a limit that follows the settings; connections that exist stay."""
     limit = ConnectionLimit(protected=_listener_of_brokers(config))
 
@@ -84,7 +84,7 @@ class SharedLimits:
         memory = config.integer("queued.max.request.bytes")
         return cls(
             MemoryLimit(memory if memory > 0 else automatic_memory_bound()),
-            connection_limit(config),
+            _connection_limit(config),
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
             SetupLimit(
@@ -94,7 +94,7 @@ class SharedLimits:
             ),
             SetupSteps(clock),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
-            PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
+            PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", _TLS_LINES_MAX),
             ConnectionRates(config, services.quotas.store, clock),
             LargeRequests(clock),
         )

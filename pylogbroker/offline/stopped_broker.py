@@ -49,7 +49,7 @@ class OfflineError(PylogbrokerError):
     """Failed work on a stopped broker's files; the message gives reason and cure."""
 
 
-def endless_slices() -> Slices:
+def _endless_slices() -> Slices:
     return Slices(Clock(), inf)
 
 
@@ -76,7 +76,7 @@ class StoppedBroker:
 
     def topics(self) -> dict[str, TopicImage]:
         """Return every topic in the tree, even during deletion."""
-        contents = finish(read_image(self.tree, endless_slices()))
+        contents = finish(read_image(self.tree, _endless_slices()))
         return {**contents.image.topics, **{topic.name: topic for topic in contents.deleted}}
 
     @contextmanager
@@ -134,5 +134,5 @@ def _opened(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager) -> Stopp
         raise StartupError(f"a log directory cannot be used: {'; '.join(failed)}")
     metadata = ClusterMetadata()
     controller = LocalController(tree, config, broker_id, metadata)
-    finish(controller.open(endless_slices()))
+    finish(controller.open(_endless_slices()))
     return StoppedBroker(config, tree, logs, broker_id, metadata, controller)

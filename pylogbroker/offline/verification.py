@@ -82,7 +82,7 @@ def verify(config: BrokerConfig, progress: Callable[[str, int], object]) -> Veri
                 report.left_out.append(path)
                 continue
             before = report.bytes
-            ends[key] = verify_partition(path, report)
+            ends[key] = _verify_partition(path, report)
             progress(path, report.bytes - before)
         _verify_checkpoints(directory, ends, report)
     return report
@@ -103,7 +103,7 @@ def bytes_to_verify(config: BrokerConfig) -> int:
     )
 
 
-def verify_partition(path: str, found: VerificationReport) -> int:
+def _verify_partition(path: str, found: VerificationReport) -> int:
     """Verify a partition's directory; return the log's end offset."""
     found.partitions += 1
     files = sorted(parsed for name in os.listdir(path) if (parsed := names.parse_file(name)) is not None)

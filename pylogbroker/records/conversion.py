@@ -20,7 +20,7 @@ from pylogbroker.records.log_entry import LogEntry, bounds, entries, parse
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
-Stopped = Callable[[], bool]
+_Stopped = Callable[[], bool]
 """True once the result is not needed, and may be useless."""
 
 _BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
@@ -31,7 +31,7 @@ def never() -> bool:
     return False
 
 
-def up_convert(buffer: Buffer, is_stopped: Stopped = never) -> tuple[bytes, int, int]:
+def up_convert(buffer: Buffer, is_stopped: _Stopped = never) -> tuple[bytes, int, int]:
     """Convert complete entries to v2; return the batches, the bytes of `buffer` read, and the records converted.
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
@@ -90,7 +90,7 @@ class _Run:
             self._records = []
 
 
-def _up(entry: LogEntry, is_stopped: Stopped) -> Buffer:
+def _up(entry: LogEntry, is_stopped: _Stopped) -> Buffer:
     if entry.magic == 2:
         return entry.buffer
     return build(
@@ -116,7 +116,7 @@ class SizeBudget:
     """Bytes that one conversion may make, and the count of what it converts."""
 
     left: int
-    _is_stopped: Stopped = never
+    _is_stopped: _Stopped = never
     converted: int = attrs.field(default=0, init=False)  # records
     _is_empty: bool = True
 

@@ -12,7 +12,7 @@ class ConversionListener(Protocol):
         """Count records that were converted to `size` bytes in `ns` nanoseconds. Any thread calls."""
 
 
-def ignore_conversion(records: int, size: int, ns: int, /) -> None:
+def _ignore_conversion(records: int, size: int, ns: int, /) -> None:
     """Do nothing."""
 
 
@@ -20,4 +20,4 @@ def ignore_conversion(records: int, size: int, ns: int, /) -> None:
 class ConversionPort:
     """Listener of one log, which is set after the log's rules are made."""
 
-    on_converted: ConversionListener = ignore_conversion
+    on_converted: ConversionListener = _ignore_conversion

@@ -51,7 +51,7 @@ class StoredMessage:
     value: bytes | None
 
 
-def read_message(data: Buffer, start: int, end: int) -> StoredMessage:
+def _read_message(data: Buffer, start: int, end: int) -> StoredMessage:
     """Raise CorruptRecords for wrong CRCs or sizes."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
@@ -81,7 +81,7 @@ def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, in
 
 
 def read_records(data: Buffer, limit: int) -> Iterator[Record]:
-    message = read_message(data, 0, len(data))
+    message = _read_message(data, 0, len(data))
     kind = TimestampType.LOG_APPEND_TIME if message.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
     codec = codec_of(message.attributes)
     if codec is Codec.NONE:
@@ -96,7 +96,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
         raise CorruptRecords("an empty compressed message set")
     shift = _offset_shift(message, inside, last[0][0])
     for start, end in _bounds(inside, message.magic):
-        inner = read_message(inside, start, end)
+        inner = _read_message(inside, start, end)
         if inner.attributes & 0x07:
             raise InvalidRecords("a compressed message inside of a compressed message set")
         timestamp = message.timestamp if kind else inner.timestamp

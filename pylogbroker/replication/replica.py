@@ -25,7 +25,7 @@ from pylogbroker.replication.log import ReplicaLog
 from pylogbroker.replication.settings import ReplicationSettings
 
 NO_EPOCH: Final = -1
-DELETION_EPOCH: Final = -2
+_DELETION_EPOCH: Final = -2
 
 
 class PartitionReplica:
@@ -85,4 +85,4 @@ class PartitionReplica:
 
     def may_stop(self, leader_epoch: int) -> bool:
         """Return whether a StopReplica with this epoch holds; -1 and -2 are those of old versions and of deletion."""
-        return leader_epoch in (NO_EPOCH, DELETION_EPOCH) or leader_epoch >= self.leader_epoch
+        return leader_epoch in (NO_EPOCH, _DELETION_EPOCH) or leader_epoch >= self.leader_epoch

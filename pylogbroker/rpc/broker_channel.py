@@ -33,7 +33,7 @@ from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import Request
 
 Connecting = Coroutine[Deferred[Any], Any, BrokerConnection]
-DialBroker = Callable[[Any, Address, ConnectionSettings, Mapping[int, int] | None], Connecting]
+_DialBroker = Callable[[Any, Address, ConnectionSettings, Mapping[int, int] | None], Connecting]
 
 
 def listener_address(broker: BrokerRegistration, listener: str) -> Address:
@@ -67,7 +67,7 @@ class BrokerChannel:
         settings: ConnectionSettings,
         versions: Mapping[int, int] | None = None,
         in_flight_max: int = 1,
-        dial: DialBroker = connect,
+        dial: _DialBroker = connect,
     ) -> None:
         self.address = address
         self._in_flight_max = in_flight_max

@@ -29,8 +29,8 @@ from pylogbroker.security.tls.failures import PEER_CLOSED, TlsFailed
 
 PIECE_BYTES: Final = 64 * 1024  # encrypted at a time for a socket that was full: they wait in memory
 PIECE_BYTES_MAX: Final = 256 * 1024  # for one that takes all: fewer calls of the system
-RECEIVED_BYTES: Final = 128 * 1024  # with fewer at a time, large requests cost more iterations of the reactor
-READS_MAX: Final = 4  # of so many bytes, before other connections are read
+_RECEIVED_BYTES: Final = 128 * 1024  # with fewer at a time, large requests cost more iterations of the reactor
+_READS_MAX: Final = 4  # of so many bytes, before other connections are read
 YIELD_BYTES: Final = 256 * 1024  # sent, before others may send
 _JOINED_BYTES_MAX: Final = 4096  # smaller chunks are joined, because each write makes a record
 
@@ -39,7 +39,7 @@ class _ReceiveBuffer(threading.local):
     """Memory that the connections of a thread share: the engine copies from it at once."""
 
     def __init__(self) -> None:
-        self.view = memoryview(bytearray(RECEIVED_BYTES))
+        self.view = memoryview(bytearray(_RECEIVED_BYTES))
 
 
 _received = _ReceiveBuffer()
@@ -70,7 +70,7 @@ class TlsConnection(ChunkConnection):
             if outcome is not None or self._is_undelivered or not self.connected:
                 return outcome
         buffer = _received.view
-        for _ in range(READS_MAX):
+        for _ in range(_READS_MAX):
             try:
                 count = self.socket.recv_into(buffer)
             except BlockingIOError:

@@ -63,7 +63,7 @@ DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 IMPORTED: Final = "imported"
 MOVED: Final = "moved"
-DELETED_DIRECTORY: Final = "-delete"
+_DELETED_DIRECTORY: Final = "-delete"
 _IMPORT_DIRECTORY: Final = "-import"
 _FUTURE_DIRECTORY: Final = "-future"
 _STRAY_DIRECTORY: Final = "-stray"
@@ -107,7 +107,7 @@ def _ending(topic: str, partition: int, ending: str) -> str:
 
 
 def deleted_directory(name: str) -> str:
-    return _renamed(name, DELETED_DIRECTORY)
+    return _renamed(name, _DELETED_DIRECTORY)
 
 
 def stray_directory(name: str) -> str:
@@ -120,7 +120,7 @@ def _renamed(name: str, ending: str) -> str:
 
 
 def is_deleted_directory(name: str) -> bool:
-    return name.endswith(DELETED_DIRECTORY)
+    return name.endswith(_DELETED_DIRECTORY)
 
 
 def is_stray_directory(name: str) -> bool:

@@ -29,7 +29,7 @@ from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # of a client's value
 log = Logger()
-groups_log = Logger("pylogbroker.groups")
+_groups_log = Logger("pylogbroker.groups")
 
 
 class ChangeLog:
@@ -75,7 +75,7 @@ class ChangeLog:
 
     def on_new_generation(self, new: NewGeneration) -> None:
         group = f"group {printable(new.group_id)}"
-        groups_log.emit(
+        _groups_log.emit(
             LogLevel.info if self._generations.is_due(group) else LogLevel.debug,
             "{group}: generation {generation} has {members}{protocol}",
             group=group,

@@ -23,10 +23,10 @@ _FORMATTER: Final = Formatter()
 
 
 def json_file_observer(file: TextIO) -> ILogObserver:
-    return FileLogObserver(file, format_as_json)
+    return FileLogObserver(file, _format_as_json)
 
 
-def format_as_json(event: LogEvent) -> str:
+def _format_as_json(event: LogEvent) -> str:
     """Return a line with its end."""
     level = event.get("log_level") or LogLevel.info
     time = datetime.fromtimestamp(event["log_time"], UTC).replace(tzinfo=None)

@@ -15,11 +15,11 @@ _SWITCH_SECONDS: Final = 0.0005
 
 def prepare_process() -> None:
     """Allow many open files; show a StartupError as one line on stderr."""
-    allow_many_files()
+    _allow_many_files()
     sys.excepthook = _show_startup_errors_in_one_line
 
 
-def allow_many_files() -> None:
+def _allow_many_files() -> None:
     """Raise the limit of open files: partitions and connections take one or more each."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_files_max(most), most))

@@ -39,7 +39,7 @@ from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 
 T = TypeVar("T")
-BrokerPlace = tuple[int, Address]
+_BrokerPlace = tuple[int, Address]
 """A broker's id and address."""
 
 _RETRIES_MS: Final = str(round(0.8 * CALL_SECONDS * 1000))
@@ -195,7 +195,7 @@ class Admin:
         return list(chain.from_iterable(each_of))
 
     async def _of_partition(
-        self, partition: TopicPartition, leader: BrokerPlace, isolation_level: str
+        self, partition: TopicPartition, leader: _BrokerPlace, isolation_level: str
     ) -> list[Message]:
         leaders, (topic, index) = [leader], partition
 
@@ -252,14 +252,14 @@ class Admin:
                 self._auto_creation = configs[broker][_AUTO_CREATION].value != "false"
         return self._auto_creation
 
-    async def _leaders_of(self, topic: str) -> list[BrokerPlace]:
+    async def _leaders_of(self, topic: str) -> list[_BrokerPlace]:
         """Return the leader of each partition once there are some; raise NoSuchTopic if no broker knows the topic.
 
         The brokers are asked twice: they learn of a new topic one after the other.
         """
         misses = 0
 
-        async def look() -> list[BrokerPlace]:
+        async def look() -> list[_BrokerPlace]:
             nonlocal misses
             metadata = await self._cluster.look_up([topic])
             if not _is_known(metadata, topic):
@@ -350,7 +350,7 @@ def _is_known(metadata: MetadataCache, topic: str) -> bool:
     return error is None or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _leaders(metadata: MetadataCache, topic: str) -> list[BrokerPlace]:
+def _leaders(metadata: MetadataCache, topic: str) -> list[_BrokerPlace]:
     """Return each partition's leader; raise KafkaError."""
     leaders = [metadata.leader(topic, index) for index in range(len(metadata.topic(topic).partitions))]
     return [(node_id, metadata.brokers[node_id]) for node_id in leaders]

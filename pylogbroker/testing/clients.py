@@ -16,7 +16,7 @@ _MODULES: Final = {
     "aiokafka": "aiokafka",
     "pylogbroker": "pylogbroker",
 }
-LIBRARIES: Final = tuple(_MODULES)
+_LIBRARIES: Final = tuple(_MODULES)
 _EARLIEST: Final = {"auto.offset.reset": "earliest"}
 _FLUSH_SECONDS: Final = 10.0
 _PYTHON_NAMES: Final = {
@@ -42,7 +42,7 @@ def clients_of(library: str) -> Clients:
     """Return the makers for a library's name; the first that is installed for an empty one."""
     chosen = library or next(name for name, module in _MODULES.items() if find_spec(module) is not None)
     if chosen not in _MODULES:
-        raise ConfigError(f"kafka_client: {library!r} is not accepted; expected one of {', '.join(LIBRARIES)}")
+        raise ConfigError(f"kafka_client: {library!r} is not accepted; expected one of {', '.join(_LIBRARIES)}")
     made: dict[str, Clients] = {
         "confluent": _Confluent(),
         "kafka-python": _KafkaPython(),

@@ -22,10 +22,10 @@ from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.states import TransactionState
 from pylogbroker.transactions.transaction import Transaction
 
-RETRY_MS_MIN = 100
-RETRY_MS_MAX = 1_000
+_RETRY_MS_MIN = 100
+_RETRY_MS_MAX = 1_000
 
-FINAL_MARKER_ERRORS = frozenset(
+_FINAL_MARKER_ERRORS = frozenset(
     {
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,7 +40,7 @@ The partition is deleted, its format cannot hold transactions, or it knows a lat
 failure may cut one log and spare another. An open transaction would bar the producer from later epochs.
 """
 
-FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+_FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 """Another coordinator decides and completes the transaction."""
 
 
@@ -105,10 +105,10 @@ class Completion:
         self._port.write_markers(marker, self._events.as_event(partial(self._written, transaction)))
 
     def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
-        if not transaction.shard.active or FENCED_ERROR in errors.values():
+        if not transaction.shard.active or _FENCED_ERROR in errors.values():
             return
         before = transaction.metadata.partitions
-        left = frozenset(partition for partition in before if errors.get(partition) not in FINAL_MARKER_ERRORS)
+        left = frozenset(partition for partition in before if errors.get(partition) not in _FINAL_MARKER_ERRORS)
         transaction.metadata = attrs.evolve(transaction.metadata, partitions=left)
         if left:
             self._retry(transaction, now_ms)
@@ -128,7 +128,7 @@ class Completion:
             self._events.reply(reply, True)
 
     def _retry(self, transaction: Transaction, now_ms: int) -> None:
-        due = now_ms + min(RETRY_MS_MIN << min(transaction.failures, 16), RETRY_MS_MAX)
+        due = now_ms + min(_RETRY_MS_MIN << min(transaction.failures, 16), _RETRY_MS_MAX)
         transaction.failures += 1
         transaction.retry = self._timers.start(due, partial(self._proceed, transaction))
 

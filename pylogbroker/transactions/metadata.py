@@ -21,8 +21,8 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.requests import NO_TIME, InitProducerId
 from pylogbroker.transactions.states import IDLE, TransactionState
 
-EPOCH_MAX = 2**15 - 1
-ASSIGNABLE_EPOCH_MAX = EPOCH_MAX - 1
+_EPOCH_MAX = 2**15 - 1
+_ASSIGNABLE_EPOCH_MAX = _EPOCH_MAX - 1
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class TransactionMetadata:
 
     @property
     def is_exhausted(self) -> bool:
-        return self.producer_epoch >= ASSIGNABLE_EPOCH_MAX
+        return self.producer_epoch >= _ASSIGNABLE_EPOCH_MAX
 
     @property
     def committed(self) -> bool:
@@ -107,7 +107,7 @@ def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """Decide to abort, with an epoch that no producer has."""
     return attrs.evolve(
         prepared(metadata, committed=False, now_ms=now_ms),
-        producer_epoch=min(metadata.producer_epoch + 1, EPOCH_MAX),
+        producer_epoch=min(metadata.producer_epoch + 1, _EPOCH_MAX),
         last_producer_epoch=NO_PRODUCER_EPOCH,
     )
 

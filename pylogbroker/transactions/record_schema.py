@@ -27,8 +27,8 @@ from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, fresh, struct
 from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
-KEY_VERSION = 0
-VALUE_VERSION = 0
+_KEY_VERSION = 0
+_VALUE_VERSION = 0
 
 _UNSTORED_STATES = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
@@ -62,7 +62,7 @@ class TransactionLogValue(WireMessage):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    return encode(TransactionLogKey(transactional_id), KEY_VERSION)
+    return encode(TransactionLogKey(transactional_id), _KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> str | None:
@@ -83,7 +83,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
         transaction_last_update_timestamp_ms=metadata.updated_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
     )
-    return encode(value, VALUE_VERSION)
+    return encode(value, _VALUE_VERSION)
 
 
 def decode_value(buffer: Buffer) -> TransactionMetadata:

@@ -24,7 +24,7 @@ from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import PREDECESSORS, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
-TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+_TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **APPEND_ERRORS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -61,7 +61,7 @@ class TransactionRecordWriter:
             done(error, done_ms)
 
         records = LazyRecords(1, encode)
-        self._writer.append(transaction.shard.partition, records, now_ms, stored, TRANSACTION_ERRORS, on_disk=on_disk)
+        self._writer.append(transaction.shard.partition, records, now_ms, stored, _TRANSACTION_ERRORS, on_disk=on_disk)
 
     def write_tombstones(self, shard: TransactionShard, transactions: Sequence[Transaction], now_ms: int) -> None:
         """Remove transactional ids when their tombstones are stored."""

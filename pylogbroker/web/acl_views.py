@@ -28,16 +28,16 @@ def _members(kind: type[IntEnum]) -> dict[str, IntEnum]:
     return {_word(member): member for member in kind}
 
 
-RESOURCES: Final = _members(AclResourceType)
+_RESOURCES: Final = _members(AclResourceType)
 PATTERNS: Final = _members(PatternType)
 OPERATIONS: Final = _members(AclOperation)
-PERMISSIONS: Final = _members(AclPermission)
+_PERMISSIONS: Final = _members(AclPermission)
 _FIELDS: Final = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
 _NAMES: Final = ("name", "principal", "host")
-Resource = Annotated[str, Trimmed, OneOf((*RESOURCES,))]
+Resource = Annotated[str, Trimmed, OneOf((*_RESOURCES,))]
 Pattern = Annotated[str, Trimmed, OneOf((*PATTERNS,))]
 Operation = Annotated[str, Trimmed, OneOf((*OPERATIONS,))]
-Permission = Annotated[str, Trimmed, OneOf((*PERMISSIONS,))]
+Permission = Annotated[str, Trimmed, OneOf((*_PERMISSIONS,))]
 _ANY: Final = "any"
 _WIDE: Final = ("", "any", "match")
 """Choices by which a filter matches several ACLs."""
@@ -92,10 +92,10 @@ async def acls(
         "is_enabled": is_enabled,
         "filter": wanted,
         "choices": {
-            "resource": [*RESOURCES],
+            "resource": [*_RESOURCES],
             "pattern": [*PATTERNS],
             "operation": [*OPERATIONS],
-            "permission": [*PERMISSIONS],
+            "permission": [*_PERMISSIONS],
         },
         **values,
         "acls": [_row(*row) for row in shown],
@@ -169,11 +169,11 @@ async def delete_acl(
 def _filter(wanted: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:
     """Return the fields of a request; what is not given matches any."""
     return (
-        RESOURCES[wanted["resource"]],
+        _RESOURCES[wanted["resource"]],
         wanted["name"] or None,
         PATTERNS[wanted["pattern"]],
         wanted["principal"] or None,
         wanted["host"] or None,
         OPERATIONS[wanted["operation"]],
-        PERMISSIONS[wanted["permission"]],
+        _PERMISSIONS[wanted["permission"]],
     )

@@ -18,7 +18,7 @@ from pylogbroker.web.visitors import Visitor
 _SECONDS_MAX: Final = 3600.0
 _ANY_API: Final = "any"
 _NEVER: Final = "never"
-FaultId = Annotated[Offset, "id of the fault"]
+_FaultId = Annotated[Offset, "id of the fault"]
 
 
 class FaultList(RowRange):
@@ -101,14 +101,14 @@ async def add_fault_of_form(
     return await add_fault(visitor, **fields)
 
 
-async def release_fault(visitor: Visitor, id: FaultId) -> FaultRow:
+async def release_fault(visitor: Visitor, id: _FaultId) -> FaultRow:
     """Let the requests that a fault holds go on, and later ones pass."""
     fault = _find(visitor, id)
     fault.release()
     return fault_row(fault)
 
 
-async def remove_fault(visitor: Visitor, id: FaultId) -> FaultRow:
+async def remove_fault(visitor: Visitor, id: _FaultId) -> FaultRow:
     """Remove a fault, and let the requests that it holds go on."""
     fault = _find(visitor, id)
     fault.remove()

@@ -115,20 +115,20 @@ class _Plan:
         }
 
 
-ResetTopic = Annotated[Name, "only this topic"]
-ResetPartition = Annotated[Index | None, "only this partition"]
-Shift = Annotated[int | None, "records to go further, or back if negative"]
+_ResetTopic = Annotated[Name, "only this topic"]
+_ResetPartition = Annotated[Index | None, "only this partition"]
+_Shift = Annotated[int | None, "records to go further, or back if negative"]
 
 
 async def preview_reset(
     visitor: Visitor,
     id: GroupId,
     to: Target,
-    topic: ResetTopic = "",
-    partition: ResetPartition = None,
+    topic: _ResetTopic = "",
+    partition: _ResetPartition = None,
     offset: Offset | None = None,
     time: Time = "",
-    by: Shift = None,
+    by: _Shift = None,
 ) -> Reset:
     """Return the offsets that a reset would commit, of which the first rows are shown."""
     wanted = _Wanted(to, topic, partition, offset, time, by)
@@ -139,11 +139,11 @@ async def reset_group(
     visitor: Visitor,
     id: GroupId,
     to: Target,
-    topic: ResetTopic = "",
-    partition: ResetPartition = None,
+    topic: _ResetTopic = "",
+    partition: _ResetPartition = None,
     offset: Offset | None = None,
     time: Time = "",
-    by: Shift = None,
+    by: _Shift = None,
 ) -> Reset:
     """Commit offsets for a group without members."""
     wanted = _Wanted(to, topic, partition, offset, time, by)

@@ -37,12 +37,12 @@ from pylogbroker.web.router.values import BadValue, from_text
 from pylogbroker.web.visitors import Visitor
 
 ROUND_SECONDS: Final = 0.25
-REMOTE_ROUND_SECONDS: Final = 1.0
+_REMOTE_ROUND_SECONDS: Final = 1.0
 """Between requests to other brokers."""
-SKIPPING_ROUND_SECONDS: Final = 1.0
+_SKIPPING_ROUND_SECONDS: Final = 1.0
 """After a round that skipped records."""
-RECORDS_PER_SECOND: Final = 20
-BURST_RECORDS_MAX: Final = 100
+_RECORDS_PER_SECOND: Final = 20
+_BURST_RECORDS_MAX: Final = 100
 """Records that are sent at once after a pause."""
 WAITING_RECORDS_MAX: Final = 300
 """Records of a partition that wait for the viewer; older ones are skipped."""
@@ -107,7 +107,7 @@ class LiveView:
     _search: str
     _format: str
     _resumed: Deferred[None] | None = attrs.field(default=None, init=False)
-    _allowance: float = attrs.field(default=BURST_RECORDS_MAX, init=False)
+    _allowance: float = attrs.field(default=_BURST_RECORDS_MAX, init=False)
     _refilled: float = attrs.field(default=0.0, init=False)
     _spoke: float = attrs.field(default=0.0, init=False)
     _asked: float = attrs.field(default=0.0, init=False)
@@ -125,7 +125,7 @@ class LiveView:
                 if self._resumed is not None:
                     await self._resumed
                 has_skipped = await self._round()
-                await deferLater(clock, SKIPPING_ROUND_SECONDS if has_skipped else ROUND_SECONDS, lambda: None)
+                await deferLater(clock, _SKIPPING_ROUND_SECONDS if has_skipped else ROUND_SECONDS, lambda: None)
         except PylogbrokerError as error:
             self._write(_event("ended", json.dumps({"error": str(error)}).encode()))
         request.unregisterProducer()
@@ -134,7 +134,7 @@ class LiveView:
     async def _round(self) -> bool:
         """Send what is new; return whether records were skipped."""
         now = self._visitor.services.runtime.clock.seconds()
-        self._allowance = min(BURST_RECORDS_MAX, self._allowance + RECORDS_PER_SECOND * (now - self._refilled))
+        self._allowance = min(_BURST_RECORDS_MAX, self._allowance + _RECORDS_PER_SECOND * (now - self._refilled))
         self._refilled = now
         has_skipped = False
         try:
@@ -160,7 +160,7 @@ class LiveView:
         """Return the logs of partitions here, and now and then of those that other brokers lead; raise KafkaError."""
         services = self._visitor.services
         services.metadata.require_topic(self._topic)
-        is_due = now - self._asked >= REMOTE_ROUND_SECONDS
+        is_due = now - self._asked >= _REMOTE_ROUND_SECONDS
         indexes = [index for index in self._offsets if is_due or (self._topic, index) in services.partitions.led]
         if is_due:
             self._asked = now

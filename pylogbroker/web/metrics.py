@@ -10,10 +10,10 @@ from twisted.web.server import Request
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.texts import Page, answer_text
 
-SCRAPES_MAX: Final = 4
+_SCRAPES_MAX: Final = 4
 """Scrapes at a time: each holds its text until the client has it."""
 
-Scrape = Callable[[], Awaitable[Iterable[bytes]]]
+_Scrape = Callable[[], Awaitable[Iterable[bytes]]]
 
 
 class Metrics(Page):
@@ -22,8 +22,8 @@ class Metrics(Page):
     def __init__(self, content_type: str) -> None:
         super().__init__()
         self._content_type = content_type.encode()
-        self.scrape: Scrape | None = None
-        self._answers = LateAnswers(SCRAPES_MAX)
+        self.scrape: _Scrape | None = None
+        self._answers = LateAnswers(_SCRAPES_MAX)
 
     def render_GET(self, request: Request) -> bytes | int:
         if self.scrape is None:
@@ -32,7 +32,7 @@ class Metrics(Page):
             return answer_text(request, "too many scrapes at a time", 503)
         return self._answers.begin(request, self._answer(request, self.scrape))
 
-    async def _answer(self, request: Request, scrape: Scrape) -> None:
+    async def _answer(self, request: Request, scrape: _Scrape) -> None:
         chunks = list(await scrape())
         request.setHeader(b"content-type", self._content_type)
         request.setHeader(b"content-length", b"%d" % sum(map(len, chunks)))

@@ -25,7 +25,7 @@ from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
-REGION_BYTES_MAX: Final = 1024 * 1024
+_REGION_BYTES_MAX: Final = 1024 * 1024
 _FETCH_VERSION: Final = 12
 """The last one that names topics."""
 
@@ -39,7 +39,7 @@ class PartitionLog(Protocol):
     def log_start_offset(self) -> int: ...
     @property
     def high_watermark(self) -> int: ...
-    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+    async def region_at(self, offset: int, upto: int, size: int = _REGION_BYTES_MAX) -> RecordRegion | None:
         """Return records from an offset on, or from before it; None if there are none."""
 
 
@@ -89,7 +89,7 @@ class LedLog:
     def high_watermark(self) -> int:
         return self._partition.log.high_watermark
 
-    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+    async def region_at(self, offset: int, upto: int, size: int = _REGION_BYTES_MAX) -> RecordRegion | None:
         """Worker threads bring parts of indexes that are on the disk."""
         while True:
             try:
@@ -109,7 +109,7 @@ class RemoteLog:
     log_start_offset: int
     high_watermark: int
 
-    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+    async def region_at(self, offset: int, upto: int, size: int = _REGION_BYTES_MAX) -> RecordRegion | None:
         if offset >= upto:
             return None
         partition = FetchPartition(self.index, fetch_offset=offset, partition_max_bytes=size)

@@ -29,21 +29,21 @@ SHOWN_BYTES_MAX: Final = 16 * 1024
 """Bytes of one key, value or header that are shown."""
 SHOWN_SUM_MAX: Final = 1024 * 1024
 """Bytes of all records of an answer, about, that are shown."""
-INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
-HEADERS_MAX: Final = 100
+_INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
+_HEADERS_MAX: Final = 100
 _WHITE = "\t\n\r"
 _FLOATS: Final = {4: ">f", 8: ">d"}
 _INDENTED_CHARACTERS_MAX: Final = 4 * SHOWN_BYTES_MAX
 _INTEGER_SIZES: Final = (1, 2, 4, 8)
 
 
-ContentFormat = Literal["null", "json", "text", "integer", "float", "hex"]
+_ContentFormat = Literal["null", "json", "text", "integer", "float", "hex"]
 
 
 class Content(TypedDict):
     """Key, value or value of a header."""
 
-    format: ContentFormat
+    format: _ContentFormat
     text: str
     bytes: int
     is_cut: bool
@@ -131,7 +131,7 @@ def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
 def _records(data: Buffer) -> Iterator[Record]:
     for entry in entries(data):
         if not entry.is_control:
-            yield from entry.records(INFLATED_BYTES_MAX)
+            yield from entry.records(_INFLATED_BYTES_MAX)
 
 
 def _contains(record: Record, needle: str) -> bool:
@@ -161,7 +161,7 @@ def _row(record: Record, shape: str) -> RecordRow:
         "key": content(record.key),
         "value": content(record.value),
         "headers": [
-            {"name": name[:SHOWN_BYTES_MAX], "value": content(value)} for name, value in record.headers[:HEADERS_MAX]
+            {"name": name[:SHOWN_BYTES_MAX], "value": content(value)} for name, value in record.headers[:_HEADERS_MAX]
         ],
         "header_count": len(record.headers),
     }
@@ -187,7 +187,7 @@ def shown(content: bytes | None, shape: str, bytes_max: int) -> Content:
     return {"format": kind, "text": text, "bytes": len(data), "is_cut": is_cut}
 
 
-def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[ContentFormat, str] | None:
+def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[_ContentFormat, str] | None:
     """Return the format and the text, None if the content has another format."""
     if shape == "text":
         return "text", data.decode(errors="replace")

@@ -17,8 +17,8 @@ from pylogbroker.web.router.values import Capped
 from pylogbroker.web.visitors import Visitor
 
 RECORDS_MAX: Final = 500
-RECORDS_DEFAULT: Final = 50
-REGIONS_MAX: Final = 16
+_RECORDS_DEFAULT: Final = 50
+_REGIONS_MAX: Final = 16
 """Regions that one search reads: then it returns where to go on."""
 
 
@@ -53,7 +53,7 @@ async def records(
     offset: Offset | None = None,
     time: Time = "",
     last: Last = None,
-    count: Annotated[int, Capped(RECORDS_MAX), f"at most so many records, {RECORDS_MAX} at most"] = RECORDS_DEFAULT,
+    count: Annotated[int, Capped(RECORDS_MAX), f"at most so many records, {RECORDS_MAX} at most"] = _RECORDS_DEFAULT,
     search: Annotated[Search, "text in key, value or headers"] = "",
     format: Format = "auto",
 ) -> Records:
@@ -64,7 +64,7 @@ async def records(
     next_offset = await first_offset(visitor, log, Beginning(offset, time, count if last is None else last))
     rows: list[RecordRow] = []
     upto = log.high_watermark
-    for _ in range(REGIONS_MAX):
+    for _ in range(_REGIONS_MAX):
         region = await log.region_at(next_offset, upto)
         if region is None:
             break

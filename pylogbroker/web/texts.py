@@ -9,13 +9,13 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request
 
 _METHODS: Final = (b"GET", b"HEAD")
-PLAIN_TEXT: Final = b"text/plain; charset=utf-8"
+_PLAIN_TEXT: Final = b"text/plain; charset=utf-8"
 
 
 def answer_text(request: Request, text: str, code: int = 200) -> bytes:
     """Set code and type; return the body."""
     request.setResponseCode(code)
-    request.setHeader(b"content-type", PLAIN_TEXT)
+    request.setHeader(b"content-type", _PLAIN_TEXT)
     return f"{text}\n".encode()
 
 

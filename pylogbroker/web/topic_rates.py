@@ -11,7 +11,7 @@ from pylogbroker.broker.services import Services
 
 INTERVAL_SECONDS: Final = 10.0
 """Rates are those of the last one or two intervals."""
-TOPICS_MAX: Final = 20_000
+_TOPICS_MAX: Final = 20_000
 """Topics whose counts are noted; those of others have no rates."""
 
 
@@ -44,7 +44,7 @@ class TopicRates:
         counts: dict[str, _Counts] = {}
         clock = services.runtime.clock
         async for name, traffic in services.runtime.slices.over(tuple(services.partitions.traffic.topics.items())):
-            if len(counts) < TOPICS_MAX:
+            if len(counts) < _TOPICS_MAX:
                 counts[name] = _counts(traffic, clock.seconds())
         self._older, self._newer = self._newer, counts
 

@@ -43,8 +43,8 @@ from pylogbroker.wire.source import SourceText
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 DecodeInSteps: TypeAlias = Callable[[memoryview, int], Coroutine[Any, Any, tuple[Any, int]]]
-DecodeField: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int, int]]
-Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
+_DecodeField: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int, int]]
+Tagged: TypeAlias = dict[int, tuple[str, _DecodeField]]
 
 
 def decoder(cls: type[WireMessage], version: int, flexible: bool) -> Decode:

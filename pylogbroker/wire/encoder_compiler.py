@@ -33,10 +33,10 @@ Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 OWN_CHUNK_BYTES_MIN: Final = 4096
 """Smaller records are copied."""
 
-ERROR_TEXT_MAX: Final = 1000
+_ERROR_TEXT_MAX: Final = 1000
 """Characters of an error's text; the rest is cut."""
 
-ERROR_TEXTS_MAX: Final = 1 << 20
+_ERROR_TEXTS_MAX: Final = 1 << 20
 """Characters of a message's error texts; later ones are left empty: the codes are enough."""
 
 _EMPTY: Final = b"\0"
@@ -127,7 +127,7 @@ class _EncoderCompiler:
         self._line("pieces = []")
         self._line("append = pieces.append")
         if self._explains:
-            self._line(f"texts_left = {ERROR_TEXTS_MAX}")
+            self._line(f"texts_left = {_ERROR_TEXTS_MAX}")
         yield
         self._pack()
 
@@ -305,7 +305,7 @@ def _contains(cls: type, kind: FieldType) -> bool:
 
 
 def _shortened(explanation: str, texts_left: int) -> str:
-    most = min(ERROR_TEXT_MAX, texts_left)
+    most = min(_ERROR_TEXT_MAX, texts_left)
     return explanation if len(explanation) <= most else explanation[: max(most - 3, 0)] + "..." * (most > 3)
 
 

@@ -19,7 +19,7 @@ STRING_BYTES_MAX: Final = 0x7FFF
 """Length that every version can carry; Kafka holds flexible versions to it, too."""
 
 CACHED_ENTRIES_MAX: Final = 4096
-CACHED_SIZE_MAX: Final = 255
+_CACHED_SIZE_MAX: Final = 255
 
 K = TypeVar("K", bound=bytes | str)
 V = TypeVar("V")
@@ -34,7 +34,7 @@ class LookupCache(dict[K, V]):
 
     def __missing__(self, key: K) -> V:
         made = self._make(key)
-        if len(key) <= CACHED_SIZE_MAX:
+        if len(key) <= _CACHED_SIZE_MAX:
             if len(self) >= CACHED_ENTRIES_MAX:
                 self.clear()
             self[key] = made

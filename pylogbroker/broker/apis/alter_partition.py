@@ -25,7 +25,7 @@ from pylogbroker.wire.messages.alter_partition import (
 
 _FIRST_WITH_IDS = 2
 _FIRST_WITH_EPOCHS = 3
-Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
+_Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 
 
 @serves(AlterPartitionRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
@@ -37,7 +37,7 @@ async def handle(
         image = control.image
         names = [_name(image, topic, version) async for topic in over(request.topics)]
         changes: dict[PartitionKey, WantedIsr] = {}
-        outcomes: Outcomes = {}
+        outcomes: _Outcomes = {}
         ids = {} if version < _FIRST_WITH_IDS else {name: image.topics[name].id for name in names if name is not None}
         existing = ((name, topic) for topic, name in zip(request.topics, names, strict=True) if name is not None)
         async for name, data in over((name, data) for name, topic in existing for data in topic.partitions):
@@ -73,7 +73,7 @@ def _change(data: AlterPartitionData, version: int) -> WantedIsr:
     return WantedIsr(data.leader_epoch, data.partition_epoch, isr, LeaderRecovery(data.leader_recovery_state), epochs)
 
 
-def _response(outcomes: Outcomes, name: str | None, number: int, version: int) -> AlterPartitionDataResponse:
+def _response(outcomes: _Outcomes, name: str | None, number: int, version: int) -> AlterPartitionDataResponse:
     outcome = ErrorCode.UNKNOWN_TOPIC_ID if name is None else outcomes[name, number]
     if isinstance(outcome, PartitionState):
         return AlterPartitionDataResponse(

@@ -26,13 +26,13 @@ from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-TO_HIGH_WATERMARK = -1
-NO_LOW_WATERMARK = -1
+_TO_HIGH_WATERMARK = -1
+_NO_LOW_WATERMARK = -1
 
 
 _reject_topic = reject_partitions(
     DeleteRecordsTopicResult,
-    lambda partition, code: DeleteRecordsPartitionResult(partition.partition_index, NO_LOW_WATERMARK, code),
+    lambda partition, code: DeleteRecordsPartitionResult(partition.partition_index, _NO_LOW_WATERMARK, code),
 )
 
 
@@ -54,7 +54,7 @@ def _attempt(
     result = DeleteRecordsPartitionResult(deletion.partition_index)
 
     def fail(error: KafkaError) -> None:
-        result.low_watermark, result.error_code = NO_LOW_WATERMARK, error.code
+        result.low_watermark, result.error_code = _NO_LOW_WATERMARK, error.code
 
     try:
         partition = services.partitions.find(topic, deletion.partition_index)
@@ -77,7 +77,7 @@ def _delete(partition: Partition, offset: int) -> int:
 
 
 def _checked(log: Log, offset: int) -> int:
-    if offset == TO_HIGH_WATERMARK:
+    if offset == _TO_HIGH_WATERMARK:
         return log.high_watermark
     if not 0 <= offset <= log.high_watermark:
         raise OffsetOutOfRange(f"{offset} is not between 0 and the high watermark {log.high_watermark}")

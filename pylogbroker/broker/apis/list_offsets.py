@@ -46,8 +46,8 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-NO_VERSION = 0x7FFF
+_FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_NO_VERSION = 0x7FFF
 CONSUMER = -1
 DEBUGGER = -2
 READ_COMMITTED = 1
@@ -230,7 +230,7 @@ class _Query:
     def _check(self, topic: str, requested: ListOffsetsPartition) -> None:
         if (topic, requested.partition_index) in self._twice:
             raise KafkaError("The partition is named more than once", ErrorCode.INVALID_REQUEST)
-        if requested.timestamp < 0 and self._version < FIRST_VERSION.get(requested.timestamp, NO_VERSION):
+        if requested.timestamp < 0 and self._version < _FIRST_VERSION.get(requested.timestamp, _NO_VERSION):
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
     @property

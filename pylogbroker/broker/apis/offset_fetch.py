@@ -37,7 +37,7 @@ _NO_OFFSET = CommittedOffset(-1)
 
 R = TypeVar("R")
 
-Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
+_Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
 
 
 @serves(OffsetFetchRequest, access=[by_handler])
@@ -59,7 +59,7 @@ async def handle(services: Services, context: RequestContext, request: OffsetFet
     return response
 
 
-async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
+async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, _Requested]:
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     wants_all: set[str] = set()
     for group in named:
@@ -67,14 +67,14 @@ async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Request
         if group.topics is None:
             wants_all.add(group.group_id)
         await give_way()
-    groups: dict[str, Requested] = {}
+    groups: dict[str, _Requested] = {}
     for group_id, requests in topics.items():
         groups[group_id] = None if group_id in wants_all else _distinct(requests)
         await give_way()
     return groups
 
 
-def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None) -> Requested:
+def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None) -> _Requested:
     if topics is None:
         return None
     return distinct_partitions((topic.name, topic.partition_indexes) for topic in topics)
@@ -84,7 +84,7 @@ async def _group(
     services: Services,
     context: RequestContext,
     group_id: str,
-    requested: Requested,
+    requested: _Requested,
     require_stable: bool,
     space: ResponseBudget,
 ) -> OffsetFetchResponseGroup:
@@ -100,7 +100,7 @@ async def _fetch(
     services: Services,
     context: RequestContext,
     group_id: str,
-    requested: Requested,
+    requested: _Requested,
     require_stable: bool,
     space: ResponseBudget,
 ) -> FetchResult:
@@ -124,7 +124,7 @@ async def _fetch(
     return fetched
 
 
-async def _hidden_topics(context: RequestContext, requested: Requested) -> set[str]:
+async def _hidden_topics(context: RequestContext, requested: _Requested) -> set[str]:
     """Return the named topics that the client may not see."""
     access = context.access
     if access is None or requested is None:
@@ -134,7 +134,7 @@ async def _hidden_topics(context: RequestContext, requested: Requested) -> set[s
 
 
 async def _only_visible(
-    context: RequestContext, fetched: FetchResult, requested: Requested, hidden: set[str]
+    context: RequestContext, fetched: FetchResult, requested: _Requested, hidden: set[str]
 ) -> FetchResult:
     if requested is None:
         names = {name for name, _ in fetched.offsets}
@@ -146,11 +146,11 @@ async def _only_visible(
     )
 
 
-def _partitions(requested: Requested) -> list[TopicPartition]:
+def _partitions(requested: _Requested) -> list[TopicPartition]:
     return [(name, index) for name, indexes in (requested or {}).items() for index in indexes]
 
 
-def _each_with_its_error(fetched: FetchResult, requested: Requested, version: int) -> FetchResult:
+def _each_with_its_error(fetched: FetchResult, requested: _Requested, version: int) -> FetchResult:
     """Return errors per partition, for versions 0 and 1; in version 0 a missing offset is an error."""
     nothing = None if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return FetchResult(
@@ -159,7 +159,7 @@ def _each_with_its_error(fetched: FetchResult, requested: Requested, version: in
     )
 
 
-def _answered(fetched: FetchResult, requested: Requested) -> list[tuple[str, list[int]]]:
+def _answered(fetched: FetchResult, requested: _Requested) -> list[tuple[str, list[int]]]:
     if fetched.error:
         return []
     if requested is not None:

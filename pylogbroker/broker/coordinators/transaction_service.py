@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.coordinators.verification_sender import VerificationSender
 
 log = Logger()
-STATE_TIMEOUT_MS: Final = 60_000
+_STATE_TIMEOUT_MS: Final = 60_000
 """Time to replicate a transaction's state: the producers' default of transaction.timeout.ms, for which Kafka waits."""
 
 
@@ -63,7 +63,7 @@ class TransactionService:
     def __attrs_post_init__(self) -> None:
         services = self._services
         self._markers = MarkerWriter(services, PartitionWriter(services, WAIT_MS), self._groups)
-        self._topic = _transactions_topic(services, PartitionWriter(services, STATE_TIMEOUT_MS))
+        self._topic = _transactions_topic(services, PartitionWriter(services, _STATE_TIMEOUT_MS))
         settings = TransactionSettings.of(services.config)
         self.coordinator = TransactionCoordinator(settings, self._topic, self, _log_timeout)
         self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")

@@ -46,7 +46,7 @@ _FIRST_WITH_V1 = 2
 _PIECE_BYTES: Final = 64 << 10  # of the log, converted and cached together
 
 
-CountTopicConverted = Callable[[TopicKey, int, int, int], None]
+_CountTopicConverted = Callable[[TopicKey, int, int, int], None]
 """Counts records of a topic that were converted: their number, the result's size, and nanoseconds. Any thread calls."""
 
 
@@ -58,7 +58,7 @@ class Conversion:
     context: RequestContext
     needs_v2: bool
     limit: int
-    _on_converted: CountTopicConverted
+    _on_converted: _CountTopicConverted
     done: int = attrs.field(default=0, init=False)  # bytes
     _without_records: list[tuple[RequestedPartition, PartitionData, int]] = attrs.field(
         factory=list, init=False

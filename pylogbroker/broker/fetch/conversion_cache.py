@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
+_CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
 
 
 @attrs.frozen
@@ -26,7 +26,7 @@ class ConversionCache:
     call.
     """
 
-    limit: int = CONVERSION_CACHE_BYTES_MAX
+    limit: int = _CONVERSION_CACHE_BYTES_MAX
     size: int = attrs.field(default=0, init=False)
     _pieces: dict[tuple[int, int], ConvertedPiece] = attrs.field(factory=dict, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)

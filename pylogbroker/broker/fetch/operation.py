@@ -47,7 +47,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-PARTITIONS_INLINE_MAX: Final = 100
+_PARTITIONS_INLINE_MAX: Final = 100
 """Partitions between two checks of the time."""
 
 _READ_ROUNDS_MAX = 10
@@ -115,7 +115,7 @@ def fetch(
     """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
     reader = FetchReader(services, context, request)
     builder = FetchResponseBuilder(services, context, reader, session, incremental)
-    if len(asked) <= PARTITIONS_INLINE_MAX:
+    if len(asked) <= _PARTITIONS_INLINE_MAX:
         reader.begin()
         reader.read(asked)
         if (reader.has_enough or _names_nothing(asked, session)) and reader.is_ready(reader.answers):
@@ -155,7 +155,7 @@ class FetchOperation:
     _announcement: _Announcement | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
+        self._is_short = len(self.asked) <= _PARTITIONS_INLINE_MAX
         if self._reader.announces_high_watermarks:
             self._announcement = _Announcement(self)
 
@@ -201,7 +201,7 @@ class FetchOperation:
         self._missing = self.request.min_bytes
         if self._follower is not None:
             self.asked = self._follower.to_read()
-            self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
+            self._is_short = len(self.asked) <= _PARTITIONS_INLINE_MAX
         if not self._is_short:
             self._do(self._read_in_slices_and_watch())
             return
@@ -279,9 +279,9 @@ class FetchOperation:
             self._reader.read(some, may_wait)
 
     async def _slices(self) -> AsyncIterator[slice]:
-        starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
+        starts = range(0, len(self.asked), _PARTITIONS_INLINE_MAX)
         async for start in self.services.runtime.slices.over(starts):
-            yield slice(start, start + PARTITIONS_INLINE_MAX)
+            yield slice(start, start + _PARTITIONS_INLINE_MAX)
 
     # -- WAITING ---------------------------------------------------------------------------------------------------
 

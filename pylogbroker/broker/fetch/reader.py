@@ -42,7 +42,7 @@ from pylogbroker.wire.messages.fetch import (
 )
 
 READ_COMMITTED = 1
-LEADER_SERVES = -1
+_LEADER_SERVES = -1
 
 _EMPTY_BATCH_SIZE = HEADER_V2.size
 _EMPTY_BATCHES_SKIPPED_MAX = 200  # in one read; each takes microseconds, while other requests wait
@@ -244,7 +244,7 @@ class FetchReader:
         if diverging is not None:
             answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
             self.is_urgent = True
-        elif self._rack and (preferred := self._preferred_replica(partition, fetch)) != LEADER_SERVES:
+        elif self._rack and (preferred := self._preferred_replica(partition, fetch)) != _LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
         elif not held_back and (fetch.fetch_offset != upto or not self.is_follower):
@@ -309,13 +309,13 @@ class FetchReader:
 
     def _preferred_replica(self, partition: Partition, fetch: FetchPartition) -> int:
         if partition.replication is None:
-            return LEADER_SERVES
+            return _LEADER_SERVES
         chosen = partition.replication.preferred_read_replica(fetch.fetch_offset, self._rack)
         if chosen is None:
-            return LEADER_SERVES
+            return _LEADER_SERVES
         broker = self._services.metadata.image.brokers.get(chosen)
         is_reached = broker is not None and self._context.listener in broker.listeners
-        return chosen if is_reached else LEADER_SERVES
+        return chosen if is_reached else _LEADER_SERVES
 
     def fail(self, answer: PartitionData, code: ErrorCode) -> None:
         """Replace an answer by an error that the client knows."""

@@ -44,7 +44,7 @@ from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_image import TimeSlices
 
-BALANCE_FIRST_SECONDS: Final = 5.0
+_BALANCE_FIRST_SECONDS: Final = 5.0
 _PARENTS: Final = (zk_paths.BROKER_IDS, zk_paths.TOPICS)
 """Nodes whose children are watched each."""
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class ActiveController:
             partitions=image.partition_count,
             seconds=self._clock.seconds() - started,
         )
-        self._balance_later(BALANCE_FIRST_SECONDS)
+        self._balance_later(_BALANCE_FIRST_SECONDS)
         while not self.has_ended:
             if self._events:
                 await self._handle(self._events.popleft())

@@ -39,7 +39,7 @@ from pylogbroker.metadata.zk_image import TimeSlices
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
 RETRY_SECONDS: Final = 1.0
-NO_IDS: Final[Mapping[str, uuid.UUID]] = {}
+_NO_IDS: Final[Mapping[str, uuid.UUID]] = {}
 T = TypeVar("T")
 log = Logger()
 
@@ -108,7 +108,7 @@ class ControllerDriver:
         broker_id: int,
         broker_epoch: int,
         changes: Mapping[PartitionKey, WantedIsr],
-        topic_ids: Mapping[str, uuid.UUID] = NO_IDS,
+        topic_ids: Mapping[str, uuid.UUID] = _NO_IDS,
     ) -> dict[PartitionKey, PartitionState | ErrorCode]:
         """Change ISRs; `topic_ids` guard against a topic that was created again since the leader asked."""
 

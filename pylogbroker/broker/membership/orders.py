@@ -84,7 +84,7 @@ _UNKNOWN_EPOCH: Final = -1
 _FIRST_LEADER_AND_ISR_BY_ID: Final = 5
 _PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
-ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+_ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
 @attrs.define(eq=False)
@@ -134,7 +134,7 @@ class ControllerOrders:
     def _is_unregistered(self) -> bool:
         return self.broker_epoch == _UNKNOWN_EPOCH
 
-    async def _until_registered(self, request: ControllerRequest) -> None:
+    async def _until_registered(self, request: _ControllerRequest) -> None:
         is_ended = self.is_departing or self._is_closed
         if self._is_unregistered and request.broker_epoch != _UNKNOWN_EPOCH and not is_ended:
             waiting: Deferred[None] = Deferred()
@@ -219,7 +219,7 @@ class ControllerOrders:
         finally:
             self._lock.release()
 
-    def _rejection(self, request: ControllerRequest) -> ErrorCode | None:
+    def _rejection(self, request: _ControllerRequest) -> ErrorCode | None:
         if self.is_departing or _UNKNOWN_EPOCH < request.broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if self._is_closed and self._is_unregistered:

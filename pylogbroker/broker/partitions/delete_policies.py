@@ -25,7 +25,7 @@ from pylogbroker.storage import GuardedPolicy
 from pylogbroker.storage.formatting import listed
 
 SETTING = "delete.policies"
-SETTING_OF_ALL = "log.delete.policies"
+_SETTING_OF_ALL = "log.delete.policies"
 log = Logger()
 
 
@@ -45,14 +45,14 @@ class DeletePolicies:
     def check(
         self,
         settings: TopicConfig,
-        explicit: Container[str] = (SETTING_OF_ALL,),
+        explicit: Container[str] = (_SETTING_OF_ALL,),
         before: TopicConfig | None = None,
     ) -> None:
         """Raise ConfigError unless the policies in `explicit` settings can be made.
 
         Policies that could not be made `before` either are ignored.
         """
-        if SETTING in explicit or SETTING_OF_ALL in explicit:
+        if SETTING in explicit or _SETTING_OF_ALL in explicit:
             _check_once(settings, before)
             for text in settings.texts(SETTING):
                 try:
@@ -114,7 +114,7 @@ def _check_once(settings: TopicConfig, before: TopicConfig | None) -> None:
 
 
 def _config_error(text: str, settings: TopicConfig, why: str) -> ConfigError:
-    setting = SETTING if SETTING in settings.overrides else SETTING_OF_ALL
+    setting = SETTING if SETTING in settings.overrides else _SETTING_OF_ALL
     return ConfigError(f"{setting}: {text!r} is not accepted; {why}")
 
 

@@ -30,7 +30,7 @@ _EMPTY_RANGES_MAX = 64
 _NO_LEADER_EPOCH = -1
 
 Check = Callable[[], None]
-OnError = Callable[[KafkaError], None]
+_OnError = Callable[[KafkaError], None]
 log = Logger()
 
 
@@ -196,7 +196,7 @@ class Partition:
         in_thread: InThread,
         check: Check | None = None,
         origin: Origin = Origin.CLIENT,
-        on_error: OnError | None = None,
+        on_error: _OnError | None = None,
     ) -> Appended:
         """Append in the order of the calls; decompress and convert in a worker thread before `check`.
 

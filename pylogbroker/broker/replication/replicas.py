@@ -45,7 +45,7 @@ from pylogbroker.rpc.errors import NotConnected
 
 log = Logger()
 
-LeaderListener = Callable[[str, int, int], None]
+_LeaderListener = Callable[[str, int, int], None]
 
 
 class FetchChannels(Protocol):
@@ -80,8 +80,8 @@ class Replicas:
     _fetcher_settings: FetcherSettings
     _fetch_channel: FetchChannels
     _proposals: IsrProposals
-    on_led: list[LeaderListener] = attrs.field(factory=list, init=False)
-    on_resigned: list[LeaderListener] = attrs.field(factory=list, init=False)
+    on_led: list[_LeaderListener] = attrs.field(factory=list, init=False)
+    on_resigned: list[_LeaderListener] = attrs.field(factory=list, init=False)
     broker_epoch: int = attrs.field(default=-1, init=False)
     _replicas: dict[TopicPartition, _Replica] = attrs.field(factory=dict, init=False)
     _brokers: Mapping[int, BrokerRegistration] = attrs.field(factory=dict, init=False)

@@ -41,7 +41,7 @@ _ORDERS_SECONDS: Final = 10.0
 _TOPICS_PER_READ: Final = 100
 _UNREADABLE: Final = object()
 
-RunAlone = Callable[[Callable[[], Coroutine[Any, Any, None]]], Coroutine[Any, Any, None]]
+_RunAlone = Callable[[Callable[[], Coroutine[Any, Any, None]]], Coroutine[Any, Any, None]]
 
 
 @attrs.define(eq=False)
@@ -53,7 +53,7 @@ class StrayReplicas:
     _tree: ITree
     _partitions: Partitions
     _replicas: Replicas
-    _run_alone: RunAlone
+    _run_alone: _RunAlone
     without_topic: int = attrs.field(default=0, init=False)
     """Number of logs without a topic, by the last check."""
     _timer: IDelayedCall | None = attrs.field(default=None, init=False)

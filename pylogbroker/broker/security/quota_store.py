@@ -32,7 +32,7 @@ from pylogbroker.security.quotas import tree_layout
 from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 
 log = Logger()
-ENTITIES_MAX: Final = 10_000
+_ENTITIES_MAX: Final = 10_000
 _ROOTS: Final = ("users", "clients", "ips")
 
 Change = Callable[[Quotas], Quotas]
@@ -67,8 +67,8 @@ class QuotaStore:
         settings = _settings(node, _path(entity))
         before = self._quotas(entity, settings)
         after = change(before)
-        if after and not before and entity not in self.table.entities and len(self.table.entities) >= ENTITIES_MAX:
-            raise KafkaError(f"There are quotas of {ENTITIES_MAX} entities: remove some", ErrorCode.POLICY_VIOLATION)
+        if after and not before and entity not in self.table.entities and len(self.table.entities) >= _ENTITIES_MAX:
+            raise KafkaError(f"There are quotas of {_ENTITIES_MAX} entities: remove some", ErrorCode.POLICY_VIOLATION)
         if after != before:
             await self._commit(entity, node, tree_layout.with_quotas(settings, after))
             log.info("quotas of {entity} are now {quotas}", entity=_shown(entity), quotas=_listed(after))

@@ -77,14 +77,14 @@ def _guard(handle: Handler, rule: Rule) -> Handler:
         if found is None:
             return await settled(handle(services, context, request))
         if found.request is None:
-            return await settled(found.complete(empty_response(request)))
+            return await settled(found.complete(_empty_response(request)))
         answer = await settled(handle(services, context, found.request))
         return await settled(found.complete(answer))
 
     return guarded
 
 
-def empty_response(request: Request) -> Response:
+def _empty_response(request: Request) -> Response:
     return SUPPORTED[request.api_key][1]()
 
 
@@ -101,16 +101,16 @@ def by_handler(services: Any, context: RequestContext, request: Any) -> None:
     """Leave all checks to the handler."""
 
 
-def reject_with_code(context: RequestContext, request: Request, code: ErrorCode) -> Any:
+def _reject_with_code(context: RequestContext, request: Request, code: ErrorCode) -> Any:
     """Return an empty response with an error code, and its text: librdkafka shows some errors only with one."""
-    response: Any = empty_response(request)
+    response: Any = _empty_response(request)
     response.error_code = code
     if hasattr(response, "error_message"):
         response.error_message = code.meaning
     return response
 
 
-def required(check: Check, code: ErrorCode, reject: Reject = reject_with_code) -> Rule:
+def required(check: Check, code: ErrorCode, reject: Reject = _reject_with_code) -> Rule:
     """Reject a request as a whole unless `check` allows it."""
 
     def rule(services: Any, context: RequestContext, request: Any) -> Narrowed | None:
@@ -121,13 +121,13 @@ def required(check: Check, code: ErrorCode, reject: Reject = reject_with_code) -
     return rule
 
 
-def on_cluster(operation: AclOperation, reject: Reject = reject_with_code) -> Rule:
+def on_cluster(operation: AclOperation, reject: Reject = _reject_with_code) -> Rule:
     return required(
         lambda access, request: access.allows_on_cluster(operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED, reject
     )
 
 
-def on_group(operation: AclOperation, reject: Reject = reject_with_code) -> Rule:
+def on_group(operation: AclOperation, reject: Reject = _reject_with_code) -> Rule:
     return required(
         lambda access, request: access.allows_on_group(operation, request.group_id),
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -135,7 +135,7 @@ def on_group(operation: AclOperation, reject: Reject = reject_with_code) -> Rule
     )
 
 
-def on_transactional_id(operation: AclOperation, reject: Reject = reject_with_code) -> Rule:
+def on_transactional_id(operation: AclOperation, reject: Reject = _reject_with_code) -> Rule:
     return required(
         lambda access, request: access.allows_on_transactional_id(operation, request.transactional_id),
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

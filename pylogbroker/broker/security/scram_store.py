@@ -39,7 +39,7 @@ _DEFAULT_USER: Final = "<default>"
 _PREFIX: Final = "users/"
 
 Settings = Mapping[str, str]
-SettingsChange = Callable[[Settings], Settings]
+_SettingsChange = Callable[[Settings], Settings]
 """Maps the settings of a user to new ones; raises KafkaError."""
 
 
@@ -86,11 +86,11 @@ class ScramStore:
         except CoordinationError as error:
             raise kafka_error(error) from error
 
-    async def alter(self, name: str, change: SettingsChange) -> None:
+    async def alter(self, name: str, change: _SettingsChange) -> None:
         """Change the settings of a user; changes follow each other. Raise KafkaError."""
         await self._nodes.change(zk_paths.user_config(name), lambda node: self._write(name, change, node))
 
-    async def _write(self, name: str, change: SettingsChange, node: Node | None) -> None:
+    async def _write(self, name: str, change: _SettingsChange, node: Node | None) -> None:
         before = _settings(node)
         if isinstance(before, zk_schema.BadNode):
             raise KafkaError(f"the stored settings of the user cannot be read: {before}")

@@ -75,12 +75,12 @@ class QuotaAdmin:
         def read(response: AlterClientQuotasResponse) -> Iterator[tuple[Entity, KafkaError | None]]:
             for entry in response.entries:
                 entity = _entity(entry.entity)
-                yield entity, outcome(entity_text(entity), entry.error_code, entry.error_message, None)
+                yield entity, outcome(_entity_text(entity), entry.error_code, entry.error_message, None)
 
         await self._router.ask(self._router.controller(), given, make, read)
 
 
-def entity_text(entity: Entity) -> str:
+def _entity_text(entity: Entity) -> str:
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
 
 

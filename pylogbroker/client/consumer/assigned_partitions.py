@@ -28,7 +28,7 @@ from pylogbroker.interfaces import TopicPartition
 log = Logger()
 
 #: for the commit of a revoked partition
-COMMIT_SECONDS_MAX: Final = 5.0
+_COMMIT_SECONDS_MAX: Final = 5.0
 
 
 class RebalanceListener(Protocol):
@@ -109,7 +109,7 @@ class AssignedPartitions:
             await self._until_processed(buffers.values())
             if self._auto_commit:
                 same = [buffer for buffer in buffers.values() if self.fetcher.recreated(buffer) is None]
-                await self.committer.commit_quietly(processed_offsets(same), buffers, COMMIT_SECONDS_MAX)
+                await self.committer.commit_quietly(processed_offsets(same), buffers, _COMMIT_SECONDS_MAX)
             await self._call_listener(self.listener.revoked, partitions)
         finally:
             for buffer in buffers.values():

@@ -28,7 +28,7 @@ from pylogbroker.wire import NO_ID
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
 
-NO_POSITION = -1
+_NO_POSITION = -1
 
 
 def _nobody() -> None:
@@ -80,10 +80,10 @@ class FetchBuffer:
     topic: str
     partition: int
     limit: int
-    position: int = NO_POSITION
-    delivered: int = NO_POSITION
-    done: int = NO_POSITION
-    committed: int = NO_POSITION
+    position: int = _NO_POSITION
+    delivered: int = _NO_POSITION
+    done: int = _NO_POSITION
+    committed: int = _NO_POSITION
     high_watermark: int = -1
     last_stable_offset: int = -1
     buffered: int = 0
@@ -125,8 +125,8 @@ class FetchBuffer:
 
     def forget_topic(self) -> None:
         """Drop the position, and all messages and offsets of a topic that is deleted."""
-        self.begin(NO_POSITION)
-        self.committed = NO_POSITION
+        self.begin(_NO_POSITION)
+        self.committed = _NO_POSITION
 
     def jump(self, offset: int) -> None:
         """Fetch from `offset`; keep fetched messages."""

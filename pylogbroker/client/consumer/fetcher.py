@@ -36,7 +36,7 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, Partiti
 
 log = Logger()
 
-WAIT_MS_MIN: Final = 5
+_WAIT_MS_MIN: Final = 5
 _READ_COMMITTED: Final = 1
 
 _SESSION_ERRORS: Final = {
@@ -213,7 +213,7 @@ class Fetcher:
         for buffer in buffers:
             if buffer.full:
                 buffer.full_since = now if buffer.full_since is None else buffer.full_since
-                wait = min(wait, max(WAIT_MS_MIN, round((now - buffer.full_since) * 1000)))
+                wait = min(wait, max(_WAIT_MS_MIN, round((now - buffer.full_since) * 1000)))
             else:
                 topic_id, epoch = self._identity(buffer)
                 contents.add(buffer, topic_id, epoch)

@@ -54,8 +54,8 @@ from pylogbroker.wire.schema import Request
 log = Logger()
 
 #: for a response, beyond the rebalance timeout
-GRACE_SECONDS: Final = 5.0
-LEAVE_TIMEOUT_SECONDS: Final = 2.0
+_GRACE_SECONDS: Final = 5.0
+_LEAVE_TIMEOUT_SECONDS: Final = 2.0
 
 
 class MembershipListener(Protocol):
@@ -82,7 +82,7 @@ class MemberSettings:
     request_timeout: float = 30.0
 
 
-def is_cooperative(assignors: Iterable[ResolvedPlugin[IAssignor]]) -> bool:
+def _is_cooperative(assignors: Iterable[ResolvedPlugin[IAssignor]]) -> bool:
     return all(assignor.plugin.protocol == "cooperative" for assignor in assignors)
 
 
@@ -118,7 +118,7 @@ class MemberDriver:
             settings.heartbeat_interval_ms,
             settings.backoff_ms,
             settings.backoff_max_ms,
-            cooperative=is_cooperative(self._assignors),
+            cooperative=_is_cooperative(self._assignors),
             static=settings.instance_id is not None,
         )
 
@@ -274,7 +274,7 @@ class MemberDriver:
             ],
             reason=join.reason,
         )
-        answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
+        answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + _GRACE_SECONDS)
         if answer.skip_assignment:  # the leader still watches for new partitions
             self._assigned_counts = self._counts(_topics_of(_subscriptions(answer.members).values()))
         return lambda: self._machine.joined(answer, self._now())
@@ -324,7 +324,7 @@ class MemberDriver:
             protocol_name=sync.protocol,
             assignments=[SyncGroupRequestAssignment(member, part) for member, part in sync.shares.items()],
         )
-        answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
+        answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + _GRACE_SECONDS)
         code = code_of(answer.error_code)
         part = frozenset() if code else self._wanted(decode_assignment(answer.assignment))
         return lambda: self._machine.synced(code, part, self._now())
@@ -354,7 +354,7 @@ class MemberDriver:
         try:
             if await self._cluster.find_version(self._node, LeaveGroupRequest) < 3:
                 request.member_id, request.members = leave.member_id, []
-            await self._send(request, LEAVE_TIMEOUT_SECONDS)
+            await self._send(request, _LEAVE_TIMEOUT_SECONDS)
         except (PylogbrokerError, CancelledError) as error:
             log.debug("leaving {group} failed: {error}", group=self._settings.group, error=error)
         self._machine.left()

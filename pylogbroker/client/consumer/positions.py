@@ -21,7 +21,7 @@ from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 log = Logger()
 
-POLICIES: Final[Mapping[str, int | None]] = {
+_POLICIES: Final[Mapping[str, int | None]] = {
     "earliest": EARLIEST,
     "smallest": EARLIEST,
     "latest": LATEST,
@@ -66,7 +66,7 @@ class Positions:
 
     async def reset(self, buffers: Iterable[FetchBuffer]) -> None:
         """Start other buffers by `auto.offset.reset`."""
-        time = POLICIES[self._policy]
+        time = _POLICIES[self._policy]
         if time is None:
             for buffer in _without_position(buffers):
                 self._on_error(
@@ -108,7 +108,7 @@ class Positions:
         )
         buffer.position = -1
         try:
-            if POLICIES[self._policy] is None:
+            if _POLICIES[self._policy] is None:
                 first, end = [await self._edge(buffer, time) for time in (EARLIEST, LATEST)]
                 self._on_error(buffer, OutOfRange(buffer.topic, buffer.partition, offset, first, end))
             elif buffer.round == begun:
@@ -118,7 +118,7 @@ class Positions:
 
     async def recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
         """Start a buffer without position whose topic was deleted and created again."""
-        if POLICIES[self._policy] is None:
+        if _POLICIES[self._policy] is None:
             self._on_error(buffer, error)
             return
         log.warn("{error}; it is read by auto.offset.reset={policy}", error=error, policy=self._policy)
@@ -127,7 +127,7 @@ class Positions:
     def goes_back(self, buffer: FetchBuffer, offset: int, end: int) -> bool:
         """Return whether to reread after a truncation below given messages; otherwise report it."""
         error = Truncated(buffer.topic, buffer.partition, offset, end)
-        if POLICIES[self._policy] is None:
+        if _POLICIES[self._policy] is None:
             buffer.position = -1
             self._on_error(buffer, error)
             return False
@@ -139,7 +139,7 @@ class Positions:
         return offsets.get(buffer.key, -1)
 
     async def _jump(self, buffer: FetchBuffer) -> None:
-        time = POLICIES[self._policy]
+        time = _POLICIES[self._policy]
         begun = buffer.round
         while not buffer.closed and buffer.round == begun and buffer.position < 0 and time is not None:
             offsets, errors = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)

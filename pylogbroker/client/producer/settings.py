@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pylogbroker.errors import ConfigError
 
-SYNONYMS: Final[Mapping[str, str]] = {
+_SYNONYMS: Final[Mapping[str, str]] = {
     "queue.time": "linger.ms",
     "queue.buffering.max.ms": "linger.ms",
     "queue.buffering.max.messages": "queue.size",
@@ -37,7 +37,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return current names; raise ConfigError if one is given twice."""
     result: dict[str, Any] = {}
     for name, value in given.items():
-        today = SYNONYMS.get(name, name)
+        today = _SYNONYMS.get(name, name)
         if today in result:
             raise ConfigError(f"{today} is given twice: {name} means the same")
         result[today] = _CODECS.get(str(value), value) if name == "compression.codec" else value

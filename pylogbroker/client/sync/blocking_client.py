@@ -23,7 +23,7 @@ _TYPO_SIMILARITY_MIN = 0.8
 #: default timeout of a call
 SECONDS_MAX = 60.0
 #: for a `close`, beyond its own timeout
-CLOSE_GRACE_SECONDS = 5.0
+_CLOSE_GRACE_SECONDS = 5.0
 #: for the `close` of a `with` block that raised an exception
 CLOSE_AFTER_ERROR_SECONDS = 3.0
 
@@ -75,7 +75,7 @@ class BlockingClient(Generic[C]):
     def close(self, timeout: float | None = None) -> None:
         """Close like the asynchronous class. Idempotent."""
         seconds = self._seconds(timeout)
-        longer = math.inf if seconds is None else seconds + CLOSE_GRACE_SECONDS
+        longer = math.inf if seconds is None else seconds + _CLOSE_GRACE_SECONDS
         self._call("close", partial(self._finish, seconds), longer, keep=True)
 
     async def _finish(self, seconds: float | None) -> None:

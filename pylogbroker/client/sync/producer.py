@@ -23,7 +23,7 @@ from pylogbroker.records import Header
 T = TypeVar("T")
 
 #: per lot of `send_many`
-BULK_RECORDS = 5000
+_BULK_RECORDS = 5000
 #: besides key and value
 RECORD_BYTES = 64
 
@@ -117,7 +117,7 @@ class Producer(BlockingClient[AsyncProducer]):
         self._background.check(what)
         waiting: deque[Pending[list[RecordMetadata]]] = deque()
         results: list[RecordMetadata | BaseException] = []
-        for lot in _lots(records, BULK_RECORDS):
+        for lot in _lots(records, _BULK_RECORDS):
             waiting.append(self._background.begin(partial(self._client.send_many, lot)))
             if len(waiting) > 1 and not self._gather(waiting.popleft(), results, seconds, what):
                 break

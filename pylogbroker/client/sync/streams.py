@@ -19,8 +19,8 @@ from pylogbroker.client.sync.background import Background, Pending
 from pylogbroker.interfaces import TopicPartition
 
 #: reading time of messages taken at once: a slow reader withholds few
-PREFETCH_SECONDS = 0.05
-PREFETCH_MESSAGES_MAX = 2000
+_PREFETCH_SECONDS = 0.05
+_PREFETCH_MESSAGES_MAX = 2000
 
 
 class Stream:
@@ -67,7 +67,7 @@ class Stream:
                 self.count += 1
                 return message
 
-    def get_many(self, most: int = PREFETCH_MESSAGES_MAX, timeout: float | None = None) -> list[Message]:
+    def get_many(self, most: int = _PREFETCH_MESSAGES_MAX, timeout: float | None = None) -> list[Message]:
         """Return at most `most` messages once there are any; none at the end, or after `timeout` seconds."""
         messages: list[Message] = []
         try:
@@ -120,10 +120,10 @@ class Stream:
 
     def _next_prefetch(self) -> int:
         taken = time.monotonic() - self._filled_at
-        if taken > PREFETCH_SECONDS:
+        if taken > _PREFETCH_SECONDS:
             self._prefetch_messages = max(1, self._prefetch_messages // 2)
-        elif taken < PREFETCH_SECONDS / 2:
-            self._prefetch_messages = min(PREFETCH_MESSAGES_MAX, self._prefetch_messages * 2)
+        elif taken < _PREFETCH_SECONDS / 2:
+            self._prefetch_messages = min(_PREFETCH_MESSAGES_MAX, self._prefetch_messages * 2)
         return self._prefetch_messages
 
     # On the reactor thread, which must never wait for a reader: take no lock.

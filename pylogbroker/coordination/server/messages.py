@@ -42,10 +42,9 @@ from pylogbroker.interfaces import (
     SetData,
 )
 
-EVENT_XID: Final = -1
-PING_XID: Final = -2
+_EVENT_XID: Final = -1
 AUTH_XID: Final = -4
-CONNECTED_STATE: Final = 3  # SyncConnected, in events
+_CONNECTED_STATE: Final = 3  # SyncConnected, in events
 
 
 class BadPath(Malformed):
@@ -368,8 +367,8 @@ def answer(xid: int, zxid: int, error: Error = Error.OK, body: bytes = b"") -> b
 
 
 def event(happened: TreeEvent) -> bytes:
-    body = jute.integer(happened.type) + jute.integer(CONNECTED_STATE) + jute.string(happened.path)
-    return answer(EVENT_XID, -1, body=body)
+    body = jute.integer(happened.type) + jute.integer(_CONNECTED_STATE) + jute.string(happened.path)
+    return answer(_EVENT_XID, -1, body=body)
 
 
 def stat(row: Row, child_count: int) -> bytes:

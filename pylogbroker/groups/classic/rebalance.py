@@ -26,10 +26,10 @@ from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """Longest wait of a new member's join: it sends no heartbeats, so that joins of clients that retry would accumulate."""
 
-JOIN_RETRY_MS_MIN = 1_000
+_JOIN_RETRY_MS_MIN = 1_000
 """Shortest time between checks for joins."""
 
 
@@ -56,7 +56,7 @@ class Rebalancer:
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
 
     def keep_alive(self, group: Group, member: Member, now_ms: int) -> None:
-        timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+        timeout_ms = _NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         due = now_ms + timeout_ms
         if member.session is None:
             member.session = self._timers.start(due, partial(self._session_timeout, group, member))
@@ -127,7 +127,7 @@ class Rebalancer:
             if member.join is None and member.instance_id is None:
                 group.remove(member.member_id)
         if group.members and not group.elect_leader():
-            self._await_joins(group, max(group.rebalance_timeout_ms, JOIN_RETRY_MS_MIN), now_ms)
+            self._await_joins(group, max(group.rebalance_timeout_ms, _JOIN_RETRY_MS_MIN), now_ms)
             return
         group.next_generation(now_ms)
         self._on_generation(NewGeneration(group.group_id, group.generation, len(group.members), group.protocol_name))

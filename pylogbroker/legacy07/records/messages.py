@@ -137,7 +137,7 @@ def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy0
     return Legacy07Message(buffer, magic, attributes, crc, position, last, -1 if attributes else 1)
 
 
-def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
+def _encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
     """Return a message of magic 1; with a codec, `value` is a compressed set."""
     return _HEADERS[1].pack(HEADER_SIZES[1] - SIZE_PREFIX + len(value), 1, CODECS.index(codec), crc32(value)) + value
 
@@ -150,9 +150,9 @@ def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: i
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    single = [encode_legacy07(value) for value in values]
+    single = [_encode_legacy07(value) for value in values]
     plain = b"".join(single)
     if codec is Codec.NONE or not single:
         return plain
-    wrapper = encode_legacy07(compress(codec, plain, level, 1), codec)
+    wrapper = _encode_legacy07(compress(codec, plain, level, 1), codec)
     return wrapper if len(wrapper) >= len(single) else plain

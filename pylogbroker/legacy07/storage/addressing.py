@@ -24,7 +24,9 @@ from pylogbroker.storage import Origin
 from pylogbroker.storage.log.addressing import ByteAddressing
 from pylogbroker.storage.log.header_scan import Fields, Read
 
-FOREIGN_DATA: Final = "holds data of Kafka 0.7: move it away, and import it from there by `pylogbroker migrate kafka07`"
+_FOREIGN_DATA: Final = (
+    "holds data of Kafka 0.7: move it away, and import it from there by `pylogbroker migrate kafka07`"
+)
 
 _BLOCK_BYTES: Final = 4096
 _HEADER_BYTES_MAX: Final = max(HEADER_SIZES)
@@ -81,7 +83,7 @@ class _Legacy07Addressing:
         return from_legacy07(buffer, position, magic, budget, first_offset=first_offset)
 
     def describe_foreign_data(self, path: str) -> str | None:
-        return FOREIGN_DATA if holds_kafka07(path) else None
+        return _FOREIGN_DATA if holds_kafka07(path) else None
 
 
 ADDRESSING: Final[ByteAddressing] = _Legacy07Addressing()

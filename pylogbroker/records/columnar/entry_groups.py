@@ -35,7 +35,7 @@ _NOTHING: Final = memoryview(b"")
 
 BatchHeaders: TypeAlias = npt.NDArray[np.void]
 
-BATCH_HEADER: Final[np.dtype[Any]] = np.dtype(
+_BATCH_HEADER: Final[np.dtype[Any]] = np.dtype(
     [
         ("base_offset", ">i8"),
         ("length", ">i4"),
@@ -52,12 +52,12 @@ BATCH_HEADER: Final[np.dtype[Any]] = np.dtype(
         ("count", ">i4"),
     ]
 )
-_ROW: Final = np.dtype((np.void, BATCH_HEADER.itemsize))  # numpy copies whole rows faster than fields
+_ROW: Final = np.dtype((np.void, _BATCH_HEADER.itemsize))  # numpy copies whole rows faster than fields
 
 
 def batch_headers_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) -> BatchHeaders:
-    windows: BatchHeaders = np.ndarray((len(buffer) - BATCH_HEADER.itemsize + 1,), _ROW, buffer, strides=(1,))
-    return windows[places].view(BATCH_HEADER)
+    windows: BatchHeaders = np.ndarray((len(buffer) - _BATCH_HEADER.itemsize + 1,), _ROW, buffer, strides=(1,))
+    return windows[places].view(_BATCH_HEADER)
 
 
 class AbortedTransactions:

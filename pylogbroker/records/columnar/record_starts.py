@@ -18,10 +18,10 @@ from pylogbroker.records.columnar.parallel_search import find_in_parallel
 from pylogbroker.records.columnar.varints import MAX_SHIFT, Bytes, Ints, NotUniform, raw_varints, require, signed
 from pylogbroker.records.model import Buffer
 
-WIDER: Final = (64, 8192, 1 << 20)  # offset deltas that need one more byte
+_WIDER: Final = (64, 8192, 1 << 20)  # offset deltas that need one more byte
 
 
-RECORD_BYTES_MIN: Final = 7
+_RECORD_BYTES_MIN: Final = 7
 ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta
 
 
@@ -42,7 +42,7 @@ def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Int
 
     Raise NotUniform unless lengths and counts agree.
     """
-    require((counts > 0) & (counts <= (ends - begins) // RECORD_BYTES_MIN))
+    require((counts > 0) & (counts <= (ends - begins) // _RECORD_BYTES_MIN))
     start = record_starts(data, raw, begins, ends, counts)
     end = np.append(start[1:], ends[-1:])
     end[np.cumsum(counts) - 1] = ends
@@ -67,7 +67,7 @@ def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints
     length, behind = raw_varints(data, begins)
     stride = (length >> 1) + behind - begins
     expected = counts * stride
-    for wider in WIDER:
+    for wider in _WIDER:
         expected += np.maximum(counts - wider, 0)
     if not np.array_equal(expected, ends - begins):
         return None
@@ -75,7 +75,7 @@ def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints
     delta = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
     guess: Ints = np.repeat(begins, counts) + delta * np.repeat(stride, counts)
     most = int(counts.max())
-    for wider in WIDER:
+    for wider in _WIDER:
         if most > wider:
             guess += np.maximum(delta - wider, 0)
     return guess

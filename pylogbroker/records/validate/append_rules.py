@@ -9,7 +9,7 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.conversion_listener import ConversionPort
 from pylogbroker.records.model import Codec, TimestampType
 
-INLINE_BYTES_MAX = 256 * 1024
+_INLINE_BYTES_MAX = 256 * 1024
 """Decompressed bytes that can be validated well below a millisecond."""
 
 NO_BOUND = (1 << 63) - 1
@@ -41,7 +41,7 @@ class AppendRules:
     from_client: bool = True
     is_validated: bool = False
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
-    inline_bytes_max: int = INLINE_BYTES_MAX
+    inline_bytes_max: int = _INLINE_BYTES_MAX
     conversions: ConversionPort = attrs.field(factory=ConversionPort, eq=False, repr=False)
     fast_attributes: frozenset[int] = attrs.field(init=False, eq=False, repr=False)
 

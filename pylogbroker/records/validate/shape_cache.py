@@ -24,13 +24,13 @@ _RECORDS_MAX: Final = 64  # whose offset deltas take one byte
 _SHAPES_MAX: Final = 512
 _TIME_BYTES_MAX: Final = 8  # longer deltas need another check
 
-Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
-BatchShape = tuple[Extractor, bytes, int, int, int, range, int]
-"""Extractor of the structural bytes; their value if all timestamp deltas are 0; as large integers the mask, the masked
+_Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
+_BatchShape = tuple[_Extractor, bytes, int, int, int, range, int]
+"""_Extractor of the structural bytes; their value if all timestamp deltas are 0; as large integers the mask, the masked
 value, and 1 in each timestamp delta; places of the first timestamp delta; number of structural bytes of a record.
 """
 
-_shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
+_shapes: Final[dict[tuple[int, int], _BatchShape | None]] = {}
 """By number of records and bytes; None after a single such batch."""
 
 
@@ -68,7 +68,7 @@ def remember_shape(data: Buffer, count: int, position: int) -> None:
         _shapes.clear()
 
 
-def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShape | None:
+def _shape_of(data: Buffer, count: int, position: int, stride: int) -> _BatchShape | None:
     _, attributes_at = decode_varint(data, position)
     _, offset_at = decode_varint(data, attributes_at + 1)
     size, key = decode_varint(data, offset_at + 1)
@@ -89,7 +89,7 @@ def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShap
     return extract, timeless, mask, rows & mask, ones, time, len(row)
 
 
-def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:
+def _extractor(count: int, head: int, key: int, length: int, value: int) -> _Extractor:
     """Return a function that extracts the bytes before keys, between keys and values, and after values."""
 
     def pieces(before: int) -> str:

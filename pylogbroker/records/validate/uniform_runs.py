@@ -32,8 +32,8 @@ _FIRST: Final = bytes(range(0x80, 0x100, 2)) * (_BLOCK // 64 + 1)
 _SECOND: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80, 0x100))
 _LAST: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80))
 
-Rising = list[tuple[int, bytes, int]]
-Shape = tuple[int, int, list[int], range, Rising]
+_Rising = list[tuple[int, bytes, int]]
+Shape = tuple[int, int, list[int], range, _Rising]
 """Start and length of a record; places of constant bytes; places of its timestamp delta; changing bytes of its offset
 delta: place, table of values, and number of deltas after which the table repeats.
 """

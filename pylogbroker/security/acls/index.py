@@ -23,7 +23,7 @@ from pylogbroker.security.acls.bindings import (
 )
 
 Entries = frozenset[AccessControlEntry]
-EVERY_USER: Final = "User:*"
+_EVERY_USER: Final = "User:*"
 
 
 @attrs.frozen
@@ -43,7 +43,7 @@ class ResourceAcls:
     def concerning(self, principal: str) -> Iterator[AccessControlEntry]:
         """Yield the entries of a principal, then those of every user."""
         yield from self._by_principal.get(principal, ())
-        yield from self._by_principal.get(EVERY_USER, ())
+        yield from self._by_principal.get(_EVERY_USER, ())
 
 
 _NO_ACLS = ResourceAcls.of(frozenset())

@@ -16,9 +16,9 @@ from pylogbroker.security.sasl import jaas
 from pylogbroker.security.sasl.client import ClientMechanism, OauthBearerClient, PlainClient, ScramClient
 from pylogbroker.security.sasl.users import MECHANISMS
 
-CLIENT_MECHANISMS: Final = (*MECHANISMS, OAUTHBEARER)
+_CLIENT_MECHANISMS: Final = (*MECHANISMS, OAUTHBEARER)
 TOKEN_PROVIDER: Final = "sasl.oauthbearer.token.provider"
-MECHANISM: Final = "sasl.mechanism"
+_MECHANISM: Final = "sasl.mechanism"
 _MECHANISMS_OF_LIBRDKAFKA: Final = "sasl.mechanisms"
 _USER: Final = "sasl.username"
 _PASSWORD: Final = "sasl.password"
@@ -74,10 +74,10 @@ class Credentials:
 
 def mechanism_of(values: Values) -> str:
     """Return the mechanism of a client's settings; raise ConfigError."""
-    mechanism, other = values.optional_text(MECHANISM), values.optional_text(_MECHANISMS_OF_LIBRDKAFKA)
+    mechanism, other = values.optional_text(_MECHANISM), values.optional_text(_MECHANISMS_OF_LIBRDKAFKA)
     if mechanism and other and mechanism != other:
-        raise ConfigError(f"{_MECHANISMS_OF_LIBRDKAFKA}: {MECHANISM} is set, too; remove one of them")
-    return check_mechanism(mechanism or other, CLIENT_MECHANISMS, MECHANISM)
+        raise ConfigError(f"{_MECHANISMS_OF_LIBRDKAFKA}: {_MECHANISM} is set, too; remove one of them")
+    return check_mechanism(mechanism or other, _CLIENT_MECHANISMS, _MECHANISM)
 
 
 def check_mechanism(given: str | None, offered: tuple[str, ...], setting: str) -> str:

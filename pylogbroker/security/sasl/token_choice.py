@@ -24,8 +24,8 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import jaas
 from pylogbroker.security.sasl.credentials import JAAS, TOKEN_PROVIDER, mechanism_of
 
-METHOD: Final = "sasl.oauthbearer.method"
-OIDC: Final = "oidc"
+_METHOD: Final = "sasl.oauthbearer.method"
+_OIDC: Final = "oidc"
 _UNSECURED: Final = "enable.sasl.oauthbearer.unsecure.jwt"
 _CONFIG: Final = "sasl.oauthbearer.config"
 _PRINCIPAL: Final = re.compile(r"(?:^|\s)principal=(\S+)")
@@ -52,8 +52,8 @@ def choose_provider(values: Values) -> TokenChoice | None:
     choices = [TokenChoice(TOKEN_PROVIDER, named)] if named else []
     if not _uses_tokens(values):
         return choices[0] if choices else None
-    if values.text(METHOD) == OIDC:
-        choices.append(TokenChoice(METHOD, OIDC))
+    if values.text(_METHOD) == _OIDC:
+        choices.append(TokenChoice(_METHOD, _OIDC))
     if values.boolean(_UNSECURED):
         principal = _PRINCIPAL.search(values.optional_text(_CONFIG) or "")
         if principal is None:
@@ -82,4 +82,4 @@ def _choice_of(login: jaas.Login, values: Values) -> TokenChoice:
         return TokenChoice(JAAS, f"unsecured:{subject}")
     if not added:
         raise ConfigError(f'{JAAS}: expected clientId="..." and clientSecret="...", or {_SUBJECT}="..."')
-    return TokenChoice(JAAS, OIDC, added)
+    return TokenChoice(JAAS, _OIDC, added)

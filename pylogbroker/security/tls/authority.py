@@ -74,7 +74,7 @@ class Authority:
     def create(cls, name: str, days: float) -> Authority:
         key = generate_private_key(SECP256R1())
         builder = (
-            _builder(common_name(name), key, common_name(name), days)
+            _builder(_common_name(name), key, _common_name(name), days)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
         )
@@ -95,7 +95,7 @@ class Authority:
     def issue(self, name: str | x509.Name, hosts: Sequence[str] = (), days: float = 365) -> Identity:
         """Return a certificate for a broker, named by its hosts, or a client; with negative `days` it has expired."""
         key, own = generate_private_key(SECP256R1()), self.identity
-        subject = common_name(name) if isinstance(name, str) else name
+        subject = _common_name(name) if isinstance(name, str) else name
         issuer_key = own._key.public_key()
         builder = (
             _builder(subject, key, own.certificate.subject, days)
@@ -112,7 +112,7 @@ class Authority:
         return Identity(builder.sign(own._key, SHA256()), key)
 
 
-def common_name(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

@@ -14,7 +14,6 @@ from pylogbroker.security.tls.ciphers import CipherSuites
 from pylogbroker.security.tls.stores import PEM
 
 NONE: Final = "none"
-REQUESTED: Final = "requested"
 REQUIRED: Final = "required"
 
 _CA: Final = "ssl.ca.location"

@@ -96,7 +96,7 @@ class ManifestCommitter:
     def delete_leftovers(self) -> None:
         listed = self.store.listed({self._directory(part.slice) for part in self.parts})
         if listed:
-            check_unchanged(self.store, self.manifest)
+            _check_unchanged(self.store, self.manifest)
             self.store.each(self.store.delete, leftovers(self.manifest, listed, self.entries))
 
     def _covered(self) -> dict[TopicPartition, list[Range]]:
@@ -145,7 +145,7 @@ def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
     return left
 
 
-def check_unchanged(store: Store, manifest: Manifest) -> None:
+def _check_unchanged(store: Store, manifest: Manifest) -> None:
     """Raise TargetInUse if another load changed the manifest; local directories are locked instead."""
     if store.is_local:
         return
@@ -156,7 +156,7 @@ def check_unchanged(store: Store, manifest: Manifest) -> None:
 
 def write_manifest(store: Store, manifest: Manifest) -> Manifest:
     """Replace the manifest. Raise TargetInUse."""
-    check_unchanged(store, manifest)
+    _check_unchanged(store, manifest)
     written = attrs.evolve(manifest, revision=uuid.uuid4().hex)
     store.write(MANIFEST, written.to_json())
     return written

@@ -34,7 +34,7 @@ from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.wire.messages.list_offsets import LATEST
 
-Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
+_Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
 """Run parts in tasks, call the callback regularly; return entries and failures."""
 
 _ROUNDS_MAX: Final = 3  # concurrent duplicate tasks may leave gaps
@@ -71,7 +71,7 @@ class LoadJob:
     """Generation and topics come with the plan."""
     options: ReadOptions
     window: Window
-    schedule: Scheduler
+    schedule: _Scheduler
     report: Report
     keep: float
     """Seconds to keep replaced files."""

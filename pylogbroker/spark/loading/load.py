@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: Final = ("includeheaders", "failondataloss", "minpartitions", "maxrecordsperpartition")
 _MORE_OPTIONS: Final = ("kafka.", "fetchoffset.", "kafkaconsumer.")
-COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+_COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _WEEK: Final = 7 * 86400.0
 
 TopicSelection = str | Iterable[str] | re.Pattern[str]
@@ -177,8 +177,8 @@ def _given(bootstrap_servers: str, topics: TopicSelection, options: Mapping[str,
 def _layout(file_size: int, compression: str) -> FileLayout:
     if isinstance(file_size, bool) or not isinstance(file_size, int) or file_size < 1:
         raise ConfigError(f"file_size: {file_size!r} is not accepted; expected a number of bytes of at least 1")
-    if compression not in COMPRESSIONS:
-        raise ConfigError(f"compression: {compression!r} is not accepted; expected one of {', '.join(COMPRESSIONS)}")
+    if compression not in _COMPRESSIONS:
+        raise ConfigError(f"compression: {compression!r} is not accepted; expected one of {', '.join(_COMPRESSIONS)}")
     return FileLayout(file_size, compression)
 
 

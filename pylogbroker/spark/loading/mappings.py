@@ -31,7 +31,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.spark.loading.parquet import text_of
 
 RowMapping = Callable[[pa.RecordBatch], pa.RecordBatch]
-KEPT: Final = ("topic", "partition", "offset", "timestamp")
+_KEPT: Final = ("topic", "partition", "offset", "timestamp")
 """Default `keep`."""
 
 
@@ -48,7 +48,7 @@ class JsonValue:
     """
 
     schema: pa.Schema
-    keep: tuple[str, ...] = KEPT
+    keep: tuple[str, ...] = _KEPT
     strict: bool = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,7 +97,7 @@ class LogLine:
     pattern: str
     types: Mapping[str, pa.DataType] = attrs.field(factory=dict)
     times: Mapping[str, str] = attrs.field(factory=dict)
-    keep: tuple[str, ...] = KEPT
+    keep: tuple[str, ...] = _KEPT
     strict: bool = False
 
     def __attrs_post_init__(self) -> None:

@@ -45,7 +45,7 @@ READING: Final = frozenset(
         "check.crcs",
     }
 )
-WRITING: Final = frozenset(PRODUCER) - {
+_WRITING: Final = frozenset(PRODUCER) - {
     "producer.type",
     "queue.size",
     "queue.enqueue.timeout.ms",
@@ -98,7 +98,7 @@ def writing(raw: RawOptions) -> Values:
         level = texts.pop(f"compression.{codec}.level", None)
         if level is not None and texts.get("compression.type", "").strip() == codec:
             texts["compression.level"] = level
-    settings = _settings(raw, texts, PRODUCER, WRITING, _NOT_WRITING)
+    settings = _settings(raw, texts, PRODUCER, _WRITING, _NOT_WRITING)
     _check_level(settings)
     longest = min(settings.integer("max.block.ms"), INT_MAX)
     return Values({**settings.by_name(), "default.api.timeout.ms": longest})

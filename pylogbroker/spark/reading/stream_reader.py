@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if not start:
             return offset_of(progress.first(most))
-        step = progress.next(positions_of(start), ids_of(start), most, everything)
+        step = progress.next(_positions_of(start), _ids_of(start), most, everything)
         return start if step is None else offset_of(step)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -98,14 +98,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driving().stop_at_latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begins, ends = {**positions_of(start), **positions_of(end.get(_START, {}))}, positions_of(end)
+        begins, ends = {**_positions_of(start), **_positions_of(end.get(_START, {}))}, _positions_of(end)
         if ends.keys() - begins.keys():
             raise ConfigError(
                 f"the checkpoint does not say where {named(ends.keys() - begins.keys())} begins: another source"
                 " planned its last batch. Let the query finish that batch with that source first"
             )
         parts = divide(slices(begins, ends), self._options.min_partitions, self._options.max_records)
-        ids = ids_of(end)
+        ids = _ids_of(end)
         return [SlicePartition(part, ids.get(part.topic, NO_ID)) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._progress
 
 
-def positions_of(offset: Mapping[str, Any]) -> Positions:
+def _positions_of(offset: Mapping[str, Any]) -> Positions:
     """Return a stream offset's positions, without its extra keys."""
     return {
         (topic, int(number)): position
@@ -134,7 +134,7 @@ def positions_of(offset: Mapping[str, Any]) -> Positions:
     }
 
 
-def ids_of(offset: Mapping[str, Any]) -> TopicIds:
+def _ids_of(offset: Mapping[str, Any]) -> TopicIds:
     """Return a stream offset's topic ids; raise ConfigError for one that is damaged."""
     ids = {}
     for key in offset:

@@ -27,7 +27,7 @@ from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
 from pylogbroker.storage.log.segment_swap import Replacement
 from pylogbroker.storage.log.transaction_index import AbortedTxn, TransactionIndex
 
-Spent = Callable[[int], None]
+_Spent = Callable[[int], None]
 _INDEXES: Final = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 
@@ -81,7 +81,7 @@ class _Cleaner:
     job: CleanerJob
     builder: OffsetMapBuilder
     aborted: Sequence[AbortedTxn]
-    spent: Spent
+    spent: _Spent
     bytes_read: int = 0
     bytes_written: int = 0
     _latest: LatestRecords = attrs.field(init=False)

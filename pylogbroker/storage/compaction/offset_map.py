@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pylogbroker.records.columnar.varints import Ints, Words
 
-SLOT: Final = 24  # bytes
+_SLOT: Final = 24  # bytes
 _LOAD: Final = 0.85
 _HIGH: Final = np.uint64(32)
 _ODD: Final = np.uint64(1)
@@ -35,7 +35,7 @@ class OffsetMap:
     @classmethod
     def of(cls, memory: int, records: int) -> OffsetMap:
         """Make a map of at most `memory` bytes, no larger than `records` need."""
-        slots = max(min(memory // SLOT, int(records / _LOAD) + 1, _SLOTS_MAX), _SLOTS_MIN)
+        slots = max(min(memory // _SLOT, int(records / _LOAD) + 1, _SLOTS_MAX), _SLOTS_MIN)
         return cls(np.zeros(slots, np.uint64), np.zeros(slots, np.uint64), np.zeros(slots, np.int64))
 
     @property

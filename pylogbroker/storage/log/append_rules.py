@@ -57,8 +57,8 @@ class Preparation:
 
     @classmethod
     def of(cls, config: LogConfig, byte_addressed: bool, conversions: ConversionPort) -> Preparation:
-        client = attrs.evolve(rules_of(config, Origin.CLIENT), conversions=conversions)
-        return cls(client, client.after_conversion, rules_of(config, Origin.COORDINATOR), byte_addressed)
+        client = attrs.evolve(_rules_of(config, Origin.CLIENT), conversions=conversions)
+        return cls(client, client.after_conversion, _rules_of(config, Origin.COORDINATOR), byte_addressed)
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
         if self._byte_addressed:
@@ -95,7 +95,7 @@ class Preparation:
             if rules.magic < 2 and producers.first_undecided_offset is not None:  # markers need v2
                 rules = attrs.evolve(rules, magic=2)
             return prepare(buffer, rules, log_end_offset, now_ms, leader_epoch)
-        return prepare_replicated(buffer, log_end_offset)
+        return _prepare_replicated(buffer, log_end_offset)
 
     def prepare_run(
         self,
@@ -111,7 +111,7 @@ class Preparation:
         return prepare_run(buffers, self.client, log_end_offset, now_ms, leader_epoch, producers.order_of_run())
 
 
-def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
+def _rules_of(config: LogConfig, origin: Origin) -> AppendRules:
     """Coordinators' keys and timestamps are not checked."""
     client = origin is Origin.CLIENT
     return AppendRules(
@@ -140,7 +140,7 @@ def _level(config: LogConfig) -> int | None:
             return None
 
 
-def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
+def _prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
     """Leave a leader's batches unchanged; raise CorruptRecords or InvalidRecords."""
     metas: list[AppendedEntry] = []
     epochs: list[tuple[int, int]] = []

@@ -36,10 +36,10 @@ from pylogbroker.storage.log.offset_index import OffsetIndex
 from pylogbroker.storage.log.segment import Segment
 
 Segments = tuple[Segment, ...]
-OpenSegment = Callable[[int, dict[str, int]], Segment]
+_OpenSegment = Callable[[int, dict[str, int]], Segment]
 """Opens a segment by its base offset, and its files' sizes by suffix."""
 
-RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
+_RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
 """Renamed in this order."""
 
 
@@ -88,12 +88,12 @@ class SegmentSwap:
             write_swap(self._record, [(swapped.base_offset, swapped.replaced) for swapped, _ in self.replacements])
 
     def _create_missing(self, base_offset: int) -> None:
-        for suffix in RENAMED:
+        for suffix in _RENAMED:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
 
-    def carry_out(self, segments: Segments, replacing: OpenSegment) -> tuple[Segments, list[DeletedFiles]]:
+    def carry_out(self, segments: Segments, replacing: _OpenSegment) -> tuple[Segments, list[DeletedFiles]]:
         """Do step 3; return the segments after it. Raises OSError."""
         by_base = {segment.base_offset: segment for segment in segments}
         deleted = list[DeletedFiles]()
@@ -101,7 +101,7 @@ class SegmentSwap:
             base = replacement.base_offset
             replaced = [by_base.pop(old_base) for old_base in replacement.replaced]
             deleted += [segment.delete(segment.base_offset == base) for segment in replaced]
-            by_base[base] = replacing(base, rename_cleaned_files(self.path, base))
+            by_base[base] = replacing(base, _rename_cleaned_files(self.path, base))
         return tuple(by_base[base] for base in sorted(by_base)), deleted
 
     def abort_unless_committed(self) -> None:
@@ -152,10 +152,10 @@ def _size(path: str) -> int:
         return 0
 
 
-def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
+def _rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
     """Rename the records last; return sizes by suffix."""
     sizes = {}
-    for suffix in RENAMED:
+    for suffix in _RENAMED:
         name = names.file_of(path, base_offset, suffix)
         with suppress(FileNotFoundError):
             os.rename(name + names.CLEANED, name)
@@ -175,7 +175,7 @@ def finish_swap(path: str) -> bool:
     if swap is None:
         return False
     for base, replaced in swap:
-        rename_cleaned_files(path, base)
+        _rename_cleaned_files(path, base)
         if not _reaches(path, base, max(replaced)):
             raise DamagedFile(f"{path}: the compacted segment {base} does not have the offsets that it replaces")
         for other in {*replaced} - {base}:

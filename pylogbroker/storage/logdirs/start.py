@@ -32,7 +32,7 @@ _CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATER
 """In the order of the fields of `Checkpointed`."""
 _Outcome = Log | ForeignDirectory | OSError | DamagedFile
 
-ConfigOf = Callable[[str], LogConfig]
+_ConfigOf = Callable[[str], LogConfig]
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class _Task:
 
 
 def load_logs(
-    manager: LogManager, config_of: ConfigOf, now_ms: int, report: Report, topics: TopicIds | None = None
+    manager: LogManager, config_of: _ConfigOf, now_ms: int, report: Report, topics: TopicIds | None = None
 ) -> list[DeletedDirectory]:
     """Open all logs; return deleted partitions that must still be removed. Blocks.
 
@@ -59,7 +59,7 @@ class _Start:
     _manager: LogManager
     _report: Report
 
-    def load(self, config_of: ConfigOf, now_ms: int, topics: TopicIds | None) -> list[DeletedDirectory]:
+    def load(self, config_of: _ConfigOf, now_ms: int, topics: TopicIds | None) -> list[DeletedDirectory]:
         manager = self._manager
         inventories = self._take_inventories()
         moved = take_moved_logs(inventories)

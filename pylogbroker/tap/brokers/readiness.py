@@ -27,10 +27,10 @@ RETRY_SECONDS: Final = 0.1
 _VERSIONS: Final = {MetadataRequest.api_key: 1}  # the first one with a controller
 _SECONDS_MAX: Final = 5.0  # for a connection, and for an answer
 
-AskMetadata = Callable[[Address], Awaitable[MetadataResponse]]
+_AskMetadata = Callable[[Address], Awaitable[MetadataResponse]]
 
 
-def metadata_question(reactor: Any, config: BrokerConfig) -> AskMetadata:
+def metadata_question(reactor: Any, config: BrokerConfig) -> _AskMetadata:
     """Return how to ask a broker as others do; raise ConfigError. Blocks."""
     security = ConnectionSecurity(_make_engine(config), credentials_of_broker(config))
     settings = ConnectionSettings(setup_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX, security=security)
@@ -68,7 +68,7 @@ class MetadataWait:
     _brokers: Collection[int]
     _registrations: Callable[[], Mapping[int, BrokerNode]]
     _listener: str
-    _ask: AskMetadata
+    _ask: _AskMetadata
 
     async def finish(self) -> None:
         """Return once each broker has known all of them and a controller."""

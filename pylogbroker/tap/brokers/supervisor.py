@@ -50,8 +50,8 @@ from pylogbroker.tap.preflight import check_data_of_several, check_unused
 from pylogbroker.tap.process_log import PROCESS_LOG
 
 log = Logger()
-DEATHS_MAX: Final = 3
-DEATHS_SECONDS: Final = 60.0
+_DEATHS_MAX: Final = 3
+_DEATHS_SECONDS: Final = 60.0
 STOP_SECONDS_MAX: Final = 60.0
 _FORMER_SECONDS_MAX: Final = 60.0  # for brokers of a killed supervisor; on a slow machine they take long to stop
 _FORMER_CHECK_SECONDS: Final = 0.1
@@ -64,7 +64,7 @@ class _Supervised:
     arguments: Sequence[str]
     process: BrokerProcess | None = None
     has_served: bool = False
-    deaths: deque[float] = attrs.field(factory=lambda: deque(maxlen=DEATHS_MAX))
+    deaths: deque[float] = attrs.field(factory=lambda: deque(maxlen=_DEATHS_MAX))
     ended: Deferred[None] = attrs.field(factory=Deferred)
 
 
@@ -201,8 +201,8 @@ class Supervisor(Service):
             return
         now = self._reactor.seconds()
         supervised.deaths.append(now)
-        if len(supervised.deaths) == DEATHS_MAX and now - supervised.deaths[0] <= DEATHS_SECONDS:
-            reason = f"broker {process.broker_id} ended {DEATHS_MAX} times within a minute, now by {cause}"
+        if len(supervised.deaths) == _DEATHS_MAX and now - supervised.deaths[0] <= _DEATHS_SECONDS:
+            reason = f"broker {process.broker_id} ended {_DEATHS_MAX} times within a minute, now by {cause}"
             self._fail(Failure(StartupError(f"{reason}; its last line: {process.last_line}")))
             return
         log.error("broker {id} has ended by {cause}; it is started again", id=process.broker_id, cause=cause)

@@ -33,7 +33,7 @@ from pylogbroker.web.router.routes import JSON
 
 log = Logger()
 
-THREADS_MAX: Final = 40
+_THREADS_MAX: Final = 40
 _DESCRIPTION: Final = "/openapi.json"
 _STATUS: Final = (
     (FaultNotFired, 409),
@@ -134,5 +134,5 @@ def _answer(request: Request, status: int, result: Any) -> None:
 
 
 def control_site(reactor: Any, commands: Commands) -> Site:
-    reactor.suggestThreadPoolSize(THREADS_MAX)
+    reactor.suggestThreadPoolSize(_THREADS_MAX)
     return Site(ControlResource(reactor, commands), reactor=reactor)

@@ -19,7 +19,7 @@ from pylogbroker.testing.faults.fault import Action, CloseMoment
 from pylogbroker.testing.faults.names import api_key
 from pylogbroker.wire.messages.produce import ProduceRequest
 
-CHOSEN_MAX: Final = 10_000
+_CHOSEN_MAX: Final = 10_000
 _DELAY_SECONDS_MAX: Final = 0.02
 _MAGIC: Final = slice(16, 17)  # in a record batch, and in a message set
 _PRODUCER_ID: Final = slice(43, 51)  # in a record batch
@@ -47,8 +47,8 @@ class Chaos:
     seed: int
     rate: float
     _remove: Callable[[Chaos], None]
-    chosen: deque[tuple[str | None, str, Action]] = attrs.field(factory=lambda: deque(maxlen=CHOSEN_MAX), init=False)
-    """Client, API and fault of the last `CHOSEN_MAX` choices."""
+    chosen: deque[tuple[str | None, str, Action]] = attrs.field(factory=lambda: deque(maxlen=_CHOSEN_MAX), init=False)
+    """Client, API and fault of the last `_CHOSEN_MAX` choices."""
     _asked: Counter[tuple[str | None, int]] = attrs.field(factory=Counter, init=False)
     _struck: set[tuple[str | None, int]] = attrs.field(factory=set, init=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from twisted.internet.defer import ensureDeferred
@@ -28,8 +28,6 @@ from pylogbroker.testing.faults.network import Conditions, Flow
 from pylogbroker.wire import Chunk
 
 log = Logger()
-
-HandleCall = Callable[[Api, Services, Any, Any], Any]
 
 
 class ConnectionFaults(Protocol):

@@ -22,7 +22,7 @@ from pylogbroker.testing.faults.names import api_name, unknown
 from pylogbroker.web.fault_port import FaultCriteria
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchTopic
 
-Predicate = Callable[[RequestContext, Any], bool]
+_Predicate = Callable[[RequestContext, Any], bool]
 
 _BROKERS_CLIENT: Final = re.compile(
     "|".join(
@@ -103,7 +103,7 @@ class RequestSender(StrEnum):
 class CriteriaFields(FaultCriteria, total=False):
     """Conditions on requests, as tests write them."""
 
-    when: Predicate | None
+    when: _Predicate | None
 
 
 _ROLES: Final = (TOPIC, PARTITION, GROUP, TRANSACTION)
@@ -129,7 +129,7 @@ class Criteria:
     client_id: str | None = None
     principal: str | None = None
     sender: RequestSender | None = None
-    when: Predicate | None = None
+    when: _Predicate | None = None
 
     @classmethod
     def of(cls, api: int | None, **given: Unpack[CriteriaFields]) -> Criteria:

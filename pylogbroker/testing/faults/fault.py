@@ -24,10 +24,6 @@ class CloseMoment(StrEnum):
     MID_FRAME = "mid-frame"
 
 
-Script = Callable[[Any, Any], Any]
-"""Called with context and request; returns the response, or None for the broker's own."""
-
-
 class TimeDriver(Protocol):
     """Advances the time of brokers that run on the caller's thread: they do nothing while the caller waits."""
 

@@ -21,7 +21,7 @@ TRANSACTION = "transactional_id"
 ANY: Final = object()
 """Value of a key in a request for all elements."""
 
-ERROR_FIELDS: Final = ("error_code", "partition_error_code")
+_ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 
 Keys = dict[str, Any]
 TopicNames = Callable[[UUID], str | None]
@@ -81,7 +81,7 @@ def element_role(field_name: str) -> str | None:
 
 @cache
 def error_field(cls: Any) -> str | None:
-    return next((name for name in ERROR_FIELDS if name in {field.name for field in fields_of(cls)}), None)
+    return next((name for name in _ERROR_FIELDS if name in {field.name for field in fields_of(cls)}), None)
 
 
 def keys_of(struct: Any, names: TopicNames) -> Keys:

@@ -29,7 +29,7 @@ class Layer(Protocol):
         """Return the answer, as a rule that of `await work(call)`."""
 
 
-async def own_work(call: Call) -> Any:
+async def _own_work(call: Call) -> Any:
     """Run the API's own handler to its end."""
     slices, connection = call.services.runtime.slices, call.connection
     answer = call.api.handle(call.services, call.context, call.request)
@@ -40,7 +40,7 @@ async def own_work(call: Call) -> Any:
 
 
 def layered(layers: Sequence[Layer]) -> Work:
-    work: Work = own_work
+    work: Work = _own_work
     for layer in reversed(layers):
         work = _inside(layer, work)
     return work

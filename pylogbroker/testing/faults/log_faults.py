@@ -19,7 +19,7 @@ from pylogbroker.testing.faults.fields import PARTITION, TOPIC
 from pylogbroker.testing.faults.names import api_key, unknown
 
 Brokers = Callable[[], Sequence[Broker]]
-AddAction = Callable[[Criteria, Action, int | None, bool], Fault]
+_AddAction = Callable[[Criteria, Action, int | None, bool], Fault]
 
 _DISK_ERRORS: Final = {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS")}
 
@@ -30,7 +30,7 @@ class LogFaults:
 
     _brokers: Brokers
     _run: Callable[..., Any]
-    _add: AddAction
+    _add: _AddAction
     _can_compact: bool = True
 
     def delete_records(self, topic: str, partition: int = 0, *, before: int) -> None:

@@ -40,7 +40,7 @@ _AT_COORDINATORS: Final = {
 _KEY_TYPES: Final = {0: GROUP, 1: TRANSACTION}
 
 Partition = tuple[str, int]
-CoordinatorKey = tuple[str, str]
+_CoordinatorKey = tuple[str, str]
 
 
 @attrs.frozen
@@ -62,7 +62,7 @@ class Elsewhere(Criteria):
 class _Table:
     leaders: Mapping[Partition, tuple[UUID, int]] = attrs.field(factory=dict)
     """Id of the topic, and the broker: another topic of the name has its own leaders."""
-    coordinators: Mapping[CoordinatorKey, int] = attrs.field(factory=dict)
+    coordinators: Mapping[_CoordinatorKey, int] = attrs.field(factory=dict)
 
     def leader(self, image: ClusterImage, topic: str, partition: int) -> int | None:
         """Return the broker that a partition was moved to, or NO_LEADER; None if it was not moved."""

@@ -12,8 +12,8 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.wire.messages.produce import ProduceRequest
 
-REQUESTS_MAX: Final = 10_000
-RECORDS_BYTES_MAX: Final = 64 * 1024 * 1024
+_REQUESTS_MAX: Final = 10_000
+_RECORDS_BYTES_MAX: Final = 64 * 1024 * 1024
 WATCHED_MAX: Final = 1000
 WATCHED_BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -54,8 +54,8 @@ class SeenRequest:
 class RequestLog:
     """The last requests: a bounded number of them, with a bounded number of bytes of records."""
 
-    requests_max: int = REQUESTS_MAX
-    records_bytes_max: int = RECORDS_BYTES_MAX
+    requests_max: int = _REQUESTS_MAX
+    records_bytes_max: int = _RECORDS_BYTES_MAX
     _requests: deque[SeenRequest] = attrs.field(factory=deque, init=False)
     _bytes: int = attrs.field(default=0, init=False)
     count: int = attrs.field(default=0, init=False)

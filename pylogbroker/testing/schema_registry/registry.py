@@ -18,7 +18,7 @@ from pylogbroker.testing.schema_registry.values import AVRO, JSON, TYPES, Schema
 
 Append = Callable[[Sequence[SchemaRecord]], Awaitable[None]]
 
-MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+_MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _DATA_CONTRACTS: Final = ("metadata", "ruleSet")
 
@@ -166,8 +166,8 @@ class SchemaRegistry:
 
     async def set_mode(self, subject: str | None, body: Mapping[str, Any], *, force: bool = False) -> dict[str, Any]:
         mode = str(body.get("mode", "")).upper()
-        if mode not in MODES:
-            raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
+        if mode not in _MODES:
+            raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(_MODES)}")
         has_schemas = bool(self.state.subjects() if subject is None else self.state.versions(subject))
         if mode == "IMPORT" and has_schemas and not force:
             raise RegistryError.not_permitted("Cannot import since found existing subjects")

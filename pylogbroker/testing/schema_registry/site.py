@@ -43,7 +43,7 @@ CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _VERSION_MAX: Final = 2**31 - 1
 _DESCRIPTION: Final = "/openapi.json"
 _TEXT_BYTES_MAX: Final = 64 * 1024
-Flag = Annotated[bool, OnlyTrue]
+_Flag = Annotated[bool, OnlyTrue]
 Prefix = Annotated[str, "first characters of a subject"]
 Body = Mapping[str, Any]
 
@@ -94,55 +94,55 @@ class RegistryHandlers:
 
     # subjects
 
-    def subjects(self, deleted: Flag = False, deletedOnly: Flag = False, subjectPrefix: Prefix = "") -> list[str]:
+    def subjects(self, deleted: _Flag = False, deletedOnly: _Flag = False, subjectPrefix: Prefix = "") -> list[str]:
         """Return subjects."""
         state = self.registry.state
         found = state.subjects(deleted=deleted or deletedOnly)
         live = set(state.subjects()) if deletedOnly else ()
         return [each for each in found if each.startswith(subjectPrefix) and each not in live]
 
-    def look_up(self, subject: str, body: Body, normalize: Flag = False, deleted: Flag = False) -> Any:
+    def look_up(self, subject: str, body: Body, normalize: _Flag = False, deleted: _Flag = False) -> Any:
         """Return the version of a subject that has a schema."""
         return self.registry.look_up(subject, body, normalize=normalize, deleted=deleted)
 
-    def delete_subject(self, subject: str, permanent: Flag = False) -> Any:
+    def delete_subject(self, subject: str, permanent: _Flag = False) -> Any:
         """Delete a subject, and return its versions."""
         return self.registry.delete_subject(subject, permanent=permanent)
 
-    def versions(self, subject: str, deleted: Flag = False) -> list[int]:
+    def versions(self, subject: str, deleted: _Flag = False) -> list[int]:
         """Return the versions of a subject."""
         found = self.registry.state.versions(subject, deleted=deleted)
         if not found:
             raise RegistryError.no_subject(subject)
         return [each.version for each in found]
 
-    def register(self, subject: str, body: Body, normalize: Flag = False) -> Any:
+    def register(self, subject: str, body: Body, normalize: _Flag = False) -> Any:
         """Register a schema, and return its id."""
         return self.registry.register(subject, body, normalize=normalize)
 
-    def version(self, subject: str, version: str, deleted: Flag = False) -> dict[str, Any]:
+    def version(self, subject: str, version: str, deleted: _Flag = False) -> dict[str, Any]:
         """Return a version of a subject."""
         return self._version(subject, version, deleted).as_json()
 
-    def delete_version(self, subject: str, version: str, permanent: Flag = False) -> Any:
+    def delete_version(self, subject: str, version: str, permanent: _Flag = False) -> Any:
         """Delete a version of a subject, and return its number."""
         return self.registry.delete_version(subject, _number(version), permanent=permanent)
 
-    def text_of_version(self, subject: str, version: str, deleted: Flag = False) -> Any:
+    def text_of_version(self, subject: str, version: str, deleted: _Flag = False) -> Any:
         """Return the schema of a version alone."""
         return self._version(subject, version, deleted).schema.text.encode()
 
-    def referenced_by(self, subject: str, version: str, deleted: Flag = False) -> list[int]:
+    def referenced_by(self, subject: str, version: str, deleted: _Flag = False) -> list[int]:
         """Return the ids of schemas that refer to a version."""
         found = self._version(subject, version, deleted)
         return sorted({each.id for each in self.registry.state.referrers(subject, found.version)})
 
-    def check(self, subject: str, body: Body, normalize: Flag = False, verbose: Flag = False) -> Any:
+    def check(self, subject: str, body: Body, normalize: _Flag = False, verbose: _Flag = False) -> Any:
         """Check a schema with the versions of a subject, by its level."""
         return self.registry.check(subject, None, body, normalize=normalize, verbose=verbose)
 
     def check_version(
-        self, subject: str, version: str, body: Body, normalize: Flag = False, verbose: Flag = False
+        self, subject: str, version: str, body: Body, normalize: _Flag = False, verbose: _Flag = False
     ) -> Any:
         """Check a schema with one version of a subject."""
         return self.registry.check(subject, _number(version), body, normalize=normalize, verbose=verbose)
@@ -157,7 +157,7 @@ class RegistryHandlers:
         return list(TYPES)
 
     def schemas(
-        self, deleted: Flag = False, latestOnly: Flag = False, subjectPrefix: Prefix = ""
+        self, deleted: _Flag = False, latestOnly: _Flag = False, subjectPrefix: Prefix = ""
     ) -> list[dict[str, Any]]:
         """Return all versions of subjects."""
         every = self.registry.state.all_versions(deleted=deleted)
@@ -166,7 +166,7 @@ class RegistryHandlers:
             found = list({each.subject: each for each in found}.values())
         return [each.as_json() for each in found]
 
-    def schema(self, id: str, fetchMaxId: Flag = False) -> dict[str, Any]:
+    def schema(self, id: str, fetchMaxId: _Flag = False) -> dict[str, Any]:
         """Return a schema by its id."""
         state = self.registry.state
         fields = state.schema(_id(id)).as_json()
@@ -176,11 +176,11 @@ class RegistryHandlers:
         """Return a schema by its id, alone."""
         return self.registry.state.schema(_id(id)).text.encode()
 
-    def subjects_of_id(self, id: str, deleted: Flag = False) -> list[str]:
+    def subjects_of_id(self, id: str, deleted: _Flag = False) -> list[str]:
         """Return the subjects that have a schema."""
         return sorted({each.subject for each in self._of_id(id, deleted)})
 
-    def versions_of_id(self, id: str, deleted: Flag = False) -> list[SubjectVersion]:
+    def versions_of_id(self, id: str, deleted: _Flag = False) -> list[SubjectVersion]:
         """Return the subjects and versions that have a schema."""
         return [{"subject": each.subject, "version": each.version} for each in self._of_id(id, deleted)]
 
@@ -203,7 +203,7 @@ class RegistryHandlers:
         """Restore the level of compatibility of all subjects."""
         return self.registry.delete_level(None)
 
-    def level_of(self, subject: str, defaultToGlobal: Flag = False) -> Any:
+    def level_of(self, subject: str, defaultToGlobal: _Flag = False) -> Any:
         """Return the level of compatibility of a subject."""
         return self.registry.level(subject, default_to_global=defaultToGlobal)
 
@@ -219,15 +219,15 @@ class RegistryHandlers:
         """Return the mode of all subjects."""
         return self.registry.mode(None)
 
-    def set_mode(self, body: Body, force: Flag = False) -> Any:
+    def set_mode(self, body: Body, force: _Flag = False) -> Any:
         """Set the mode of all subjects."""
         return self.registry.set_mode(None, body, force=force)
 
-    def mode_of(self, subject: str, defaultToGlobal: Flag = False) -> Any:
+    def mode_of(self, subject: str, defaultToGlobal: _Flag = False) -> Any:
         """Return the mode of a subject."""
         return self.registry.mode(subject, default_to_global=defaultToGlobal)
 
-    def set_mode_of(self, subject: str, body: Body, force: Flag = False) -> Any:
+    def set_mode_of(self, subject: str, body: Body, force: _Flag = False) -> Any:
         """Set the mode of a subject."""
         return self.registry.set_mode(subject, body, force=force)
 

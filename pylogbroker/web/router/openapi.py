@@ -12,7 +12,7 @@ from pylogbroker.web.router.parameters import OMITTED, Parameter
 from pylogbroker.web.router.routes import JSON, HttpRoute
 from pylogbroker.web.router.values import given, schema
 
-OPENAPI: Final = "3.1.0"
+_OPENAPI: Final = "3.1.0"
 _PLAIN_DEFAULTS: Final = (bool, int, float, str)
 
 
@@ -43,7 +43,7 @@ def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]
     }
     components: dict[str, Any] = {"schemas": dict(sorted(named.items())), "responses": errors}
     found: dict[str, Any] = {
-        "openapi": OPENAPI,
+        "openapi": _OPENAPI,
         "info": {"title": api.title, "version": "1", "description": api.description},
         "paths": paths,
         "components": components,

@@ -18,7 +18,7 @@ EVENTS: Final = "text/event-stream"
 HTML: Final = "text/html"
 _BODILESS: Final = ("GET", "DELETE")
 _LISTED_MAX: Final = 8
-HIDDEN: Final = frozenset(("self", "visitor", "request"))
+_HIDDEN: Final = frozenset(("self", "visitor", "request"))
 """Parameters of handlers that no request gives."""
 
 
@@ -48,7 +48,7 @@ class HttpRoute:
     declared: Callable[..., Any] | None = attrs.field(default=None, kw_only=True)
     answer: Any = attrs.field(default=None, kw_only=True)
     body: Any = attrs.field(default=None, kw_only=True)
-    hidden: frozenset[str] = attrs.field(default=HIDDEN, kw_only=True)
+    hidden: frozenset[str] = attrs.field(default=_HIDDEN, kw_only=True)
     operation: str = attrs.field(default="", kw_only=True)
     """Name of the operation, by default that of the function."""
 

@@ -9,7 +9,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.principals import ANONYMOUS, parts
 
-RENEWERS_MAX: Final = 100
+_RENEWERS_MAX: Final = 100
 """Kafka has no such limit; it keeps the nodes of tokens small."""
 _NAME_CHARACTERS_MAX: Final = 1000
 
@@ -31,8 +31,8 @@ def check_connection(context: RequestContext) -> None:
 
 def principals_of(renewers: Sequence[NamesPrincipal]) -> list[str]:
     """Return the renewers of a token; raise POLICY_VIOLATION for too many."""
-    if len(renewers) > RENEWERS_MAX:
-        raise KafkaError(f"A token cannot have more than {RENEWERS_MAX} renewers", ErrorCode.POLICY_VIOLATION)
+    if len(renewers) > _RENEWERS_MAX:
+        raise KafkaError(f"A token cannot have more than {_RENEWERS_MAX} renewers", ErrorCode.POLICY_VIOLATION)
     return [principal_of(renewer) for renewer in renewers]
 
 

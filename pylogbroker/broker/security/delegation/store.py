@@ -22,7 +22,7 @@ from pylogbroker.security.delegation.tree_layout import BadToken
 
 log = Logger()
 
-TokenChange = Callable[[DelegationToken | None], DelegationToken | None]
+_TokenChange = Callable[[DelegationToken | None], DelegationToken | None]
 """Maps a token to its next state, None for none; raises KafkaError."""
 
 
@@ -49,11 +49,11 @@ class TokenStore:
     def close(self) -> None:
         self._nodes.close()
 
-    async def change(self, token_id: str, change: TokenChange) -> DelegationToken | None:
+    async def change(self, token_id: str, change: _TokenChange) -> DelegationToken | None:
         """Change a token, and return its new state; raise KafkaError."""
         return await self._nodes.change(tree_layout.path(token_id), partial(self._write, token_id, change))
 
-    async def _write(self, token_id: str, change: TokenChange, node: Node | None) -> DelegationToken | None:
+    async def _write(self, token_id: str, change: _TokenChange, node: Node | None) -> DelegationToken | None:
         before = _decoded(token_id, node)
         after = change(before)
         if after != before:
