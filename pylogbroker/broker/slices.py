@@ -3,9 +3,9 @@
 Loops over thousands of partitions must let the reactor serve other connections. Their coroutines give way
 (`pylogbroker.long_loops`), and the driver of a coroutine runs it in slices:
 
-    answer = slices.attempt(work)                   a result, or a Deferred if the coroutine waits
+    answer = slices.attempt(work)                   # a result, or a Deferred if the coroutine waits
     deferred = slices.start(work)
-    result = await slices.run(work)                 in a coroutine that has another driver
+    result = await slices.run(work)                 # in a coroutine that has another driver
 
 Connections do so for handlers. In background work a loop may take slices by itself:
 
