@@ -199,6 +199,7 @@ class BrokerStart:
         await broker.role.register(_announcement(broker))
         loaded.is_crash_known = True
         self._go_on()
+        runtime.slices.seconds = SLICE_SECONDS  # not before: users and tokens are read in slices, too
         self._watch_stalls(broker)
         if deleted:
             self._reactor.callWhenRunning(self._remove, deleted, in_thread)
@@ -234,7 +235,6 @@ class BrokerStart:
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
-        broker.runtime.slices.seconds = SLICE_SECONDS
 
     def _watch_stalls(self, broker: Broker) -> None:
         stalls = StallWatch(self._reactor, self.config.integer("reactor.stall.warn.ms"), broker.apis)
