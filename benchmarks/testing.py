@@ -18,7 +18,7 @@ import click
 from twisted.internet.defer import ensureDeferred
 
 from benchmarks.machine import description
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.net.routes import Routes
 from pylogbroker.testing import Broker
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest

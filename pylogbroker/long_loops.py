@@ -4,8 +4,8 @@
         ...
     names = await mapped(name_of, topics)       # a hundred items together take no time worth mentioning
 
-`pylogbroker.broker.slices` runs such a coroutine in slices of a few milliseconds. Other drivers run it without pauses:
-Twisted's, `at_once`, and any that sends None for None.
+`pylogbroker.broker.runtime.slices` runs such a coroutine in slices of a few milliseconds. Other drivers run it without
+pauses: Twisted's, `at_once`, and any that sends None for None.
 
 Anything may happen where a coroutine gives way: the code behind must not rely on earlier state.
 """

@@ -30,7 +30,6 @@ import hypothesis
 import pytest
 from _pytest import unittest as pytest_unittest
 
-from tests.coordination.tree_server import tree_chroot  # noqa: F401  (a fixture)
 from tests.peers import available as java_available
 from tests.peers import spark
 from tests.support import budget, memory_files, run_services, second_tries, spark_session
@@ -42,6 +41,7 @@ from tests.support.process_guard import ProcessGuard
 from tests.support.shared_brokers import shared_broker, shared_kafka
 from tests.support.shared_zookeeper import zookeeper_chroot  # noqa: F401  (a fixture)
 from tests.support.signal_handlers import kept_handlers
+from tests.tree.tree_server import tree_chroot  # noqa: F401  (a fixture)
 
 # Machines are noisy: no example has a time limit.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)

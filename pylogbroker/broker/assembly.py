@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredList
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
-from pylogbroker.broker.auto_creation import AutoCreation
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.coordinators.group_service import GroupService
+from pylogbroker.broker.coordinators.producer_ids import ProducerIds
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
-from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.service import FetchService
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
-from pylogbroker.broker.local_node import LocalNode
+from pylogbroker.broker.metadata.auto_creation import AutoCreation
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.dynamic_settings import DynamicSettings
+from pylogbroker.broker.metadata.local_node import LocalNode
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.producer_ids import ProducerIds
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.throttles import MOVES_RATE, throttle_of
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
-from pylogbroker.broker.sole_role import SoleRole
-from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
+from pylogbroker.broker.sole.controller import LocalController
+from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.authorizer import BrokerAuthorizer
     from pylogbroker.broker.security.delegation.manager import TokenManager
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
-    from pylogbroker.broker.sole_control import SoleControl
+    from pylogbroker.broker.sole.control import SoleControl
 
     Role = SoleRole | ClusterRole
 
@@ -106,7 +106,7 @@ class Broker:
     @property
     def cluster_control(self) -> ClusterControl | SoleControl:
         if isinstance(self.role, SoleRole):
-            from pylogbroker.broker.sole_control import SoleControl  # tools of operators alone ask it
+            from pylogbroker.broker.sole.control import SoleControl  # tools of operators alone ask it
 
             return SoleControl(self.node.id, self.metadata, self.partitions)
         return self.role.driver

@@ -13,16 +13,16 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 if TYPE_CHECKING:
-    from pylogbroker.broker.api import Api
-    from pylogbroker.broker.context import RequestContext
     from pylogbroker.broker.fetch.conversion_cache import ConversionCache
     from pylogbroker.broker.fetch.sessions import FetchSessions
-    from pylogbroker.broker.limits import PartitionAllowance
-    from pylogbroker.broker.local_node import LocalNode
+    from pylogbroker.broker.metadata.local_node import LocalNode
     from pylogbroker.broker.partitions.full_directories import FullDirectories
     from pylogbroker.broker.partitions.partition import Partition
     from pylogbroker.broker.partitions.traffic import Traffic
-    from pylogbroker.broker.runtime import Runtime
+    from pylogbroker.broker.requests.api import Api
+    from pylogbroker.broker.requests.context import RequestContext
+    from pylogbroker.broker.requests.limits import PartitionAllowance
+    from pylogbroker.broker.runtime.resources import Runtime
     from pylogbroker.broker.security.access import Access
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners

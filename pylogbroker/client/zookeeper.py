@@ -30,7 +30,6 @@ from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed, ZooKeeperUnreachable
 from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.config import Values
-from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, parse_connect
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.extras import required_by
 from pylogbroker.interfaces import (
@@ -47,6 +46,7 @@ from pylogbroker.interfaces import (
     Watch,
 )
 from pylogbroker.rpc.retries import Pauses
+from pylogbroker.tree.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, parse_connect
 
 log = Logger()
 _ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]
@@ -186,7 +186,7 @@ def zookeeper_of(settings: Values, coordination: ITree | None, reactor: Any) -> 
 async def _connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
     """Return a tree of kazoo's once the reactor runs; raise StartupError."""
     with required_by("zookeeper.connect"):
-        from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo
+        from pylogbroker.tree.zookeeper import ZooKeeperTree  # imports kazoo
 
     running: Deferred[None] = Deferred()
     reactor.callWhenRunning(running.callback, None)

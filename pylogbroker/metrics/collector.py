@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.broker.sole_role import SoleRole
+from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions

@@ -7,8 +7,8 @@ from collections import defaultdict
 
 import attrs
 
-from pylogbroker.broker.distribution import Distribution
 from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
+from pylogbroker.broker.runtime.distribution import Distribution
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family

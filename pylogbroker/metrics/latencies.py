@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.broker.distribution import BUCKETS, Distribution
+from pylogbroker.broker.runtime.distribution import BUCKETS, Distribution
 from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition

@@ -10,7 +10,7 @@ import attrs
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.sole_role import SoleRole
+from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import NO_LEADER, PartitionState
 from pylogbroker.metrics import families

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.broker.distribution import Distribution
+from pylogbroker.broker.runtime.distribution import Distribution
 
 SPARSE: Final = 31
 """Prime: clients whose requests alternate are not always measured at the same one."""

@@ -11,9 +11,9 @@ Each part has one purpose and a module of its own:
 
 A round of work begins the requests of a read one by one while the flow is open, and sends their answers with one write.
 
-Long requests are decoded, handled and encoded in slices (`pylogbroker.broker.slices`). Requests behind a long one wait
-until it is decoded, and its handler has ended or waits for something else than a slice. A lost connection also cancels
-decoding and encoding (see `pylogbroker.broker.context`).
+Long requests are decoded, handled and encoded in slices (`pylogbroker.broker.runtime.slices`). Requests behind a long
+one wait until it is decoded, and its handler has ended or waits for something else than a slice. A lost connection also
+cancels decoding and encoding (see `pylogbroker.broker.requests.context`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.context import Caller, RequestContext
-from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.broker.requests.context import Caller, RequestContext
+from pylogbroker.broker.requests.deferred_actions import DeferredActions
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
-from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.net.answer_queue import OUT_BYTES_MAX, OUT_CHUNKS_MAX, AnswerQueue
 from pylogbroker.net.flow_control import CLOSED, FINISHING, OPEN, RUNNING, FlowControl, FlowEvent, Round

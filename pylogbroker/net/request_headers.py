@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from pylogbroker.broker.context import Caller, RequestContext
+from pylogbroker.broker.requests.context import Caller, RequestContext
 from pylogbroker.broker.services import Authorization
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.net.routes import Route, Routes, has_client_id, read_client_id

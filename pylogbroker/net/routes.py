@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.net.latencies import Latency
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 
 if TYPE_CHECKING:
-    from pylogbroker.broker.api import Api
+    from pylogbroker.broker.requests.api import Api
     from pylogbroker.wire.messages.fetch import FetchRequest
 
 

@@ -20,9 +20,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import api_versions
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.config.listeners import SIMPLE

@@ -18,8 +18,8 @@ from typing import Any, Final
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.runtime import LogRateLimit
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.runtime.resources import LogRateLimit
 from pylogbroker.system import thread_timer
 
 log = Logger()

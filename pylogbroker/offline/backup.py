@@ -24,12 +24,12 @@ from contextlib import suppress
 import attrs
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination import tree_file
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
 from pylogbroker.storage.files import sync_file
 from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES, brokers_below
+from pylogbroker.tree import tree_file
 
 _CHECKPOINTS = (
     names.META,

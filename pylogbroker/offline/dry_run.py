@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 import attrs
 
 from pylogbroker.config import BrokerConfig, ConfigSource
-from pylogbroker.coordination import tree_file
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.offline.stopped_broker import StoppedBroker, check_stopped, stopped_broker
@@ -22,6 +21,7 @@ from pylogbroker.storage import LogDirectory, Pools, names
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.log.segment_file import SegmentFile
 from pylogbroker.storage.logdirs.inventory import take_inventory
+from pylogbroker.tree import tree_file
 
 
 @attrs.frozen

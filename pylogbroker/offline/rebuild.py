@@ -29,8 +29,6 @@ from twisted.internet.defer import maybeDeferred
 from pylogbroker.broker.coordinators.group_service import offsets_topic_settings
 from pylogbroker.broker.coordinators.transaction_service import transactions_topic_settings
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.tree_file import FILE_NAME
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -48,6 +46,8 @@ from pylogbroker.storage.files import sync_file
 from pylogbroker.tap import preflight
 from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES, brokers_below
 from pylogbroker.tap.identification import identify
+from pylogbroker.tree.embedded import EmbeddedTree
+from pylogbroker.tree.tree_file import FILE_NAME
 
 _WORKPLACE = "coordination.rebuild"
 _SETTINGS: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}

@@ -21,12 +21,11 @@ import attrs
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.controller import LocalController
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.log_config import log_config
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.runtime.slices import Slices
+from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.image import TopicImage
@@ -36,6 +35,7 @@ from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.logdirs.inventory import Report
 from pylogbroker.tap import preflight
 from pylogbroker.tap.identification import identify
+from pylogbroker.tree.embedded import EmbeddedTree
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
-from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.system import resident_bytes, return_free_memory
 from pylogbroker.tap.garbage_collection import FrozenObjects
 

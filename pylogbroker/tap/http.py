@@ -10,7 +10,7 @@ import attrs
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.config import BrokerConfig, Endpoint
 from pylogbroker.interfaces import ITree
-from pylogbroker.interfaces.coordination import SessionEvent, SessionState
+from pylogbroker.interfaces.tree import SessionEvent, SessionState
 from pylogbroker.metrics.collector import BrokerMetrics
 from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory

@@ -6,7 +6,7 @@ import os
 
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree

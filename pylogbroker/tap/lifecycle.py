@@ -28,11 +28,10 @@ from pylogbroker import __version__
 from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import opening_configs
-from pylogbroker.broker.runtime import InThread, Runtime
+from pylogbroker.broker.runtime.resources import InThread, Runtime
+from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.broker.security.tls_listeners import check_tls
-from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.interfaces.network import INetwork
@@ -46,6 +45,7 @@ from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
+from pylogbroker.tree.embedded import EmbeddedTree
 
 if TYPE_CHECKING:
     from pylogbroker.tap.http import HttpServer

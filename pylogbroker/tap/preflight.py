@@ -18,12 +18,12 @@ import attrs
 
 from pylogbroker.config import BrokerConfig, Endpoint, Listener, properties
 from pylogbroker.config.http_settings import HTTP
-from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
 from pylogbroker.java.text import is_digits
 from pylogbroker.legacy07 import storage as legacy07_storage
 from pylogbroker.storage import names
 from pylogbroker.tap.brokers.data import brokers_below
+from pylogbroker.tree import tree_file
 
 _KAFKA_PARTITION = re.compile(r".+-[0-9]+")
 _KAFKA_SEGMENT = ".log"

@@ -18,7 +18,7 @@ _PARTS: Final = (
     "pylogbroker.broker.security.delegation.manager",
     "pylogbroker.broker.security.listener_tls",
     "pylogbroker.broker.security.sasl_listeners",
-    "pylogbroker.coordination.zookeeper",
+    "pylogbroker.tree.zookeeper",
     "pylogbroker.legacy07.server.connection",
     "pylogbroker.net.sasl_protocol",
     "pylogbroker.tap.zookeeper",

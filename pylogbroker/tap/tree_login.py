@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin
+from pylogbroker.tree.zookeeper_options import ZooKeeperLogin
 
 USER: Final = "pylogbroker"
 _VARIABLE: Final = "PYLOGBROKER_TREE_PASSWORD"

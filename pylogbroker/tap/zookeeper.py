@@ -6,20 +6,20 @@ from typing import Any
 
 import attrs
 
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.value_kinds import render
-from pylogbroker.coordination.zookeeper_options import parse_connect, parse_options
 from pylogbroker.extras import required_by
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.zk_acl import secure_acl
 from pylogbroker.tap import tree_login
+from pylogbroker.tree.zookeeper_options import parse_connect, parse_options
 
 
 async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> ITree:
     """Return the tree in ZooKeeper; raise StartupError if it is not reached within the connection timeout."""
     with required_by("zookeeper.connect"):
-        from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo
+        from pylogbroker.tree.zookeeper import ZooKeeperTree  # imports kazoo
 
     settings = {name: render(value) for name, value in config.by_name().items() if name.startswith("zookeeper.")}
     servers = parse_connect(config.text("zookeeper.connect"))

@@ -13,15 +13,15 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
-from pylogbroker.coordination.server.factory import ZooKeeperFactory
-from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
 from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.faults import BrokerFaults
 from pylogbroker.tap.service import BrokerService
+from pylogbroker.tree.database import TreeDatabase, wall_clock_ms
+from pylogbroker.tree.server.factory import ZooKeeperFactory
+from pylogbroker.tree.tree_file import TreeFile
 
 _LOOPBACK: Final = "127.0.0.1"
 

@@ -6,15 +6,15 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.broker.config_resources import ResourceType
+from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import INT32_MAX, Index, Name
+from pylogbroker.web.responsible_brokers import controller_of, leader_of
 from pylogbroker.web.router.values import Capped, Lines
-from pylogbroker.web.routing import controller_of, leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

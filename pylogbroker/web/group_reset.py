@@ -15,8 +15,8 @@ from pylogbroker.web.group_offsets import Committed
 from pylogbroker.web.group_views import GroupId, read_group
 from pylogbroker.web.offsets import Key, offsets_at
 from pylogbroker.web.parameters import ROWS_MAX, Index, Name, Offset, Time, milliseconds
+from pylogbroker.web.responsible_brokers import group_coordinator
 from pylogbroker.web.router import BadRequest
-from pylogbroker.web.routing import group_coordinator
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.offset_commit import (

@@ -22,7 +22,7 @@ from pylogbroker.web.group_offsets import (
 )
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.parameters import ROWS_MAX, Count, Search, Start
-from pylogbroker.web.routing import ask_all, group_coordinator
+from pylogbroker.web.responsible_brokers import ask_all, group_coordinator
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire import WireError

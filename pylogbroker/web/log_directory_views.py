@@ -10,7 +10,7 @@ from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import code_of, raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Start
-from pylogbroker.web.routing import ask_all
+from pylogbroker.web.responsible_brokers import ask_all
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_log_dirs import (

@@ -8,7 +8,7 @@ from typing import Final
 
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.web.routing import leader_of
+from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import (
     LATEST,

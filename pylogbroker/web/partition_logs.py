@@ -20,7 +20,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import NotCached
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.record_rows import RecordRegion
-from pylogbroker.web.routing import leader_of
+from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST

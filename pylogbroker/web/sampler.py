@@ -9,8 +9,8 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.web import group_lags, topic_rates
 from pylogbroker.web.group_offsets import ends_of, lag_of

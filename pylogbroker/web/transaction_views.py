@@ -13,7 +13,7 @@ from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
-from pylogbroker.web.routing import ask_all, leader_of, transaction_coordinator
+from pylogbroker.web.responsible_brokers import ask_all, leader_of, transaction_coordinator
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest

@@ -9,8 +9,8 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS
 from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
+from pylogbroker.web.responsible_brokers import controller_of
 from pylogbroker.web.router import BadRequest
-from pylogbroker.web.routing import controller_of
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.alter_user_scram_credentials import (

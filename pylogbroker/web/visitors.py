@@ -16,8 +16,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.web.server import Request as HttpRequest
 
-from pylogbroker.broker.api import Api, Handler
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import Api, Handler
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.login_queue import TooManyLogins
 from pylogbroker.broker.security.rules import by_handler, guard

@@ -29,7 +29,7 @@ from pylogbroker.broker.assembly import assemble
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.replication.channels import BrokerChannels
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.metadata.zk_schema import ProducerIdBlock, new_id
 from pylogbroker.rpc.errors import Closed, ConnectionLost

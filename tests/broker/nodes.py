@@ -17,9 +17,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.broker.assembly import Broker, assemble
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.log_config import opening_configs
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged

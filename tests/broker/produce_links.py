@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import produce
 from pylogbroker.broker.replication.leadership import Leadership
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap

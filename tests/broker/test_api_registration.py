@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from pylogbroker.broker import apis
-from pylogbroker.broker.api import serves
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.security.rules import unchecked
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest

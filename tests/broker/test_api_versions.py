@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pylogbroker.broker.apis import APIS, api_versions
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire import codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

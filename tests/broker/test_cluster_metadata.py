@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.metadata.delta import ControllerElected, Delta, TopicCreated
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import add_offsets_to_txn, init_producer_id
-from pylogbroker.broker.completed_transactions import COMPLETION_WAIT_MS
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
+from pylogbroker.broker.requests.completed_transactions import COMPLETION_WAIT_MS
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.transactions import MarkersCallback, TransactionMarker

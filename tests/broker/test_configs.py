@@ -6,9 +6,9 @@ from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import alter_configs, describe_configs, incremental_alter_configs
-from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import NoRoom, Unavailable
+from pylogbroker.tree.tree_file import TreeFile
 from pylogbroker.wire.messages import alter_configs as alter_messages
 from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -15,12 +15,10 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.controller import LocalController, PlannedTopic
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.runtime.slices import Slices
+from pylogbroker.broker.sole.controller import LocalController, PlannedTopic
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
 from pylogbroker.metadata import registration
@@ -33,6 +31,8 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.tree.embedded import EmbeddedTree
+from pylogbroker.tree.tree_file import TreeFile
 from tests.broker.log_lines import logged_lines
 from tests.broker.trees import now, opened_tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.broker.requests.deferred_actions import DeferredActions
 
 
 def test_within_a_batch_calls_wait_for_its_end_and_are_made_once() -> None:

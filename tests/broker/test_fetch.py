@@ -20,10 +20,10 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import fetch
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch import conversion
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache, ConvertedPiece
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.storage import FileRegion, Log, Origin

@@ -13,7 +13,7 @@ from pylogbroker.broker.apis import fetch, list_offsets
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import requested_partitions
 from pylogbroker.broker.partitions.purgatory import Mark
-from pylogbroker.broker.slices import SLICE_SECONDS
+from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, ReplicaState

@@ -22,7 +22,7 @@ from pylogbroker.broker.apis import (
     offset_fetch,
     sync_group,
 )
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.interfaces import Create
 from pylogbroker.long_loops import settled

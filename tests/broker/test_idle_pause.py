@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.idle_pause import IdlePause
+from pylogbroker.broker.runtime.idle_pause import IdlePause
 
 
 def test_an_idle_loop_is_woken() -> None:

@@ -8,14 +8,14 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import init_producer_id
-from pylogbroker.broker.controller import LocalController
-from pylogbroker.broker.producer_ids import ProducerIds
-from pylogbroker.coordination.tree_file import TreeFile
+from pylogbroker.broker.coordinators.producer_ids import ProducerIds
+from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import NoRoom
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import PRODUCER_ID_BLOCK_SIZE as BLOCK_SIZE
 from pylogbroker.metadata.zk_schema import decode_producer_ids
+from pylogbroker.tree.tree_file import TreeFile
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, NodeTests

@@ -12,15 +12,15 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker import limits
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
-from pylogbroker.broker.config_resources import ResourceType
 from pylogbroker.broker.membership.control import ClusterControl
+from pylogbroker.broker.metadata.config_resources import ResourceType
+from pylogbroker.broker.requests import limits
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.config import TOPIC
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Buffer
+from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.wire import Request, decode_response_header, response_codec
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
 from pylogbroker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, EntityData

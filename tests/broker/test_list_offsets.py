@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, ensureDeferred
 
 from pylogbroker.broker.apis import list_offsets
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

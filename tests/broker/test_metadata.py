@@ -10,10 +10,10 @@ import os
 from typing import Any
 from uuid import UUID
 
-from pylogbroker.broker import auto_creation
 from pylogbroker.broker.apis import metadata
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.metadata import auto_creation
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.wire import NO_ID

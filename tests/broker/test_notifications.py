@@ -11,8 +11,8 @@ import pytest
 from twisted.internet.defer import DeferredLock
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX, Notifications
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.notifications import NOTIFICATION_MS_MAX, Notifications
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Create, ITree, Unavailable
 from pylogbroker.metadata import zk_paths
 from tests.broker.membership.harness import BreakableTree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from pylogbroker.broker.apis import fetch, metadata
-from pylogbroker.broker.slices import SLICE_SECONDS
+from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import BrokerRegistered, Delta, TopicCreated
 from pylogbroker.metadata.image import BrokerListener, BrokerRegistration, TopicImage

@@ -14,8 +14,8 @@ from unittest.mock import Mock, patch
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.apis import describe_log_dirs, metadata, produce
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.records import Codec, Record, TimestampType, entries

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import APIS, create_partitions, create_topics, delete_topics
-from pylogbroker.broker.controller import LocalController
+from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import PlannedTopic
 from pylogbroker.wire import Request

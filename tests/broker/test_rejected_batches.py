@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
-from pylogbroker.broker.rejected_batches import ProducerBatch, RejectedBatches, SameRejection
+from pylogbroker.broker.requests.rejected_batches import ProducerBatch, RejectedBatches, SameRejection
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Codec, Record, build
 from tests.broker.produce_links import PRODUCER_ID, LeaderTests, Link

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.runtime import LOG_INTERVAL_MS, LogRateLimit
+from pylogbroker.broker.runtime.resources import LOG_INTERVAL_MS, LogRateLimit
 
 NOW = 1_700_000_000_000
 

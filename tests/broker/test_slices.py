@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.long_loops import give_way
 
 

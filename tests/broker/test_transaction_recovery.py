@@ -11,10 +11,10 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
-from pylogbroker.broker.completed_transactions import COMPLETION_WAIT_MS
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.requests.completed_transactions import COMPLETION_WAIT_MS
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.records import Buffer, end_marker
 from pylogbroker.records.batch import CONTROL

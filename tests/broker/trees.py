@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.metadata.registration import create_permanent_nodes
+from pylogbroker.tree.embedded import EmbeddedTree
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ from pylogbroker.client import ConsumerConnector, Producer, sync
 from pylogbroker.client.errors import Closed, NoBrokers, ZooKeeperUnreachable
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.zookeeper import ClientZooKeeper, zookeeper_of
-from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces import SessionEvent, SessionListener, SessionState, Unavailable
-from tests.coordination.conftest import result_of
-from tests.coordination.trees import serving_tree
+from pylogbroker.tree.zookeeper_options import ZooKeeperOptions, parse_connect
+from tests.tree.conftest import result_of
+from tests.tree.trees import serving_tree
 
 NOWHERE = "127.0.0.1:1"
 

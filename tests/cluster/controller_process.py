@@ -30,15 +30,13 @@ from twisted.logger import globalLogBeginner, textFileLogObserver
 from twisted.protocols.basic import LineReceiver
 
 from pylogbroker.broker.apis import APIS
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.active_controller import TermChannels
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.coordination.zookeeper import ZooKeeperTree
-from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.interfaces import ITree, Operation, OperationResult, SessionEvent, SessionState
 from pylogbroker.metadata.delta import PartitionsChanged
 from pylogbroker.metadata.image import NO_TOPIC_ID, TopicImage
@@ -47,6 +45,8 @@ from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.registration import cluster_id, create_permanent_nodes, register
 from pylogbroker.metadata.zk_image import new_partitions
 from pylogbroker.metadata.zk_schema import BrokerNode, new_id
+from pylogbroker.tree.zookeeper import ZooKeeperTree
+from pylogbroker.tree.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.wire import (
     SUPPORTED,
     FrameSplitter,

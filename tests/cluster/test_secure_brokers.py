@@ -14,11 +14,11 @@ from pylogbroker.security.sasl.stored_credentials import encode
 from pylogbroker.security.sasl.users import ScramKeys
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import CALM, ClusterBroker, Maker, Place, apache, own
-from tests.coordination.secure_zookeeper import secure_zookeeper
 from tests.peers import available
 from tests.peers.processes import free_ports
 from tests.support.certificates import Certificates
 from tests.support.waiting import wait_until
+from tests.tree.secure_zookeeper import secure_zookeeper
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="secret";'

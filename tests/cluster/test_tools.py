@@ -14,12 +14,12 @@ import pytest
 from tests.clients.admin import eventually
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import CALM, own
-from tests.coordination.tree_server import shared_tree_server
 from tests.peers import available
 from tests.peers.tools import command
 from tests.support.line_process import LineProcess
 from tests.support.shared_zookeeper import fresh_chroot
 from tests.support.waiting import wait_until
+from tests.tree.tree_server import shared_tree_server
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 RECORDS = 20

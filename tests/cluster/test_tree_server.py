@@ -19,9 +19,9 @@ from kazoo.exceptions import NoNodeError
 
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
 from tests.cluster.members import Maker, apache, own
-from tests.coordination.tree_server import TreeServer
 from tests.support.shared_zookeeper import fresh_chroot, shared_zookeeper
 from tests.support.waiting import wait_until
+from tests.tree.tree_server import TreeServer
 
 #: A slow machine ends no session of a live broker, and no broker leaves an ISR but by its death.
 SETTINGS = {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "60000", "min.insync.replicas": "1"}

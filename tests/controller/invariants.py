@@ -8,7 +8,7 @@ from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
 from tests.controller.small_cluster import SmallCluster
 from tests.controller.stored_cluster import StoredCluster
-from tests.coordination.conftest import now
+from tests.tree.conftest import now
 
 STATE = "/state"
 

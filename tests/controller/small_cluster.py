@@ -23,7 +23,7 @@ from pylogbroker.metadata.image import BrokerRegistration, PartitionKey, Partiti
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
 from tests.controller.memory_tree import AtOnce, Fault, Killed, MemoryTree, TreeSession
 from tests.controller.stored_cluster import StoredCluster
-from tests.coordination.conftest import now
+from tests.tree.conftest import now
 
 
 @attrs.define(eq=False)

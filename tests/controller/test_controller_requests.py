@@ -21,7 +21,7 @@ from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from tests.controller.invariants import catch_up, check_quiet
 from tests.controller.memory_tree import AtOnce, Fault
 from tests.controller.small_cluster import T0, SmallCluster, running, sent, written
-from tests.coordination.conftest import now
+from tests.tree.conftest import now
 
 T = TypeVar("T")
 

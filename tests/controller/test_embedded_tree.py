@@ -12,14 +12,14 @@ from pylogbroker.controller.controller import ClusterController, ControllerPhase
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.term import elect
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, Node, Operation, SetData
 from pylogbroker.metadata import registration, zk_paths, zk_schema
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
+from pylogbroker.tree.embedded import EmbeddedTree
 from tests.controller.memory_tree import AtOnce
 from tests.controller.small_cluster import Channels
-from tests.coordination.conftest import now, tree
+from tests.tree.conftest import now, tree
 
 __all__ = ["tree"]
 

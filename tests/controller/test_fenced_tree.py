@@ -20,7 +20,7 @@ from pylogbroker.interfaces import (
     Unavailable,
 )
 from tests.controller.memory_tree import Fault, MemoryTree, TreeSession, attempts
-from tests.coordination.conftest import now
+from tests.tree.conftest import now
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import Invariants, catch_up, check_leaderships, check_quiet
 from tests.controller.memory_tree import Fault, Killed
 from tests.controller.small_cluster import Channels, SmallCluster
-from tests.coordination.conftest import now
 from tests.metadata.partition_lists import encode_partition_list
 from tests.support.examples import examples
+from tests.tree.conftest import now
 
 BROKERS = (1, 2, 3, 4)
 STEPS = 150

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from uuid import UUID
 
-from pylogbroker.coordination import disk_reserve, tree_file
 from pylogbroker.metadata import config_changes, zk_paths
 from pylogbroker.records import Record, build
 from pylogbroker.security.acls import tree_layout as acl_layout
@@ -14,6 +13,7 @@ from pylogbroker.security.acls.bindings import AclResourceType, PatternType
 from pylogbroker.security.delegation import tree_layout as token_layout
 from pylogbroker.security.sasl import users_file
 from pylogbroker.storage import LogConfig, LogManager, load_logs, names
+from pylogbroker.tree import disk_reserve, tree_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 TOPIC_ID = UUID(int=5)

@@ -16,7 +16,7 @@ from pylogbroker.broker.apis import (
     list_offsets,
     produce,
 )
-from pylogbroker.broker.context import Caller
+from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.security.access import Access
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, ProtocolViolation

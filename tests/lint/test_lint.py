@@ -216,10 +216,8 @@ class TestAvoidedTerms:
         assert not many.is_in_text("MANY things")
 
     def test_a_folder_may_be_free(self) -> None:
-        term = AvoidedTerm("watcher", "delayed fetch", ("pylogbroker/coordination/",))
-        free, checked = (
-            text("A watcher.", path=Path(path)) for path in ("pylogbroker/coordination/a.py", "pylogbroker/b.py")
-        )
+        term = AvoidedTerm("watcher", "delayed fetch", ("pylogbroker/tree/",))
+        free, checked = (text("A watcher.", path=Path(path)) for path in ("pylogbroker/tree/a.py", "pylogbroker/b.py"))
         assert [each.path for each in checks.avoided_in_texts([free, checked], [term])] == [checked.path]
         assert not list(checks.avoided_in_names([Name(free.path, 1, "Watcher")], [term]))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.metadata import registration
-from tests.coordination.conftest import now
+from pylogbroker.tree.embedded import EmbeddedTree
+from tests.tree.conftest import now
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule
 
 from pylogbroker.config.listeners import parse_endpoints
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import BadVersion, Create, SetData
 from pylogbroker.metadata import registration, zk_paths, zk_schema
 from pylogbroker.metadata.delta import Change, ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
@@ -32,7 +31,8 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import deletion, new_partition, operations, read_image
-from tests.coordination.conftest import now
+from pylogbroker.tree.embedded import EmbeddedTree
+from tests.tree.conftest import now
 
 T = TypeVar("T")
 NAMES = st.sampled_from(["a", "b", "c.d", "e_f"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from math import isnan
 
-from pylogbroker.broker.distribution import Distribution
+from pylogbroker.broker.runtime.distribution import Distribution
 from pylogbroker.metrics.latencies import RecentBuckets, quantile
 
 

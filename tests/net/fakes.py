@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.broker.requests.deferred_actions import DeferredActions
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import MemoryLimit

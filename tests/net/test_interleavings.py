@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.deferred_actions import DeferredActions
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.deferred_actions import DeferredActions
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol

@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.net import poller
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN
 from pylogbroker.net.limits import MemoryLimit

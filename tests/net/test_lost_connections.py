@@ -28,13 +28,13 @@ from pylogbroker.broker.apis import (
     join_group,
 )
 from pylogbroker.broker.fetch.operation import FetchOperation
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.legacy07.server.connection import Legacy07Protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseSlot
 from pylogbroker.records import Codec, Record, build, message_set
 from pylogbroker.storage import Origin
+from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration

@@ -14,9 +14,9 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net import latencies

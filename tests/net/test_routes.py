@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import Api
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.net.routes import Routes
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

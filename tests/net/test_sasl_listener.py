@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security import sasl_listeners
 from pylogbroker.broker.security.login_queue import LOGIN_THREADS, WAITING_PER_HOST_MAX
 from pylogbroker.broker.security.logins import credentials_of_broker

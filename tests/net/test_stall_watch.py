@@ -15,9 +15,9 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import capturedLogs, eventAsText
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS, metadata
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.net import stall_watch
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.system import thread_timer

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.tls.failures import TlsFailed

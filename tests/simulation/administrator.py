@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pylogbroker.broker.config_resources import ResourceType
+from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.config import ConfigOperation
 from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, broker_resource, topic_resource

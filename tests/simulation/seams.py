@@ -17,13 +17,13 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from pylogbroker.broker import runtime
-from pylogbroker.broker.slices import Slices
-from pylogbroker.coordination import zookeeper
+from pylogbroker.broker.runtime import resources as runtime
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.net import protocol, service
 from pylogbroker.rpc import endpoint
 from pylogbroker.tap import lifecycle, preflight
 from pylogbroker.tap.threads import Threads
+from pylogbroker.tree import zookeeper
 from tests.simulation.disk import SyncedSizes
 from tests.simulation.ensemble import Ensemble, SimulatedSession
 from tests.simulation.network import ClientEndpoint, Network, ServerEndpoint

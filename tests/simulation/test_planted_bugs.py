@@ -14,11 +14,11 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.membership.config_watch import ConfigWatch
-from pylogbroker.broker.new_sessions import NewSessions
-from pylogbroker.broker.notifications import Notifications
+from pylogbroker.broker.metadata.new_sessions import NewSessions
+from pylogbroker.broker.metadata.notifications import Notifications
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.rejected_batches import RejectedBatches
+from pylogbroker.broker.requests.rejected_batches import RejectedBatches
 from pylogbroker.controller import reassignment_phases, reassignments
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.interfaces import CoordinationError

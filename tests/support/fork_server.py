@@ -32,7 +32,7 @@ import attrs
 PRELOADED: Final = (
     "twisted.scripts.twistd",
     "pylogbroker.tap.twistd",
-    "pylogbroker.coordination.zookeeper",
+    "pylogbroker.tree.zookeeper",
     "pylogbroker.broker.membership.cluster_role",
     "pylogbroker.broker.security.sasl_listeners",
 )

@@ -14,14 +14,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.config import BrokerConfig, Endpoint
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, StartupError
-from pylogbroker.interfaces.coordination import SessionEvent, SessionListener, SessionState
+from pylogbroker.interfaces.tree import SessionEvent, SessionListener, SessionState
 from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import lifecycle
 from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.preflight import check_ports
 from pylogbroker.tap.service import BrokerService
+from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.web import topic_rates
 from tests.support.reactor_run import run
 from tests.tap.embedding_programs import settings

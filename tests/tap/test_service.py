@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogPublisher
 
-from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError, StorageFailure

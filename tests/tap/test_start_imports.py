@@ -49,7 +49,7 @@ UNUSED = {
         "pylogbroker.broker.membership",
         "pylogbroker.broker.replication",
         "pylogbroker.controller",
-        "pylogbroker.coordination.zookeeper",
+        "pylogbroker.tree.zookeeper",
         "pylogbroker.replication.",
         "pylogbroker.rpc.broker_channel",
         "pylogbroker.tap.zookeeper",

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination.zookeeper import ZooKeeperTree
-from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin
 from pylogbroker.errors import ConfigError
 from pylogbroker.metadata.zk_acl import secure_acl
 from pylogbroker.tap import tree_login, zookeeper
+from pylogbroker.tree.zookeeper import ZooKeeperTree
+from pylogbroker.tree.zookeeper_options import ZooKeeperLogin
 from tests.broker.trees import now
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from pylogbroker.broker.api import Api, HandledRequest, registered
+from pylogbroker.broker.requests.api import Api, HandledRequest, registered
 from pylogbroker.wire import SUPPORTED
 
 _CLUSTER_ONLY: Final = frozenset(

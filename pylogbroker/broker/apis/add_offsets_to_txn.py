@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.completed_transactions import add_when_complete
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.completed_transactions import add_when_complete
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import on_group, on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.completed_transactions import add_when_complete
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.completed_transactions import add_when_complete
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services

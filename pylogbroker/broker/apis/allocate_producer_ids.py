@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation

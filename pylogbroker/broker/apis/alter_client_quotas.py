@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_changes import ConfigAlteration, alter, may_alter
-from pylogbroker.broker.config_resources import config_error
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.metadata.config_changes import ConfigAlteration, alter, may_alter
+from pylogbroker.broker.metadata.config_resources import config_error
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation

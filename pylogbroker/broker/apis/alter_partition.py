@@ -5,9 +5,9 @@ Below version 2 partitions are named, and INELIGIBLE_REPLICA is answered as OPER
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twisted.logger import Logger
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
 from pylogbroker.broker.services import Services

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance, attempt_each
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import PartitionAllowance, attempt_each
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Controller, Metadata, Mutations, Services
 from pylogbroker.errors import ErrorCode, KafkaError

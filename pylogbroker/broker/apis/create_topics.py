@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_changes import check_number_of_settings
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance, attempt_each, duplicates
+from pylogbroker.broker.metadata.config_changes import check_number_of_settings
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import PartitionAllowance, attempt_each, duplicates
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Later, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import duplicate_error
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import duplicate_error
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, with_fields
 from pylogbroker.broker.services import Metadata, Mutations, Services

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import within_budget
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.acl_requests import ACL_BYTES, NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import within_budget
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_resources import Resource, TopicResource, config_error, find_resource, is_allowed
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.metadata.config_resources import (
+    Resource,
+    TopicResource,
+    config_error,
+    find_resource,
+    is_allowed,
+)
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services

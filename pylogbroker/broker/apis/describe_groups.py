@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.security.visibility import authorized_operations

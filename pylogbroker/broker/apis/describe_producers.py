@@ -5,9 +5,9 @@ Operators find transactions with it that hold back readers of committed records.
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services

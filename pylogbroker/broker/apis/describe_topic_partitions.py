@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.replica_views import ReplicaViews
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.replica_views import ReplicaViews
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
 from pylogbroker.broker.services import Services

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from twisted.logger import Logger
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import duplicates, within_budget
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import duplicates, within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import NO_NAME, check_number_of_users
 from pylogbroker.broker.services import Services

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.session import (
     RequestedPartitions,
@@ -13,7 +11,9 @@ from pylogbroker.broker.fetch.session import (
     requested_partitions,
 )
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
-from pylogbroker.broker.requested_partitions import count_elements
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.requested_partitions import count_elements
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, narrow_each
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.completed_transactions import ask_when_complete
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.completed_transactions import ask_when_complete
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services
 from pylogbroker.coordinators import Reply

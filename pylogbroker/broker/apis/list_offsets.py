@@ -20,12 +20,12 @@ from typing import Any, Final, TypeVar, cast
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.fetch.readahead import read_ahead
-from pylogbroker.broker.limits import find_duplicates
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import Caller, RequestContext
+from pylogbroker.broker.requests.limits import find_duplicates
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.replica_views import ReplicaViews
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import PartitionAllowance
+from pylogbroker.broker.requests.replica_views import ReplicaViews
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, with_fields
 from pylogbroker.broker.security.visibility import (

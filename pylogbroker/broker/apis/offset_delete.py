@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import existing_partitions
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import compress
 from typing import TypeVar
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services

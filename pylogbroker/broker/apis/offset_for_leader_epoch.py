@@ -5,8 +5,8 @@ An unknown epoch gets the end of the largest one below it, or else the start of 
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_each

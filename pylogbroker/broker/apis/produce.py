@@ -4,7 +4,7 @@ Since version 3 each partition has one record batch. Requests with acks=0 get no
 its transactional id and one of its partitions (see `partitions.transaction_verification`).
 
 The connection waits until all appends are done or queued, so that none overtakes them. Batches behind a rejected one
-get the same error (see `pylogbroker.broker.rejected_batches`).
+get the same error (see `pylogbroker.broker.requests.rejected_batches`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
-from pylogbroker.broker.produced_records import (
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.current_leaders import find_leader
+from pylogbroker.broker.requests.produced_records import (
     ATTRIBUTES_AT,
     FIRST_WITH_V2,
     checked_records,
     missing_transactional_id,
 )
-from pylogbroker.broker.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch, RejectedBatches
+from pylogbroker.broker.requests.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch, RejectedBatches
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, narrow_each

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode

@@ -10,10 +10,10 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
-from pylogbroker.broker.requested_partitions import existing_partitions
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
 from pylogbroker.broker.services import Services

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import mapped

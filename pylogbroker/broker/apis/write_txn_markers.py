@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.api import serves
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import required

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.fetcher import RequestChannel
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.channel_pool import ChannelPool
 from pylogbroker.rpc.errors import Closed

@@ -25,7 +25,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.coordinators.recent_loads import RecentLoads
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
 from pylogbroker.metadata.delta import Change, PartitionsChanged, TopicCreated
 from pylogbroker.metadata.image import TopicImage

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.coordinators.broker_batches import BrokerBatches, batches_without_repetition
 from pylogbroker.broker.replication.fetcher import RequestChannel
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.errors import code_of

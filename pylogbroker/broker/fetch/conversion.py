@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion_cache import ConvertedPiece
 from pylogbroker.broker.fetch.readahead import magic_if_cached
 from pylogbroker.broker.fetch.session import RequestedPartition, TopicKey
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.records import SizeBudget, down_convert, entry_size, up_convert

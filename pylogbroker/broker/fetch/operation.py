@@ -33,7 +33,6 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion import Conversion
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.readahead import read_ahead
@@ -42,6 +41,7 @@ from pylogbroker.broker.fetch.response_builder import FetchedPartition, FetchRes
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import FileRegion

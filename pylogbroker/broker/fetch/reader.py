@@ -17,12 +17,12 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, TopicKey, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.current_leaders import find_leader
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.config.value_kinds import INT_MAX

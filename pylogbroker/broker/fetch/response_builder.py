@@ -7,10 +7,10 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData

@@ -8,9 +8,9 @@ import attrs
 
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.throttles import LEADER_RATE, throttle_of
 from pylogbroker.broker.services import DelayedRequest
-from pylogbroker.broker.throttles import LEADER_RATE, throttle_of
 from pylogbroker.config import RACK_AWARE_SELECTOR, BrokerConfig
 from pylogbroker.replication.throttle import ReplicationThrottle
 

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.storage import DeletedFiles, Log, LogManager, Notice
 
 log = Logger()

@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background, with_cleanup
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import CorruptRecords, StorageFailure
 from pylogbroker.storage import Log

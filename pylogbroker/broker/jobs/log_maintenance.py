@@ -27,7 +27,7 @@ from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, LogManager

@@ -29,10 +29,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.idle_pause import IdlePause
 from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_tree import SessionTree
+from pylogbroker.broker.metadata.tree_errors import kafka_error
+from pylogbroker.broker.runtime.idle_pause import IdlePause
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
 from pylogbroker.controller.fenced_tree import ControllerResigned
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues

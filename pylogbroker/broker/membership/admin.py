@@ -21,14 +21,14 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.logger import Logger
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.config_watch import ConfigWatch
-from pylogbroker.broker.metadata_plans import MetadataPlans
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.plans import MetadataPlans
+from pylogbroker.broker.metadata.tree_errors import kafka_error
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.requests.limits import PartitionAllowance
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import (
     BadVersion,

@@ -17,7 +17,6 @@ import attrs
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata, MetadataFollower
 from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID, MarkerSender
 from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID, VerificationSender
 from pylogbroker.broker.membership.admin import ClusterAdmin
@@ -27,7 +26,9 @@ from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.broker.membership.member import ClusterMember
 from pylogbroker.broker.membership.orders import ControllerOrders
 from pylogbroker.broker.membership.unclean_elections import UncleanElections
-from pylogbroker.broker.metadata_plans import MetadataPlans
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata, MetadataFollower
+from pylogbroker.broker.metadata.plans import MetadataPlans
+from pylogbroker.broker.metadata.stored_settings import StoredSettings
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
@@ -37,11 +38,10 @@ from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.peer_requests import PeerRequests
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.replication.stray_replicas import StrayReplicas
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.throttles import FOLLOWER_RATE, throttle_of
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.stored_settings import StoredSettings
-from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree

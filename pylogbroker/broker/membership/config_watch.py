@@ -19,10 +19,10 @@ import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.notifications import Notifications
-from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.stored_settings import StoredSettings
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.notifications import Notifications
+from pylogbroker.broker.metadata.stored_settings import StoredSettings
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import (
     ITree,
     Node,

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from twisted.internet.interfaces import IReactorTime
 
-from pylogbroker.coordination.awaited_change import AwaitedChange
 from pylogbroker.interfaces import ITree, NoNode, Watch
 from pylogbroker.java.text import parse_whole
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey
+from pylogbroker.tree.awaited_change import AwaitedChange
 
 
 async def wait_until_departed(

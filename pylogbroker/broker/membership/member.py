@@ -23,14 +23,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.membership.departure import wait_until_departed
-from pylogbroker.broker.runtime import Runtime
-from pylogbroker.coordination.deletion import wait_until_deleted
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, SessionState
 from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.tree.deletion import wait_until_deleted
 
 log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)

@@ -27,9 +27,9 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.replication.replicas import Replicas
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.config import TopicConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode

@@ -9,7 +9,7 @@ import threading
 
 import attrs
 
-from pylogbroker.broker.distribution import Distribution
+from pylogbroker.broker.runtime.distribution import Distribution
 
 
 @attrs.define(eq=False)

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.runtime import LogRateLimit
+from pylogbroker.broker.runtime.resources import LogRateLimit
 from pylogbroker.config import TOPIC, TopicConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView

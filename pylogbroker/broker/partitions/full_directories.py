@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.storage import LogDirectory
 
 log = Logger()

@@ -14,7 +14,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import Log
 

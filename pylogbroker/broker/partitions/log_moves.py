@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.storage import FileRegion, Log, LogDirectory, LogManager, NotCached, Origin

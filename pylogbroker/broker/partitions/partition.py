@@ -15,7 +15,7 @@ from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOf
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.partitions.verifications import Verifications
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, PreparedRecords, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin

@@ -16,7 +16,7 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.storage import Log
 
 

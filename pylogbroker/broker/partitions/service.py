@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
 from pylogbroker.broker.partitions.full_directories import FullDirectories
 from pylogbroker.broker.partitions.group_commit import GroupCommit
@@ -23,8 +23,8 @@ from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
 from pylogbroker.broker.partitions.traffic import Traffic
-from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.throttles import is_throttled
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.throttles import is_throttled
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.long_loops import STEP_ITEMS

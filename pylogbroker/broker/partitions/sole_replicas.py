@@ -16,9 +16,9 @@ from collections.abc import Iterable
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import StorageFailure
 from pylogbroker.metadata.delta import Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, topic_resource

@@ -23,10 +23,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.idle_pause import IdlePause
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
 from pylogbroker.broker.replication.followership import Followership
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.idle_pause import IdlePause
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol

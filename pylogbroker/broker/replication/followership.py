@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import complete_entries
 from pylogbroker.replication import (

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.replication.leadership import Leadership
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol

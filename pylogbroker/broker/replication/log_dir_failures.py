@@ -15,8 +15,8 @@ import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.coordination_errors import is_coordination_error
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.tree_errors import is_coordination_error
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Create, ITree
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.rpc.errors import Closed

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import attrs
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.channel_pool import ChannelPool
 from pylogbroker.rpc.errors import ClientError

@@ -29,7 +29,7 @@ from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetch
 from pylogbroker.broker.replication.followership import Followership
 from pylogbroker.broker.replication.leadership import IsrProposals, Leadership
 from pylogbroker.broker.replication.log_view import ReplicaLogView
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_TOPIC_ID, BrokerRegistration, PartitionState, TopicImage, is_another_topic

@@ -27,7 +27,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.replicas import Replicas
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.interfaces import CoordinationError, ITree
 from pylogbroker.metadata import zk_paths, zk_schema

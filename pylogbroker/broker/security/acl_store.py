@@ -17,8 +17,8 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.followed_nodes import FollowedNodes
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.access import printable
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.interfaces import (

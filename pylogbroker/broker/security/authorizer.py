@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.acl_store import AclStore
 from pylogbroker.config import BrokerConfig

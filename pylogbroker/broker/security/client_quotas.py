@@ -18,9 +18,9 @@ from typing import Any, Final, Generic
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.quota_store import QuotaStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError

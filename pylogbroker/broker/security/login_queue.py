@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 from twisted.internet.defer import Deferred, fail
 
-from pylogbroker.broker.runtime import InThread
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.errors import ProtocolViolation
 
 LOGIN_THREADS: Final = 2

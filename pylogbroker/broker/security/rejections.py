@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, Protocol
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.wire import Request, Response

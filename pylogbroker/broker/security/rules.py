@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped, over, settled

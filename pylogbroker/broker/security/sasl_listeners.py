@@ -15,7 +15,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.broker.security.login_queue import LoginQueue
 from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file

@@ -14,9 +14,9 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.followed_nodes import FollowedNodes
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
+from pylogbroker.broker.metadata.tree_errors import kafka_error
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import (
     CoordinationError,

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.errors import ConfigError

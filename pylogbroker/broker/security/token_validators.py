@@ -10,7 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.logins import login_of
 from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.config import BrokerConfig, Listener, Values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.security.acls.authorizer import SUPPORTED_OPERATIONS, bit_field
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType

@@ -56,7 +56,7 @@ class NotAssigned(ClientError):
 class ConsumerConnector:
     """A member of a consumer group, and its streams.
 
-    With a coordination tree, `coordination` or the setting `zookeeper.connect`, the tree, not the brokers, keeps the
+    With a coordination tree, `tree` or the setting `zookeeper.connect`, the tree, not the brokers, keeps the
     group. It names the brokers, too, unless `bootstrap` does.
     `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
     """

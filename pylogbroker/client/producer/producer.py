@@ -54,7 +54,7 @@ Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 class Producer:
     """Sends records to a cluster, with the settings of `pylogbroker.client.settings`.
 
-    Brokers come from `bootstrap` ("host:port,host:port"), or from a coordination tree: `coordination`, or the setting
+    Brokers come from `bootstrap` ("host:port,host:port"), or from a coordination tree: `tree`, or the setting
     `zookeeper.connect`. Plugins are objects, or named by settings. Call methods on the reactor thread.
 
     With `transactional.id`, records are sent between `begin` and `commit` or `abort`.

@@ -19,10 +19,10 @@ from typing import Any
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.context import Caller
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import Services

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pylogbroker.coordination.jute import Malformed
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.tree.jute import Malformed
 
 
 class BadFile(PylogbrokerError):

@@ -17,8 +17,8 @@ import gzip
 import zlib
 from typing import Final
 
-from pylogbroker.coordination.jute import Reader
 from pylogbroker.offline.zookeeper.errors import BadFile, malformed_as_bad_file
+from pylogbroker.tree.jute import Reader
 
 MAGIC: Final = b"ZKSN"
 _GZIP: Final = b"\x1f\x8b"

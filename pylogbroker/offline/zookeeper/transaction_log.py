@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from pylogbroker.coordination.jute import Reader
 from pylogbroker.offline.zookeeper.errors import BadFile, malformed_as_bad_file
+from pylogbroker.tree.jute import Reader
 
 MAGIC: Final = b"ZKLG"
 _VERSION: Final = 2

@@ -33,7 +33,7 @@ from pylogbroker.tap import tree_login
 _PRELOADED: Final = (
     "twisted.scripts.twistd",
     "pylogbroker.tap.twistd",
-    "pylogbroker.coordination.zookeeper",
+    "pylogbroker.tree.zookeeper",
     "pylogbroker.broker.membership.cluster_role",
     "pylogbroker.broker.security.sasl_listeners",
 )

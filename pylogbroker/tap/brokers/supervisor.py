@@ -31,12 +31,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination import acls
-from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
-from pylogbroker.coordination.rows import Row
-from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
-from pylogbroker.coordination.transactions import WriteResult
-from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
@@ -48,6 +42,12 @@ from pylogbroker.tap.brokers.plan import BrokersPlan, PlannedBroker, check_shrin
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.preflight import check_data_of_several, check_unused
 from pylogbroker.tap.process_log import PROCESS_LOG
+from pylogbroker.tree import acls
+from pylogbroker.tree.database import TreeDatabase, wall_clock_ms
+from pylogbroker.tree.rows import Row
+from pylogbroker.tree.server.factory import ServerSettings, ZooKeeperFactory
+from pylogbroker.tree.transactions import WriteResult
+from pylogbroker.tree.tree_file import TreeFile
 
 log = Logger()
 _DEATHS_MAX: Final = 3

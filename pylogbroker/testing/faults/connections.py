@@ -10,8 +10,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.logger import Logger
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.context import Caller
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.long_loops import at_once

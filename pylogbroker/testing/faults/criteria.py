@@ -9,10 +9,10 @@ from typing import Any, Final, Unpack, cast
 
 import attrs
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
 from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
 from pylogbroker.java.text import is_digits

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.api import Api
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, ProtocolViolation

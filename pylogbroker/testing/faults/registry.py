@@ -15,9 +15,9 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.broker.context import Caller, RequestContext
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import Caller, RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.routes import Routes

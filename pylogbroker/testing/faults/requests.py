@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.wire.messages.produce import ProduceRequest
 

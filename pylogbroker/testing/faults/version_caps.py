@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.broker.api import Api
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.net.routes import NotOffered, Route, Routes
 from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.testing.faults.handlers import Work

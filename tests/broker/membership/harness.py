@@ -16,7 +16,6 @@ from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requests import BrokerRequest
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import (
     Changed,
     Create,
@@ -36,6 +35,7 @@ from pylogbroker.metadata.image import BrokerRegistration, PartitionState, Topic
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import assigned_partitions, new_partitions, with_stored_state
 from pylogbroker.metadata.zk_schema import BrokerNode, new_id
+from pylogbroker.tree.embedded import EmbeddedTree
 from tests.broker.trees import now
 from tests.controller.memory_tree import AtOnce
 from tests.controller.small_cluster import ModelBroker

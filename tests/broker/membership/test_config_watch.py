@@ -9,10 +9,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.membership.config_watch import ConfigWatch
-from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.stored_settings import StoredSettings
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.stored_settings import StoredSettings
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.interfaces import Create, ITree, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema

@@ -22,9 +22,9 @@ from pylogbroker.broker.apis import (
     list_partition_reassignments,
     update_features,
 )
-from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterControl
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import LeaderRecovery
 from pylogbroker.wire import SUPPORTED, Request, codec

@@ -14,7 +14,7 @@ from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.membership.member import ClusterMember
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import Create, Delete, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema

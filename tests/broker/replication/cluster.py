@@ -29,7 +29,7 @@ from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.replication.leadership import Leadership
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import PartitionState

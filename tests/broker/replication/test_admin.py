@@ -13,7 +13,6 @@ from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import decode_notification
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -22,6 +21,7 @@ from pylogbroker.metadata.image import broker_resource, topic_resource
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_topic_image
 from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from tests.broker.membership.harness import begin, error_of
 from tests.broker.replication.cluster import TOPIC, TOPIC_ID, ClusterTests

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metrics import families

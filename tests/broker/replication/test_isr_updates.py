@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.replication import IsrChange

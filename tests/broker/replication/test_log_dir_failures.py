@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import ITree, Operation, OperationResult, Unavailable
 from pylogbroker.metadata import zk_paths

@@ -11,7 +11,7 @@ import attrs
 from twisted.internet.defer import fail
 
 from pylogbroker.broker.apis import leader_and_isr, stop_replica, update_metadata
-from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
+from pylogbroker.broker.metadata.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.broker.replication.replicas import Replicas

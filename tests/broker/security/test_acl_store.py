@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.notifications import NOTIFICATION_MS_MAX
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.acl_store import AclStore
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.interfaces import Create, ITree, SessionEvent, SessionState, SetData

@@ -13,7 +13,7 @@ import attrs
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.delegation.store import TokenStore
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import Create, ITree, SessionEvent, SessionState

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker import limits
 from pylogbroker.broker.apis import APIS
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests import limits
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import guard
 from pylogbroker.errors import ErrorCode, ProtocolViolation

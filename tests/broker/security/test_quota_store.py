@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.quota_store import QuotaStore
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import Create, ITree, SessionEvent, SessionState, SetData

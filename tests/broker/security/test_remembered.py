@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.client_quotas import _Meters
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity, QuotaTable

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.scram_store import ScramStore, changed_user
 from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.errors import KafkaError

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from cryptography import x509
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.broker.config_resources import BrokerResource
+from pylogbroker.broker.metadata.config_resources import BrokerResource
 from pylogbroker.broker.security import tls_listeners
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import ConfigError, KafkaError

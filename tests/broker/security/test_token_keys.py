@@ -15,7 +15,7 @@ import pytest
 from joserfc.jwk import KeySet
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.broker.security.token_validators import TokenValidators
 from pylogbroker.config import BrokerConfig

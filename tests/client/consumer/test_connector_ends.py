@@ -11,14 +11,14 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.client import ConsumerConnector
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Unavailable
 from pylogbroker.metadata import registration
+from pylogbroker.tree.embedded import EmbeddedTree
 from tests.client.consumer_harness import Collector, committed, connector, create, grow, write
 from tests.client.test_connector_groups import crash
-from tests.coordination.conftest import now
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep, wait_for
+from tests.tree.conftest import now
 
 
 async def joined(consumer: ConsumerConnector, topic: str) -> Collector:

@@ -11,13 +11,13 @@ import pytest
 from pylogbroker.client import ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.consumer.registry import RebalanceFailed
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Create, Delete, TopicPartition
 from pylogbroker.metadata import registration, zk_paths, zk_schema
+from pylogbroker.tree.embedded import EmbeddedTree
 from tests.client.consumer_harness import Collector, committed, create, write
-from tests.coordination.conftest import now
 from tests.support.brokers import Broker
 from tests.support.reactor_run import wait_for
+from tests.tree.conftest import now
 
 WAIT_SECONDS_MAX = 120.0  # seconds
 

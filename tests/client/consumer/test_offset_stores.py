@@ -24,10 +24,10 @@ from pylogbroker.client.consumer.offset_stores import (
 from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.sources import StaticBrokers
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData, TopicPartition
 from pylogbroker.metadata.zk_schema import BadNode
+from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.wire import UnsupportedVersion, request_codec, response_codec
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.offset_commit import (
@@ -43,8 +43,8 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from pylogbroker.wire.schema import Request, Response
-from tests.coordination.conftest import now
 from tests.support.brokers import Broker
+from tests.tree.conftest import now
 
 OFFSETS = {("t", 0): 5, ("t", 1): 7, ("u", 0): 2**40}
 

@@ -15,10 +15,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.consumer.registry import GroupRegistry, RebalanceFailed, new_consumer_id
-from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Create, Delete, Operation, SetData, TopicPartition, Unavailable
 from pylogbroker.metadata import registration, zk_paths, zk_schema
 from pylogbroker.metadata.zk_schema import ConsumerNode, TopicNode
+from pylogbroker.tree.embedded import EmbeddedTree
 
 GROUP = "g"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing.faults.answers import ErrorAnswers
 from pylogbroker.testing.faults.criteria import Call, Criteria

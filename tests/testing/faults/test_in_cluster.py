@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage.compaction.process import CleanerProcess
 from pylogbroker.testing import Broker

@@ -13,7 +13,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.delegation.store import TokenStore
 from pylogbroker.broker.services import Controller
 from pylogbroker.config import BrokerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.principals import ANONYMOUS, parts
 

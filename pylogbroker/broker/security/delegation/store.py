@@ -12,8 +12,8 @@ from functools import partial
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.followed_nodes import FollowedNodes
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
 from pylogbroker.metadata.registration import create_permanent_nodes
 from pylogbroker.security.delegation import tree_layout

@@ -1,0 +1,1 @@
+"""Parts that handlers of requests share: registration, context, limits, errors."""

@@ -1,0 +1,1 @@
+"""Resources of one broker: clock, worker threads, time slices, pauses, throttles."""
