@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pylogbroker import features
+from pylogbroker.tap import preload
 
 
 def test_a_module_is_imported_when_its_first_attribute_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +34,13 @@ def test_a_module_outside_of_the_tables_is_not_imported_late() -> None:
 def test_every_row_exists_once() -> None:
     rows = [module for table in features.TABLES for modules in table.values() for module in modules]
     assert len(set(rows)) == len(rows)
+
+
+def test_a_process_that_loses_its_files_starts_without_the_packages_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("kazoo", "joserfc"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for module in ("pylogbroker.tree.zookeeper", "pylogbroker.security.sasl.signed_tokens"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    preload.import_all()
+    assert "pylogbroker.broker.membership.cluster_role" in sys.modules
+    assert "pylogbroker.tree.zookeeper" not in sys.modules

@@ -6,28 +6,20 @@ APIs, installed plugins and parts for which settings ask would be imported only 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
-from typing import Final
 
+from pylogbroker import features
 from pylogbroker.broker import apis
 from pylogbroker.discovery import remember_installed
-
-_PARTS: Final = (
-    "pylogbroker.broker.membership.cluster_role",
-    "pylogbroker.broker.security.authorizer",
-    "pylogbroker.broker.security.delegation.manager",
-    "pylogbroker.broker.security.listener_tls",
-    "pylogbroker.broker.security.sasl_listeners",
-    "pylogbroker.tree.zookeeper",
-    "pylogbroker.legacy07.server.connection",
-    "pylogbroker.net.sasl_protocol",
-    "pylogbroker.tap.zookeeper",
-)
-"""Modules that a start imports where settings ask for them."""
+from pylogbroker.extras import MissingExtra, required_by
 
 
 def import_all() -> None:
-    for name in _PARTS:
-        import_module(name)
+    """Import a broker's features, except those whose extra is missing, and APIs and plugins."""
+    for modules in features.OF_A_BROKER.values():
+        for name in modules:
+            with suppress(MissingExtra), required_by(name):
+                import_module(name)
     apis.import_all()
     remember_installed()
