@@ -33,6 +33,7 @@ from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.security.principals import ANONYMOUS
@@ -48,6 +49,17 @@ if TYPE_CHECKING:
     from pylogbroker.broker.sole.control import SoleControl
 
     Role = SoleRole | ClusterRole
+    from pylogbroker.broker.membership import cluster_role
+    from pylogbroker.broker.security import authorizer as broker_authorizer
+    from pylogbroker.broker.security import sasl_listeners
+    from pylogbroker.broker.security.delegation import manager
+    from pylogbroker.broker.sole import control as sole_control
+else:
+    broker_authorizer = on_first_use("pylogbroker.broker.security.authorizer")
+    cluster_role = on_first_use("pylogbroker.broker.membership.cluster_role")
+    manager = on_first_use("pylogbroker.broker.security.delegation.manager")
+    sasl_listeners = on_first_use("pylogbroker.broker.security.sasl_listeners")
+    sole_control = on_first_use("pylogbroker.broker.sole.control")
 
 
 @attrs.frozen(eq=False)
@@ -106,9 +118,7 @@ class Broker:
     @property
     def cluster_control(self) -> ClusterControl | SoleControl:
         if isinstance(self.role, SoleRole):
-            from pylogbroker.broker.sole.control import SoleControl  # tools of operators alone ask it
-
-            return SoleControl(self.node.id, self.metadata, self.partitions)
+            return sole_control.SoleControl(self.node.id, self.metadata, self.partitions)
         return self.role.driver
 
     @property
@@ -209,9 +219,7 @@ def assemble(
     tls = TlsListeners(config, runtime)
     role: Role
     if in_cluster:
-        from pylogbroker.broker.membership.cluster_role import ClusterRole  # a fifth of the modules, for few brokers
-
-        role = ClusterRole(config, node.id, runtime, tree, metadata, tls)
+        role = cluster_role.ClusterRole(config, node.id, runtime, tree, metadata, tls)
     else:
         controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
         role = SoleRole(node.id, runtime, metadata, controller)
@@ -271,9 +279,7 @@ def assemble(
 def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
     if not config.optional_text("authorizer.class.name"):
         return None
-    from pylogbroker.broker.security.authorizer import BrokerAuthorizer  # and with it ACLs
-
-    return BrokerAuthorizer.of(config, runtime, tree)
+    return broker_authorizer.BrokerAuthorizer.of(config, runtime, tree)
 
 
 def _token_manager(
@@ -282,9 +288,7 @@ def _token_manager(
     secret = config.optional_text("delegation.token.secret.key")
     if not secret:
         return None
-    from pylogbroker.broker.security.delegation.manager import TokenManager  # few brokers have such a key
-
-    return TokenManager.of(config, runtime, tree, in_cluster, controller, secret)
+    return manager.TokenManager.of(config, runtime, tree, in_cluster, controller, secret)
 
 
 def _sasl_listeners(
@@ -292,6 +296,4 @@ def _sasl_listeners(
 ) -> SaslListeners | None:
     if not config.has_sasl:
         return None
-    from pylogbroker.broker.security.sasl_listeners import SaslListeners  # a dozen modules, with their mechanisms
-
-    return SaslListeners(config, runtime, scram, None if tokens is None else tokens.login)
+    return sasl_listeners.SaslListeners(config, runtime, scram, None if tokens is None else tokens.login)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pylogbroker.config.setting import Setting
 from pylogbroker.config.value_kinds import NotAccepted, Value
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = on_first_use("difflib")
 
 _VALUE_BYTES_MAX: Final = 0x7FFF
 """Kafka's limit: clients could not be sent a longer value."""
@@ -39,6 +45,4 @@ def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> 
     """Return the most similar known name, if any; equal names have similarity 1."""
     if len(name) > _NAME_MAX:  # comparing it would take long
         return None
-    from difflib import get_close_matches  # only errors need it
-
-    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)
+    return next(iter(difflib.get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.java.text import trim
+
+if TYPE_CHECKING:
+    import javaproperties
+else:
+    javaproperties = on_first_use("javaproperties")
 
 _PLAIN_LINE: Final = re.compile(r"(?:[#!][^\\\r]*|([\w.-]+)=((?:[^\s\\][^\\\r]*)?))?", re.ASCII)
 _PLAIN_FIELD: Final = re.compile(r"[\w.-]+=[\w.,/-]*", re.ASCII)
@@ -22,8 +28,6 @@ def loads(text: str) -> dict[str, str]:
     for line in text.split("\n"):
         plain = _PLAIN_LINE.fullmatch(line)
         if plain is None:
-            import javaproperties
-
             return dict(javaproperties.loads(text))
         if plain[1] is not None:
             settings[plain[1]] = plain[2]
@@ -34,8 +38,6 @@ def dumps(settings: Mapping[str, str]) -> str:
     """Return the text of settings, which has Latin-1 characters alone."""
     lines = [f"{name}={value}" for name, value in settings.items()]
     if not all(map(_PLAIN_FIELD.fullmatch, lines)):
-        import javaproperties
-
         return javaproperties.dumps(settings, timestamp=False)
     return "".join(f"{line}\n" for line in lines)
 

@@ -10,13 +10,19 @@ Importing `storage` and this package registers them with the core, which knows n
     client    protocol adapter of `SimpleConsumer`
 """
 
+from typing import TYPE_CHECKING
+
+from pylogbroker.features import on_first_use
 from pylogbroker.wire import recognition
+
+if TYPE_CHECKING:
+    from pylogbroker.legacy07 import wire as legacy07_wire
+else:
+    legacy07_wire = on_first_use("pylogbroker.legacy07.wire")
 
 
 def _describe(frame: memoryview) -> str | None:
-    from pylogbroker.legacy07.wire import describe_legacy07_request  # takes milliseconds, for a rare mistake
-
-    return describe_legacy07_request(frame)
+    return legacy07_wire.describe_legacy07_request(frame)
 
 
 recognition.register(_describe)

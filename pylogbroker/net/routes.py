@@ -16,12 +16,16 @@ import attrs
 from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
+from pylogbroker.features import on_first_use
 from pylogbroker.net.latencies import Latency
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.apis import api_versions
     from pylogbroker.broker.requests.api import Api
     from pylogbroker.wire.messages.fetch import FetchRequest
+else:
+    api_versions = on_first_use("pylogbroker.broker.apis.api_versions")
 
 
 _OTHER_APIS = {
@@ -176,14 +180,12 @@ def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest],
 
 def _unsupported_api_versions() -> Route:
     """Do not decode the request."""
-    from pylogbroker.broker.apis.api_versions import unsupported
-
     responses = response_codec(_API_VERSIONS, 0)
     return Route(
         "ApiVersions",
         False,
         lambda frame, position: (None, position),
-        unsupported,
+        api_versions.unsupported,
         SUPPORTED[_API_VERSIONS][1],
         responses.frame_if_short,
         responses.frame_in_steps,

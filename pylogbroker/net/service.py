@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -21,6 +21,7 @@ from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.config.listeners import SIMPLE
+from pylogbroker.features import on_first_use
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
@@ -32,6 +33,11 @@ from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.security.tls.engine import TlsEngine
+
+if TYPE_CHECKING:
+    from pylogbroker.net import sasl_protocol
+else:
+    sasl_protocol = on_first_use("pylogbroker.net.sasl_protocol")
 
 log = Logger()
 
@@ -151,9 +157,7 @@ class KafkaFactory(Factory):
         self._security = listener.security
         self._has_setup = listener.security.has_setup
         if listener.security.has_sasl:
-            from pylogbroker.net.sasl_protocol import SaslProtocol  # most listeners have none
-
-            self.protocol_class = SaslProtocol
+            self.protocol_class = sasl_protocol.SaslProtocol
         self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory
         self.large_requests = bounds.large_requests

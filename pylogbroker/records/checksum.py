@@ -6,9 +6,15 @@ CRC-32C is from the `crc32c` package, which uses processor instructions, or else
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from pylogbroker.features import on_first_use
 from pylogbroker.records.model import Buffer
+
+if TYPE_CHECKING:
+    from crcmod import predefined as crcmod
+else:
+    crcmod = on_first_use("crcmod.predefined")
 
 
 class Checksum(Protocol):
@@ -19,8 +25,6 @@ class Checksum(Protocol):
 
 def portable_crc32c() -> Checksum:
     """About fifty times slower than `crc32c`."""
-    import crcmod.predefined
-
     function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")
     return function
 

@@ -8,24 +8,30 @@ from typing import TYPE_CHECKING, Any
 from twisted.application.service import IService
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.tap.garbage_collection import collector_disabled, without_garbage_collection
 
 with collector_disabled():
     from pylogbroker.tap.options import Options
 
 if TYPE_CHECKING:
+    from pylogbroker.tap import service as broker_service
+    from pylogbroker.tap import twistd as process_service
+    from pylogbroker.tap.brokers import service as supervisor_service
     from pylogbroker.tap.service import BrokerService
+else:
+    broker_service = on_first_use("pylogbroker.tap.service")
+    process_service = on_first_use("pylogbroker.tap.twistd")
+    supervisor_service = on_first_use("pylogbroker.tap.brokers.service")
 
 __all__ = ["Options", "makeBroker", "makeService"]
 
 
 def makeService(options: Options) -> IService:
     if options.broker_count is not None:
-        from pylogbroker.tap.brokers.service import make_service as make_supervisor
-
-        return make_supervisor(options, options.broker_count)
+        return supervisor_service.make_service(options, options.broker_count)
     with without_garbage_collection():
-        from pylogbroker.tap.twistd import make_service
+        make_service = process_service.make_service
     return make_service(options)
 
 
@@ -38,6 +44,5 @@ def makeBroker(reactor: Any, settings: Mapping[str, Any]) -> BrokerService:
     if not callable(getattr(reactor, "callLater", None)):
         raise ConfigError(f"reactor: {reactor!r} is not accepted; expected a reactor of Twisted")
     with collector_disabled():
-        from pylogbroker.tap.service import BrokerService
-
-    return BrokerService(reactor, settings)
+        make = broker_service.BrokerService
+    return make(reactor, settings)

@@ -33,6 +33,7 @@ from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.broker.security.tls_listeners import check_tls
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
 from pylogbroker.interfaces.network import INetwork
 from pylogbroker.metadata.zk_schema import BrokerNode
@@ -48,7 +49,15 @@ from pylogbroker.tap.threads import Threads
 from pylogbroker.tree.embedded import EmbeddedTree
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.security import sasl_listeners
+    from pylogbroker.legacy07.server import connection
+    from pylogbroker.tap import http, zookeeper
     from pylogbroker.tap.http import HttpServer
+else:
+    connection = on_first_use("pylogbroker.legacy07.server.connection")
+    http = on_first_use("pylogbroker.tap.http")
+    sasl_listeners = on_first_use("pylogbroker.broker.security.sasl_listeners")
+    zookeeper = on_first_use("pylogbroker.tap.zookeeper")
 
 log = Logger()
 
@@ -152,8 +161,6 @@ class BrokerStart:
         self._start_http()
         tree: ITree
         if config.in_cluster:
-            from pylogbroker.tap import zookeeper
-
             tree = await zookeeper.connect(self._reactor, config, in_thread)
         else:
             tree = await in_thread(self._open_tree, in_thread)
@@ -207,9 +214,7 @@ class BrokerStart:
 
     def _start_http(self) -> None:
         if self.config.http_listeners:
-            from pylogbroker.tap.http import HttpServer  # few need Twisted's web server
-
-            self._http = HttpServer(self._reactor, self.config, self._faults)
+            self._http = http.HttpServer(self._reactor, self.config, self._faults)
             self._undo.add(self._http.stop)
             self._http.start()
 
@@ -307,9 +312,7 @@ class _Listeners:
 
     def _factory_of(self, listener: Listener) -> MakeFactory:
         if listener.protocol == SIMPLE:
-            from pylogbroker.legacy07.server.connection import Legacy07Factory  # few still have clients of Kafka 0.7
-
-            return Legacy07Factory
+            return connection.Legacy07Factory
         return KafkaFactory if self._faults is None else self._faults.factory
 
     async def stop_accepting(self) -> None:
@@ -329,9 +332,7 @@ def _check(config: BrokerConfig, has_sockets: bool) -> DeletePolicies:
         raise StartupError(str(error)) from error
     check_tls(config)
     if config.has_sasl or config.in_cluster:
-        from pylogbroker.broker.security.sasl_listeners import check_sasl
-
-        check_sasl(config)
+        sasl_listeners.check_sasl(config)
     if has_sockets:
         preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from twisted.logger import (
     FilteringLogObserver,
@@ -28,7 +28,13 @@ from zope.interface import provider
 
 from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.tap.json_log import json_file_observer
+
+if TYPE_CHECKING:
+    from twisted.python import syslog
+else:
+    syslog = on_first_use("twisted.python.syslog")
 
 _DEFAULT_FILE = "twistd.log"
 log = Logger()
@@ -103,9 +109,7 @@ class ProcessLog:
         if self._given is not None:
             return _modern(self._given())
         if self._twistd.get("syslog"):
-            from twisted.python.syslog import SyslogObserver
-
-            return _modern(SyslogObserver(self._twistd.get("prefix") or "").emit)
+            return _modern(syslog.SyslogObserver(self._twistd.get("prefix") or "").emit)
         path = self._twistd.get("logfile")
         if path == "-" and not self._twistd.get("nodaemon"):
             raise SystemExit("pylogbroker: a background broker cannot log to standard output: give --logfile a path")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Reloaded
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.features import on_first_use
 from pylogbroker.net.poller import make_eager
 from pylogbroker.tap.brokers.stdin import stop_with_stdin
 from pylogbroker.tap.change_log import shown_changes
@@ -27,6 +28,11 @@ from pylogbroker.tap.process_log import PROCESS_LOG
 from pylogbroker.tap.process_setup import prepare_process, share_with_threads
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tap.signals import Signals
+
+if TYPE_CHECKING:
+    from pylogbroker.tap import preload
+else:
+    preload = on_first_use("pylogbroker.tap.preload")
 
 log = Logger()
 
@@ -40,8 +46,6 @@ def make_service(options: Options) -> IService:
     if options["stop-with-stdin"]:
         stop_with_stdin(reactor)
     if options.changes_root_or_user:
-        from pylogbroker.tap import preload  # most brokers import only what they use
-
         preload.import_all()
     broker = TwistdService(reactor, options)
     broker.setServiceParent(service)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -10,18 +10,23 @@ from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.value_kinds import render
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.zk_acl import secure_acl
 from pylogbroker.tap import tree_login
 from pylogbroker.tree.zookeeper_options import parse_connect, parse_options
 
+if TYPE_CHECKING:
+    from pylogbroker.tree import zookeeper
+else:
+    zookeeper = on_first_use("pylogbroker.tree.zookeeper")
+
 
 async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> ITree:
     """Return the tree in ZooKeeper; raise StartupError if it is not reached within the connection timeout."""
     with required_by("zookeeper.connect"):
-        from pylogbroker.tree.zookeeper import ZooKeeperTree  # imports kazoo
-
+        connect_tree = zookeeper.ZooKeeperTree.connect
     settings = {name: render(value) for name, value in config.by_name().items() if name.startswith("zookeeper.")}
     servers = parse_connect(config.text("zookeeper.connect"))
     options = attrs.evolve(parse_options(settings, secure_acl), digest=tree_login.take())
-    return await ZooKeeperTree.connect(servers, options, reactor, in_thread)
+    return await connect_tree(servers, options, reactor, in_thread)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
+from importlib import import_module
 from math import inf
 from typing import Any, Final
 
@@ -117,7 +118,7 @@ class ZooKeeperTree:
         """
         if options.sasl is not None:
             with required_by("SASL with ZooKeeper"):
-                import puresasl  # noqa: F401  (imported by kazoo, which would not say what is missing)
+                import_module("puresasl")  # kazoo imports it, and would not say what is missing
         if options.tls is not None:
             check_tls(options.tls)
         tree = cls(servers, options, reactor, in_thread)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.security import rules
     from pylogbroker.broker.security.rules import Rule, Shortcut
+else:
+    rules = on_first_use("pylogbroker.broker.security.rules")
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -95,9 +99,7 @@ class Api:
 
     def guarded(self) -> Api:
         """Return the API as a broker with an authorizer serves it."""
-        from pylogbroker.broker.security.rules import guard  # of ACLs, which few brokers have
-
-        return self.handled_by(lambda api: guard(api.handle, api.access, api.shortcut))
+        return self.handled_by(lambda api: rules.guard(api.handle, api.access, api.shortcut))
 
 
 def serves(

@@ -17,10 +17,14 @@ from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.security.tls.engine import TlsEngine
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.security import listener_tls
     from pylogbroker.broker.security.listener_tls import ListenerTls
+else:
+    listener_tls = on_first_use("pylogbroker.broker.security.listener_tls")
 
 log = Logger()
 
@@ -34,15 +38,13 @@ def _load_all(config: BrokerConfig) -> dict[str, ListenerTls]:
     with_tls = [listener for listener in config.listeners if listener.security.has_tls]
     if not with_tls:
         return {}
-    from pylogbroker.broker.security.listener_tls import ListenerTls
-
-    return {listener.name: ListenerTls.load(config, listener) for listener in with_tls}
+    return {listener.name: listener_tls.ListenerTls.load(config, listener) for listener in with_tls}
 
 
 def _load(config: BrokerConfig, name: str) -> ListenerTls:
-    from pylogbroker.broker.security.listener_tls import ListenerTls
-
-    return ListenerTls.load(config, next(listener for listener in config.listeners if listener.name == name))
+    return listener_tls.ListenerTls.load(
+        config, next(listener for listener in config.listeners if listener.name == name)
+    )
 
 
 def _outdated(loaded: Mapping[str, ListenerTls]) -> list[str]:

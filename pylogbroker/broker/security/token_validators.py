@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -17,8 +17,14 @@ from pylogbroker.config import BrokerConfig, Listener, Values
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 from pylogbroker.security.sasl.oauthbearer import TokenValidator, UnsecuredValidator
+
+if TYPE_CHECKING:
+    from pylogbroker.security.sasl import signed_tokens
+else:
+    signed_tokens = on_first_use("pylogbroker.security.sasl.signed_tokens")
 
 log = Logger()
 
@@ -83,8 +89,7 @@ class TokenValidators:
             self._found[listener.name] = _unsecured(config, listener, self._runtime.now_ms)
             return
         with required_by(f"OAUTHBEARER on the listener {listener.name}"):
-            from pylogbroker.security.sasl.signed_tokens import parse_keys
-
+            parse_keys = signed_tokens.parse_keys
         url = values.text(_URL)
         if url not in self._keys:
             parse = partial(parse_keys, report=_Reports(url))
@@ -107,9 +112,7 @@ class TokenValidators:
 
 
 def _signed(values: Values, keys: TokenKeys[Any], now_ms: Callable[[], int]) -> TokenValidator:
-    from pylogbroker.security.sasl.signed_tokens import SignedValidator  # imported by `open` first
-
-    return SignedValidator(
+    return signed_tokens.SignedValidator(
         keys,
         now_ms,
         values.optional_text("sasl.oauthbearer.expected.issuer"),

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from tempfile import TemporaryFile
 from typing import Final
 
 import attrs
@@ -185,8 +186,6 @@ class LogDirectory:
 
     def probe(self, size: int) -> None:
         """Write a temporary file of so many bytes; raise OSError if that is not possible."""
-        from tempfile import TemporaryFile  # only full disks need it
-
         with TemporaryFile(dir=self.path, buffering=0) as file:
             if file.write(bytes(size)) < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

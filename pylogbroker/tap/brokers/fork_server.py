@@ -24,11 +24,17 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pylogbroker.features import on_first_use
 from pylogbroker.tap import tree_login
+
+if TYPE_CHECKING:
+    from twisted.scripts import twistd
+else:
+    twistd = on_first_use("twisted.scripts.twistd")
 
 _PRELOADED: Final = (
     "twisted.scripts.twistd",
@@ -151,8 +157,6 @@ def _run_broker(forked: Forked) -> None:
     os.close(forked.descriptor)
     random.seed()
     gc.enable()
-    from twisted.scripts import twistd
-
     tree_login.keep(forked.tree_password)
     sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", "--stop-with-stdin", *forked.arguments]
     twistd.run()

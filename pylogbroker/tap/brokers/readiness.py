@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from twisted.internet.task import deferLater
 
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.config import BrokerConfig
+from pylogbroker.features import on_first_use
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.errors import ClientError, NotAuthenticated
@@ -22,6 +23,13 @@ from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.security.tls import contexts as tls_contexts
+    from pylogbroker.security.tls import settings as tls_settings
+else:
+    tls_contexts = on_first_use("pylogbroker.security.tls.contexts")
+    tls_settings = on_first_use("pylogbroker.security.tls.settings")
 
 RETRY_SECONDS: Final = 0.1
 _VERSIONS: Final = {MetadataRequest.api_key: 1}  # the first one with a controller
@@ -41,10 +49,9 @@ def _make_engine(config: BrokerConfig) -> MakeEngine | None:
     listener = config.inter_broker_listener
     if not listener.security.has_tls:
         return None
-    from pylogbroker.security.tls.contexts import ClientTls  # few need the libraries of TLS
-    from pylogbroker.security.tls.settings import NONE, TlsSettings
-
-    return ClientTls.of(TlsSettings.of(config.of_listener(listener), NONE)).engine
+    return tls_contexts.ClientTls.of(
+        tls_settings.TlsSettings.of(config.of_listener(listener), tls_settings.NONE)
+    ).engine
 
 
 async def _ask(reactor: Any, settings: ConnectionSettings, address: Address) -> MetadataResponse:
