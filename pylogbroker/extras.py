@@ -6,9 +6,15 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import StartupError
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = on_first_use("importlib.metadata")
 
 EXTRAS: Final = {
     "fastavro": "schema-registry",
@@ -46,8 +52,6 @@ def _install(extra: str) -> str:
 
     Naming requirements, not the package, works for any kind of installation.
     """
-    from importlib.metadata import requires  # slow to import
-
-    parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
+    parts = (requirement.partition(";") for requirement in metadata.requires("pylogbroker") or ())
     names = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]
     return shlex.join([sys.executable, "-m", "pip", "install", *names])

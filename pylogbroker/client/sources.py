@@ -9,7 +9,7 @@ Brokers themselves send all further addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
@@ -17,9 +17,15 @@ from twisted.logger import Logger
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.config.listeners import PLAINTEXT
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, SessionState, Watch
 from pylogbroker.metadata import zk_paths
 from pylogbroker.rpc.settings import Address, parse_address
+
+if TYPE_CHECKING:
+    from pylogbroker.metadata import zk_schema
+else:
+    zk_schema = on_first_use("pylogbroker.metadata.zk_schema")
 
 log = Logger()
 
@@ -74,8 +80,6 @@ class TreeBrokers:
 
     async def addresses(self) -> list[Address]:
         """Return an address for each broker with a valid node; raise NoBrokers if the tree is not a cluster's."""
-        from pylogbroker.metadata.zk_schema import BadNode
-
         endpoints = []
         try:
             nodes = await self._tree.children_with_data(zk_paths.BROKER_IDS)
@@ -86,7 +90,7 @@ class TreeBrokers:
         for name, node in nodes.items():
             try:
                 address = _address(node.data, self._protocol)
-            except BadNode as error:
+            except zk_schema.BadNode as error:
                 log.warn("skipped broker {name} of the coordination tree: {error}", name=name, error=error)
                 continue
             if address is not None:
@@ -135,10 +139,8 @@ class TreeBrokers:
 
 
 def _address(data: bytes | None, protocol: str) -> Address | None:
-    from pylogbroker.metadata.zk_schema import decode_broker, parse_endpoint
-
-    broker = decode_broker(data)
-    for name, host, port in map(parse_endpoint, broker.endpoints):
+    broker = zk_schema.decode_broker(data)
+    for name, host, port in map(zk_schema.parse_endpoint, broker.endpoints):
         if broker.protocols.get(name, name) == protocol:
             return Address(host, port)
     if protocol == PLAINTEXT and broker.host and broker.port > 0:

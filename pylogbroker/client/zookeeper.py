@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from threading import Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -32,6 +32,7 @@ from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import (
     Acl,
     CoordinationError,
@@ -47,6 +48,11 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.rpc.retries import Pauses
 from pylogbroker.tree.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, parse_connect
+
+if TYPE_CHECKING:
+    from pylogbroker.tree import zookeeper
+else:
+    zookeeper = on_first_use("pylogbroker.tree.zookeeper")
 
 log = Logger()
 _ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]
@@ -186,12 +192,11 @@ def zookeeper_of(settings: Values, coordination: ITree | None, reactor: Any) -> 
 async def _connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
     """Return a tree of kazoo's once the reactor runs; raise StartupError."""
     with required_by("zookeeper.connect"):
-        from pylogbroker.tree.zookeeper import ZooKeeperTree  # imports kazoo
-
+        connect = zookeeper.ZooKeeperTree.connect
     running: Deferred[None] = Deferred()
     reactor.callWhenRunning(running.callback, None)
     await running
-    return await ZooKeeperTree.connect(servers, options, reactor, partial(_in_thread, reactor))
+    return await connect(servers, options, reactor, partial(_in_thread, reactor))
 
 
 def _in_thread(reactor: Any, work: Callable[[], None]) -> Deferred[None]:

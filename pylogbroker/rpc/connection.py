@@ -21,6 +21,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
+from pylogbroker.features import on_first_use
 from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
@@ -29,7 +30,10 @@ from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 if TYPE_CHECKING:
+    from pylogbroker.rpc import authentication
     from pylogbroker.security.sasl.credentials import Credentials
+else:
+    authentication = on_first_use("pylogbroker.rpc.authentication")
 
 
 class BrokerConnection(PipelinedConnection):
@@ -105,9 +109,7 @@ class BrokerConnection(PipelinedConnection):
 
         Each step may take `timeout` seconds.
         """
-        from pylogbroker.rpc.authentication import authenticate, renewal_seconds
-
-        steps = authenticate(self._kafka, credentials)
+        steps = authentication.authenticate(self._kafka, credentials)
         try:
             step = next(steps)
             while True:
@@ -127,7 +129,7 @@ class BrokerConnection(PipelinedConnection):
         except StopIteration as end:
             if end.value and self.is_open:
                 again = partial(self._authenticate_again, credentials)
-                self._renewal = self._clock.callLater(renewal_seconds(end.value), again)
+                self._renewal = self._clock.callLater(authentication.renewal_seconds(end.value), again)
 
     def _authenticate_again(self, credentials: Credentials) -> None:
         self._renewal = None

@@ -8,11 +8,19 @@ import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.config.listeners import PROTOCOLS
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITokenProvider
 from pylogbroker.security.tls.engine import MakeEngine
 
 if TYPE_CHECKING:
+    from pylogbroker.security.sasl import credentials as sasl_credentials
     from pylogbroker.security.sasl.credentials import Credentials
+    from pylogbroker.security.tls import contexts as tls_contexts
+    from pylogbroker.security.tls import settings as tls_settings
+else:
+    sasl_credentials = on_first_use("pylogbroker.security.sasl.credentials")
+    tls_contexts = on_first_use("pylogbroker.security.tls.contexts")
+    tls_settings = on_first_use("pylogbroker.security.tls.settings")
 
 _PROTOCOL: Final = "security.protocol"
 
@@ -43,13 +51,8 @@ def security_protocol(settings: Values) -> str:
 
 
 def _credentials_of(settings: Values, provider: ITokenProvider | None) -> Credentials:
-    from pylogbroker.security.sasl.credentials import Credentials
-
-    return Credentials.of_client(settings, provider)
+    return sasl_credentials.Credentials.of_client(settings, provider)
 
 
 def _make_engine_of(settings: Values) -> MakeEngine:
-    from pylogbroker.security.tls.contexts import ClientTls
-    from pylogbroker.security.tls.settings import TlsSettings
-
-    return ClientTls.of(TlsSettings.of_client(settings)).engine
+    return tls_contexts.ClientTls.of(tls_settings.TlsSettings.of_client(settings)).engine

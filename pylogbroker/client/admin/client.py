@@ -13,8 +13,22 @@ from pylogbroker.client.arguments import names_of, reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.settings import CLIENT, as_mapping, read
 from pylogbroker.client.sources import StaticBrokers
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client.admin import (
+        acls,
+        cluster_info,
+        configs,
+        groups,
+        quotas,
+        records,
+        replicas,
+        tokens,
+        topics,
+        transactions,
+        users,
+    )
     from pylogbroker.client.admin.acls import AclAdmin
     from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
     from pylogbroker.client.admin.configs import ConfigAdmin
@@ -26,6 +40,18 @@ if TYPE_CHECKING:
     from pylogbroker.client.admin.topics import TopicAdmin
     from pylogbroker.client.admin.transactions import TransactionAdmin
     from pylogbroker.client.admin.users import UserAdmin
+else:
+    acls = on_first_use("pylogbroker.client.admin.acls")
+    cluster_info = on_first_use("pylogbroker.client.admin.cluster_info")
+    configs = on_first_use("pylogbroker.client.admin.configs")
+    groups = on_first_use("pylogbroker.client.admin.groups")
+    quotas = on_first_use("pylogbroker.client.admin.quotas")
+    records = on_first_use("pylogbroker.client.admin.records")
+    replicas = on_first_use("pylogbroker.client.admin.replicas")
+    tokens = on_first_use("pylogbroker.client.admin.tokens")
+    topics = on_first_use("pylogbroker.client.admin.topics")
+    transactions = on_first_use("pylogbroker.client.admin.transactions")
+    users = on_first_use("pylogbroker.client.admin.users")
 
 
 class AdminClient:
@@ -62,69 +88,47 @@ class AdminClient:
 
     @cached_property
     def topics(self) -> TopicAdmin:
-        from pylogbroker.client.admin.topics import TopicAdmin
-
-        return TopicAdmin(self._router)
+        return topics.TopicAdmin(self._router)
 
     @cached_property
     def configs(self) -> ConfigAdmin:
-        from pylogbroker.client.admin.configs import ConfigAdmin
-
-        return ConfigAdmin(self._router)
+        return configs.ConfigAdmin(self._router)
 
     @cached_property
     def groups(self) -> GroupAdmin:
-        from pylogbroker.client.admin.groups import GroupAdmin
-
-        return GroupAdmin(self._router)
+        return groups.GroupAdmin(self._router)
 
     @cached_property
     def records(self) -> RecordAdmin:
-        from pylogbroker.client.admin.records import RecordAdmin
-
-        return RecordAdmin(self._router)
+        return records.RecordAdmin(self._router)
 
     @cached_property
     def cluster(self) -> ClusterInfoAdmin:
-        from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
-
-        return ClusterInfoAdmin(self._router)
+        return cluster_info.ClusterInfoAdmin(self._router)
 
     @cached_property
     def transactions(self) -> TransactionAdmin:
-        from pylogbroker.client.admin.transactions import TransactionAdmin
-
-        return TransactionAdmin(self._router)
+        return transactions.TransactionAdmin(self._router)
 
     @cached_property
     def replicas(self) -> ReplicaAdmin:
-        from pylogbroker.client.admin.replicas import ReplicaAdmin
-
-        return ReplicaAdmin(self._router)
+        return replicas.ReplicaAdmin(self._router)
 
     @cached_property
     def acls(self) -> AclAdmin:
-        from pylogbroker.client.admin.acls import AclAdmin
-
-        return AclAdmin(self._router)
+        return acls.AclAdmin(self._router)
 
     @cached_property
     def users(self) -> UserAdmin:
-        from pylogbroker.client.admin.users import UserAdmin
-
-        return UserAdmin(self._router)
+        return users.UserAdmin(self._router)
 
     @cached_property
     def quotas(self) -> QuotaAdmin:
-        from pylogbroker.client.admin.quotas import QuotaAdmin
-
-        return QuotaAdmin(self._router)
+        return quotas.QuotaAdmin(self._router)
 
     @cached_property
     def tokens(self) -> TokenAdmin:
-        from pylogbroker.client.admin.tokens import TokenAdmin
-
-        return TokenAdmin(self._router)
+        return tokens.TokenAdmin(self._router)
 
     @property
     def trouble(self) -> str:

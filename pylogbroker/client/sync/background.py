@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from functools import cache
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 from twisted.internet.base import ReactorBase
@@ -24,7 +24,14 @@ from twisted.python.failure import Failure
 from zope.interface import provider
 
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.system import HAS_EPOLL
+
+if TYPE_CHECKING:
+    from twisted.internet import epollreactor, pollreactor
+else:
+    epollreactor = on_first_use("twisted.internet.epollreactor")
+    pollreactor = on_first_use("twisted.internet.pollreactor")
 
 T = TypeVar("T")
 _PACKAGE = "pylogbroker"
@@ -150,12 +157,8 @@ class Background:
 def new_reactor() -> ReactorBase:
     """Return a reactor that is not the global one."""
     if HAS_EPOLL:
-        from twisted.internet.epollreactor import EPollReactor
-
-        return EPollReactor()
-    from twisted.internet.pollreactor import PollReactor  # select has no more than 1,024 files
-
-    return PollReactor()
+        return epollreactor.EPollReactor()
+    return pollreactor.PollReactor()
 
 
 @cache
