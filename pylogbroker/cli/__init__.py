@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import gc
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pylogbroker import __version__
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from pylogbroker.config import parsing
+else:
+    parsing = on_first_use("pylogbroker.config.parsing")
 
 _COMMANDS: Final = {
     "acl": "Show, create and delete access control lists.",
@@ -51,9 +57,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in _COMMANDS and not name.startswith("-") and not context.resilient_parsing:
-            from pylogbroker.config.parsing import closest
-
-            near = closest(name, _COMMANDS)
+            near = parsing.closest(name, _COMMANDS)
             raise click.UsageError(
                 f"there is no command {name!r}" + (f"; did you mean {near}?" if near else ""), context
             )

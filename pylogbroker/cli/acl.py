@@ -11,9 +11,15 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import AclBinding, AclFilter
+    from pylogbroker.security.acls import bindings as acl_bindings
+else:
+    acl_bindings = on_first_use("pylogbroker.security.acls.bindings")
+    admin_api = on_first_use("pylogbroker.client.admin")
 
 _TYPES: Final = ("topic", "group", "cluster", "transactional-id", "delegation-token", "user")
 _OPERATIONS: Final = (
@@ -55,16 +61,14 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
         permission: str | None,
         **others: Any,
     ) -> Any:
-        from pylogbroker.client.admin import AclFilter, AclOperation, AclPermission, AclResourceType, PatternType
-
-        acl_filter = AclFilter(
-            AclResourceType[_member(kind)],
+        acl_filter = admin_api.AclFilter(
+            admin_api.AclResourceType[_member(kind)],
             name,
-            PatternType[_member(pattern)],
+            admin_api.PatternType[_member(pattern)],
             principal,
             host,
-            AclOperation[_member(operation)],
-            AclPermission[_member(permission)],
+            admin_api.AclOperation[_member(operation)],
+            admin_api.AclPermission[_member(permission)],
         )
         return function(*arguments, wanted=acl_filter, **others)
 
@@ -111,22 +115,15 @@ def create(
         raise click.UsageError("give the resource's --name; * stands for all")
     if ":" not in principal:
         raise click.BadParameter(f"{principal!r}: expected a type and a name, such as User:alice")
-    from pylogbroker.client.admin import (
-        AccessControlEntry,
-        AclBinding,
-        AclOperation,
-        AclPermission,
-        AclResourceType,
-        PatternType,
-        ResourcePattern,
+    pattern = admin_api.PatternType.PREFIXED if prefixed else admin_api.PatternType.LITERAL
+    resource = admin_api.ResourcePattern(
+        admin_api.AclResourceType[_member(kind)], acl_bindings.CLUSTER_NAME if name is None else name, pattern
     )
-    from pylogbroker.security.acls.bindings import CLUSTER_NAME
-
-    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
-    resource = ResourcePattern(AclResourceType[_member(kind)], CLUSTER_NAME if name is None else name, pattern)
-    allowed = AclPermission[_member(permission)]
+    allowed = admin_api.AclPermission[_member(permission)]
     made = [
-        AclBinding(resource, AccessControlEntry(principal, host, AclOperation[_member(operation)], allowed))
+        admin_api.AclBinding(
+            resource, admin_api.AccessControlEntry(principal, host, admin_api.AclOperation[_member(operation)], allowed)
+        )
         for operation in dict.fromkeys(operations)
     ]
     with connection.admin() as admin:
@@ -141,9 +138,7 @@ def create(
 @format_option
 def delete(wanted: AclFilter, yes: bool, connection: Connection, output: str) -> None:
     """Delete the ACLs that options select. They are shown first."""
-    from pylogbroker.client.admin import AclFilter
-
-    if wanted == AclFilter():
+    if wanted == admin_api.AclFilter():
         raise click.UsageError("give options that select ACLs, such as --principal User:alice")
     with connection.admin() as admin:
         show(_rows(admin.acls.describe(wanted)), output)

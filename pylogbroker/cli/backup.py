@@ -8,9 +8,13 @@ import click
 
 from pylogbroker.cli.broker_options import broker_options
 from pylogbroker.cli.progress import progress_bar
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
+    from pylogbroker.offline import backup
+else:
+    backup = on_first_use("pylogbroker.offline.backup")
 
 
 @click.group("backup", short_help="Copy a broker's files, also while it runs.")
@@ -26,7 +30,5 @@ def create(target: str, config: BrokerConfig) -> None:
 
     The broker may run. The copy of a single log directory can replace it; the copies of several are subdirectories.
     """
-    from pylogbroker.offline.backup import back_up, bytes_to_copy
-
-    with progress_bar("Copying", lambda: bytes_to_copy(config)) as advance:
-        back_up(config, target, click.echo, advance or (lambda _: None))
+    with progress_bar("Copying", lambda: backup.bytes_to_copy(config)) as advance:
+        backup.back_up(config, target, click.echo, advance or (lambda _: None))

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from twisted.scripts import twistd
+else:
+    twistd = on_first_use("twisted.scripts.twistd")
 
 
 @click.group("broker", short_help="Start a broker.")
@@ -21,8 +29,6 @@ def command() -> None:
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def start(options: tuple[str, ...]) -> None:
     """Run a broker, or several with --brokers, in the foreground. OPTIONS are those of `twistd pylogbroker`."""
-    from twisted.scripts import twistd
-
     streams = sys.stdout, sys.stderr
     sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", *options]
     try:

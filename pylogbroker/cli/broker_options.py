@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.config import BrokerConfig
+    from pylogbroker import config
+    from pylogbroker.config import BrokerConfig, properties
+else:
+    config = on_first_use("pylogbroker.config")
+    properties = on_first_use("pylogbroker.config.properties")
 
 
 def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,10 +38,8 @@ def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def broker_settings(file: str | None, data_dir: str | None, overrides: tuple[str, ...]) -> BrokerConfig:
     """Return the settings of a broker whose files options name."""
-    from pylogbroker.config import BrokerConfig, properties
-
     if data_dir is not None and "," in data_dir:
         raise ConfigError(f"data-dir: {data_dir!r} is not accepted; expected one directory: log.dirs takes several")
     read = {} if file is None else properties.read(file)
     given = {} if data_dir is None else {"log.dirs": data_dir}
-    return BrokerConfig(read | given | properties.parse_assignments(overrides))
+    return config.BrokerConfig(read | given | properties.parse_assignments(overrides))

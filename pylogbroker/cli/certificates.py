@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.security.tls import authority as tls_authority
     from pylogbroker.security.tls.authority import Authority
+else:
+    tls_authority = on_first_use("pylogbroker.security.tls.authority")
 
 _AUTHORITY: Final = "ca.pem"
 _AUTHORITY_KEY: Final = "ca.key"
@@ -50,12 +54,10 @@ def command(directory: Path, hosts: tuple[str, ...], clients: tuple[str, ...], d
 
 
 def _authority(directory: Path, days: int) -> Authority:
-    from pylogbroker.security.tls.authority import Authority
-
     certificate, key = directory / _AUTHORITY, directory / _AUTHORITY_KEY
     if certificate.exists():
-        return Authority.load(certificate.read_bytes(), key.read_bytes())
-    made = Authority.create("pylogbroker", days)
+        return tls_authority.Authority.load(certificate.read_bytes(), key.read_bytes())
+    made = tls_authority.Authority.create("pylogbroker", days)
     _write(key, made.identity.key_pem(), _SECRET)
     _write(certificate, made.identity.certificate_pem, 0o644)
     return made

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.cluster_options import complete_from_cluster, complete_topics
+from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import ConfigResource
     from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.config import topic_settings
+    from pylogbroker.offline import users as offline_users
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    offline_users = on_first_use("pylogbroker.offline.users")
+    topic_settings = on_first_use("pylogbroker.config.topic_settings")
 
 
 def complete_transactional_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -36,10 +44,8 @@ def complete_users(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def _users_in(file: Path, incomplete: str) -> list[str]:
-    from pylogbroker.offline.users import UsersFile
-
     try:
-        return [name for name in sorted(UsersFile(file).names()) if name.startswith(incomplete)]
+        return [name for name in sorted(offline_users.UsersFile(file).names()) if name.startswith(incomplete)]
     except Exception:
         return []  # a shell has no place for errors
 
@@ -63,9 +69,7 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
     end = "=" if "=" in str(parameter.metavar) else ""
     resource = _resource(context)
     if resource is None:
-        from pylogbroker.config.topic_settings import TOPIC_SETTINGS
-
-        return [setting.name + end for setting in TOPIC_SETTINGS if setting.name.startswith(incomplete)]
+        return [setting.name + end for setting in topic_settings.TOPIC_SETTINGS if setting.name.startswith(incomplete)]
 
     def names(admin: AdminClient) -> list[str]:
         target = resource
@@ -77,8 +81,6 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
 
 
 def _resource(context: click.Context) -> ConfigResource | None:
-    from pylogbroker.client.admin import ConfigResource
-
     # click leaves arguments here, not in `params`, while an option lacks its value
     words = context.args
     noun = context.parent.info_name if context.parent else None
@@ -86,8 +88,8 @@ def _resource(context: click.Context) -> ConfigResource | None:
     if noun == "config" and words:
         kind, *words = words
     if kind == "broker":
-        return ConfigResource.broker(int(words[0]) if words and is_digits(words[0]) else None)
-    return ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
+        return admin_api.ConfigResource.broker(int(words[0]) if words and is_digits(words[0]) else None)
+    return admin_api.ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
 
 
 set_option = click.option(

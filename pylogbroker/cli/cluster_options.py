@@ -21,9 +21,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    import tomllib
+
+    from pylogbroker.client import settings as client_settings
+    from pylogbroker.client.sync import admin as sync_admin
     from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.config import properties
+else:
+    client_settings = on_first_use("pylogbroker.client.settings")
+    properties = on_first_use("pylogbroker.config.properties")
+    sync_admin = on_first_use("pylogbroker.client.sync.admin")
+    tomllib = on_first_use("tomllib")
 
 _SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more
@@ -46,19 +57,14 @@ class Connection:
 
     def settings(self, table: Mapping[str, object]) -> dict[str, str]:
         """Return those settings that are in a client's table, or in no client's: the client reports them."""
-        from pylogbroker.client.settings import CONSUMER, PRODUCER
-
-        others = {*PRODUCER, *CONSUMER} - table.keys()
+        others = {*client_settings.PRODUCER, *client_settings.CONSUMER} - table.keys()
         return _DEFAULTS | {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
     def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[AdminClient]:
-        from pylogbroker.client.settings import CLIENT
-        from pylogbroker.client.sync.admin import AdminClient
-
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
-        settings = {**timeout, **self.settings(CLIENT)}
-        with AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
+        settings = {**timeout, **self.settings(client_settings.CLIENT)}
+        with sync_admin.AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
             yield admin
 
 
@@ -117,9 +123,7 @@ def _cluster_options(
 
 
 def _complete_client_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from pylogbroker.client.settings import CLIENT
-
-    return [f"{name}=" for name in CLIENT if name.startswith(incomplete)]
+    return [f"{name}=" for name in client_settings.CLIENT if name.startswith(incomplete)]
 
 
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -151,8 +155,6 @@ def _settings(
 ) -> dict[str, str]:
     settings = _profile(profile)
     if file is not None or assignments:
-        from pylogbroker.config import properties
-
         settings |= {} if file is None else properties.read(file)
         settings |= properties.parse_assignments(assignments)
     return settings | ({_BOOTSTRAP: bootstrap} if bootstrap else {})
@@ -165,8 +167,6 @@ def _profile(name: str | None) -> dict[str, str]:
         raise ConfigError(f"profile {name}: there is no home directory: name the file by PYLOGBROKER_CONFIG")
     if path is None or (name is None and not os.path.exists(path)):  # also if the directory cannot be read
         return {}
-    import tomllib
-
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
+
+from pylogbroker.cli import main
 
 _PROGRAM = "pylogbroker"
 
@@ -17,10 +20,6 @@ def command(shell: str) -> None:
     In ~/.zshrc:                     eval "$(pylogbroker completion zsh)"
     In ~/.config/fish/config.fish:   pylogbroker completion fish | source
     """
-    from click.shell_completion import get_completion_class
-
-    from pylogbroker.cli import main
-
     completion = get_completion_class(shell)
     assert completion is not None
     click.echo(completion(main, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())

@@ -11,10 +11,14 @@ from pylogbroker.cli.cluster_names import complete_config_names, complete_settin
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import ConfigResource
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
 
 
 @click.group("config", short_help="Show and change settings of topics and brokers.")
@@ -23,15 +27,13 @@ def command() -> None:
 
 
 def _resource(kind: str, name: str | None) -> ConfigResource:
-    from pylogbroker.client.admin import ConfigResource
-
     if kind == "topic":
         if not name:
             raise click.UsageError("give the topic's name")
-        return ConfigResource.topic(name)
+        return admin_api.ConfigResource.topic(name)
     if name is not None and not is_digits(name):
         raise click.UsageError(f"{name!r}: expected a broker's number; without one, the defaults of all brokers")
-    return ConfigResource.broker(None if name is None else int(name))
+    return admin_api.ConfigResource.broker(None if name is None else int(name))
 
 
 @command.command("describe", short_help="Show settings with their sources.")
@@ -112,16 +114,14 @@ def alter(
 ) -> None:
     """Change settings of a topic, of the broker with number NAME, or of all brokers."""
     resource = _resource(kind, name)
-    from pylogbroker.client.admin import ConfigOperation, SettingChange
-
     given = (
-        (ConfigOperation.SET, "--set", changed),
-        (ConfigOperation.APPEND, "--append", append),
-        (ConfigOperation.SUBTRACT, "--subtract", subtract),
+        (admin_api.ConfigOperation.SET, "--set", changed),
+        (admin_api.ConfigOperation.APPEND, "--append", append),
+        (admin_api.ConfigOperation.SUBTRACT, "--subtract", subtract),
     )
-    changes = [SettingChange(setting, ConfigOperation.DELETE) for setting in deleted]
+    changes = [admin_api.SettingChange(setting, admin_api.ConfigOperation.DELETE) for setting in deleted]
     changes += [
-        SettingChange(setting, operation, value)
+        admin_api.SettingChange(setting, operation, value)
         for operation, option, texts in given
         for setting, value in assignments(texts, option).items()
     ]

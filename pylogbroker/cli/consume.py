@@ -13,13 +13,25 @@ import click
 
 from pylogbroker.cli.arguments import open_output
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
+from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.record_format import formatter
+from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
+    from pylogbroker.client import settings as client_settings
+    from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.loading import times
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    client_settings = on_first_use("pylogbroker.client.settings")
+    sync = on_first_use("pylogbroker.client.sync")
+    times = on_first_use("pylogbroker.spark.loading.times")
 
 _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130
@@ -122,21 +134,17 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
 def _of_group(
     connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
 ) -> Iterator[Iterator[Message]]:
-    from pylogbroker.cli.topic import wait_for_topics
-    from pylogbroker.client.settings import CONSUMER
-    from pylogbroker.client.sync import ConsumerConnector, Whitelist
-
     with connection.admin() as admin:  # the group would wait for them to be created
         wait_for_topics(admin, topics)
     settings: dict[str, Any] = {
         "isolation.level": "read_committed",
         "auto.offset.reset": "latest" if _STARTS[start] == "end" else "earliest",
-        **connection.settings(CONSUMER),
+        **connection.settings(client_settings.CONSUMER),
         "consumer.timeout.ms": _IDLE_MS if to_end else -1,
     }
-    with ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
+    with sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
         names = "|".join(map(re.escape, topics))
-        [stream] = consumer.create_message_streams_by_filter(Whitelist(names))
+        [stream] = consumer.create_message_streams_by_filter(sync.Whitelist(names))
         yield stream
 
 
@@ -144,18 +152,14 @@ def _of_group(
 def _of_partitions(
     connection: Connection, topics: tuple[str, ...], start: str, since: str | None, until: str | None, to_end: bool
 ) -> Iterator[Iterator[Message]]:
-    from pylogbroker.cli.partition_reader import PartitionReader
-    from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
-    from pylogbroker.client.admin import LATEST
-    from pylogbroker.client.settings import CONSUMER
-    from pylogbroker.spark.loading.times import milliseconds
-
-    from_ms, until_ms = milliseconds("--since", since), milliseconds("--until", until)
+    from_ms, until_ms = times.milliseconds("--since", since), times.milliseconds("--until", until)
     with connection.admin() as admin:
         wait_for_topics(admin, topics)
         keys = partitions_of(admin, topics)
-        committed = connection.settings(CONSUMER).get("isolation.level", "read_committed") == "read_committed"
-        offsets = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)
+        committed = (
+            connection.settings(client_settings.CONSUMER).get("isolation.level", "read_committed") == "read_committed"
+        )
+        offsets = admin.records.offsets(dict.fromkeys(keys, admin_api.LATEST), committed=committed)
         latest = known_offsets(offsets)
         starts = _starts(admin, keys, start, latest) if from_ms is None else _since(admin, from_ms, latest)
         ends = latest if to_end else None
@@ -167,14 +171,11 @@ def _of_partitions(
 def _starts(
     admin: AdminClient, keys: list[TopicPartition], start: str, latest: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    from pylogbroker.cli.topic import known_offsets
-    from pylogbroker.client.admin import EARLIEST
-
     if _STARTS.get(start) == "end":
         return latest
     if start not in _STARTS and not re.fullmatch(r"-?\d{1,18}", start):
         raise ConfigError(f"--offset: {start!r} is not accepted; expected beginning, end, an offset, or -N")
-    first = known_offsets(admin.records.offsets(dict.fromkeys(keys, EARLIEST)))
+    first = known_offsets(admin.records.offsets(dict.fromkeys(keys, admin_api.EARLIEST)))
     if start in _STARTS:
         return first
     number = int(start)

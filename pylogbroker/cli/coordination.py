@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.broker_options import broker_options
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
+    from pylogbroker.offline import rebuild as offline_rebuild
+else:
+    offline_rebuild = on_first_use("pylogbroker.offline.rebuild")
 
 
 @click.group("coordination", short_help="Rebuild a lost coordination.sqlite.")
@@ -26,6 +30,4 @@ def rebuild(config: BrokerConfig) -> None:
     set them again. They do not have ACLs, users with SCRAM credentials, client quotas, delegation tokens and changed
     broker settings either: create these again. The command lists at its end what it could not recover.
     """
-    from pylogbroker.offline.rebuild import rebuild
-
-    rebuild(config, click.echo)
+    offline_rebuild.rebuild(config, click.echo)

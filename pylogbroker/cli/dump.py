@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from pylogbroker.offline import dump as offline_dump
+else:
+    offline_dump = on_first_use("pylogbroker.offline.dump")
 
 
 @click.command("dump", short_help="Print segments, indexes, snapshots and checkpoints.")
@@ -16,9 +24,7 @@ def command(files: tuple[str, ...], records: bool, output: str) -> None:
 
     The broker may run: its last batches may then be incomplete. Kafka's files have the same forms.
     """
-    from pylogbroker.offline.dump import dump
-
     for path in files:
         if len(files) > 1 and output == "table":
             click.echo(f"{path}:")
-        show(list(dump(path, records)), output)
+        show(list(offline_dump.dump(path, records)), output)

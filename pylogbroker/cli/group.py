@@ -10,11 +10,17 @@ from pylogbroker.cli.cluster_options import Connection, cluster_options, complet
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, partitions_of
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import CommittedOffset
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.loading import times
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    times = on_first_use("pylogbroker.spark.loading.times")
 
 _UNKNOWN = "Dead"
 _NO_MEMBERS = ("Empty", _UNKNOWN)
@@ -101,15 +107,13 @@ def lag(groups: tuple[str, ...], connection: Connection, output: str) -> None:
 
 
 def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
-    from pylogbroker.client.admin import LATEST
-
     described = admin.groups.describe([group])[group]
     if described.state == _UNKNOWN:
         raise ConfigError(f"there is no group {group}")
     members = {key: member for member in described.members for key in member.assignment}
     committed = admin.groups.offsets(group)
     keys = sorted({*committed, *members})
-    ends = offsets_at(admin, _existing(admin, keys), LATEST)
+    ends = offsets_at(admin, _existing(admin, keys), admin_api.LATEST)
     rows = []
     for topic, partition in keys:
         at = committed[topic, partition].offset if (topic, partition) in committed else None
@@ -181,18 +185,15 @@ def reset(
     given = (to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None)
     if sum(given) != 1:
         raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset, --to-time and --shift-by")
-    from pylogbroker.client.admin import EARLIEST, LATEST
-    from pylogbroker.spark.loading.times import milliseconds
-
-    since = milliseconds("--to-time", to_time)
+    since = times.milliseconds("--to-time", to_time)
     with connection.admin() as admin:
         state = admin.groups.describe([group])[group].state
         committed = admin.groups.offsets(group)
         keys = partitions_of(admin, topics) if topics else _existing(admin, sorted(committed))
         if not keys:
             raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
-        ends = offsets_at(admin, keys, LATEST)
-        starts = offsets_at(admin, [key for key in keys if key in ends], EARLIEST)
+        ends = offsets_at(admin, keys, admin_api.LATEST)
+        starts = offsets_at(admin, [key for key in keys if key in ends], admin_api.EARLIEST)
         reachable = [key for key in keys if key in starts]
         targets = starts if to_earliest else ends
         if to_offset is not None:

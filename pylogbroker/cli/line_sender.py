@@ -28,12 +28,21 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from pylogbroker.client.producer import RecordMetadata
+    from pylogbroker.client import producer as client_producer
+    from pylogbroker.client import settings as client_settings
+    from pylogbroker.client import sync
+    from pylogbroker.client.producer import RecordMetadata, validation
     from pylogbroker.client.sync import Producer
+else:
+    client_producer = on_first_use("pylogbroker.client.producer")
+    client_settings = on_first_use("pylogbroker.client.settings")
+    sync = on_first_use("pylogbroker.client.sync")
+    validation = on_first_use("pylogbroker.client.producer.validation")
 
 _READ_BYTES: Final = 1 << 16  # as much as a pipe holds
 _LOT_RECORDS: Final = 5000  # so that the reactor is not held up
@@ -171,16 +180,16 @@ class LineSender:
         clock: Callable[[], float] = time.monotonic,
         make_wait_ender: Callable[[], WaitEnder] = WaitEnder,
     ) -> None:
-        from pylogbroker.client.producer.validation import merged_settings
-        from pylogbroker.client.settings import PRODUCER, read
-
         self._topic = topic
         self._file = file
         self._fd = _descriptor(file)
         self._records_of = records_of
         self._seconds = connection.seconds
-        self._settings = {"linger.ms": _LINGER_MS, **merged_settings(connection.settings(PRODUCER), {})}
-        values = read(PRODUCER, self._settings)
+        self._settings = {
+            "linger.ms": _LINGER_MS,
+            **validation.merged_settings(connection.settings(client_settings.PRODUCER), {}),
+        }
+        values = client_settings.read(client_settings.PRODUCER, self._settings)
         self._unacknowledged_max = min(_UNACKNOWLEDGED_BYTES_MAX, values.integer("buffer.memory") // 2)
         self._splitter = LineSplitter(None if whole else b"\n", _LINE_FACTOR * values.integer("max.request.size"))
         self._clock = clock
@@ -195,10 +204,11 @@ class LineSender:
 
     def run(self) -> int:
         """Return the exit status: 0, or 128 and the number of the signal that ended the reading. Raise the error."""
-        from pylogbroker.client.sync import Producer
-
         try:
-            with self._wait_ender.of_signals(), Producer(settings=self._settings, timeout=self._seconds) as producer:
+            with (
+                self._wait_ender.of_signals(),
+                sync.Producer(settings=self._settings, timeout=self._seconds) as producer,
+            ):
                 self.send(producer)
         except Abandoned:
             pass  # reported
@@ -276,15 +286,13 @@ class LineSender:
 
     def _settle(self) -> None:
         """Count what has been acknowledged, in order; keep the first error."""
-        from pylogbroker.client.producer import SomeFailed
-
         while self._lots and self._lots[0].future.done():
             lot = self._lots.popleft()
             self._unacknowledged -= lot.size
             self._progress_at = self._clock()
             self._reported.clear()
             error = lot.future.exception()
-            if isinstance(error, SomeFailed):
+            if isinstance(error, client_producer.SomeFailed):
                 failures = [
                     (at, result) for at, result in enumerate(error.results) if isinstance(result, BaseException)
                 ]
@@ -298,14 +306,12 @@ class LineSender:
 
     def _check_progress(self, producer: Producer) -> None:
         """Report why nothing is acknowledged; raise TimedOut after the connection's timeout."""
-        from pylogbroker.client.sync import TimedOut
-
         waited = self._clock() - self._progress_at
         if waited < _REPORT_SECONDS or self._lots[0].future.done():
             return
         trouble = producer.trouble
         if waited >= self._seconds:
-            raise TimedOut(
+            raise sync.TimedOut(
                 f"no record was acknowledged for {self._seconds:g} s (--timeout){f': {trouble}' if trouble else ''}"
             )
         if trouble and trouble not in self._reported:

@@ -12,11 +12,20 @@ import click
 from pylogbroker.cli import INTERRUPTED
 from pylogbroker.config import durations, properties
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pylogbroker.spark import sessions
+    from pylogbroker.spark.loading import load as spark_load
+    from pylogbroker.spark.loading import mappings
     from pylogbroker.spark.loading.mappings import RowMapping
+else:
+    mappings = on_first_use("pylogbroker.spark.loading.mappings")
+    pa = on_first_use("pyarrow")
+    sessions = on_first_use("pylogbroker.spark.sessions")
+    spark_load = on_first_use("pylogbroker.spark.loading.load")
 
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TYPES: Final = {
@@ -109,16 +118,13 @@ def command(
     """
     if bool(topics) == (pattern is not None):
         raise click.UsageError("give topic names, or --pattern")
-    from pylogbroker.spark.loading.load import load
-    from pylogbroker.spark.sessions import new_session
-
     given = {**client_settings, **options, **({"includeHeaders": "true"} if headers else {})}
     function = _mapping(mapping, json, log_line)
     chosen = topics if pattern is None else _pattern(pattern)
-    spark = new_session("pylogbroker load", master, conf)
+    spark = sessions.new_session("pylogbroker load", master, conf)
     try:
         try:
-            loaded = load(
+            loaded = spark_load.load(
                 spark, bootstrap_server, chosen, target, mapping=function, options=given, progress=not quiet, **others
             )
         finally:
@@ -137,12 +143,10 @@ def command(
 def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMapping | None:
     if sum(option is not None for option in (named, json, log_line)) > 1:
         raise click.UsageError("give only one of --mapping, --json and --log-line")
-    from pylogbroker.spark.loading.mappings import JsonValue, LogLine
-
     if json is not None:
-        return JsonValue(_schema(json))
+        return mappings.JsonValue(_schema(json))
     if log_line is not None:
-        return LogLine(log_line)
+        return mappings.LogLine(log_line)
     return None if named is None else _named(named)
 
 
@@ -159,8 +163,6 @@ def _named(text: str) -> RowMapping:
 
 
 def _schema(text: str) -> pa.Schema:
-    import pyarrow as pa
-
     fields = []
     for field in text.split(","):
         name, _, kind = (part.strip() for part in field.partition(":"))

@@ -11,10 +11,24 @@ import click
 
 from pylogbroker.cli.broker_options import broker_options
 from pylogbroker.cli.progress import progress_bar
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.config import BrokerConfig
+    from pylogbroker.config import BrokerConfig, properties
+    from pylogbroker.offline import dry_run as offline_dry_run
+    from pylogbroker.offline import kafka07_import, registry_import
+    from pylogbroker.offline import registry as offline_registry
+    from pylogbroker.offline import stopped_broker as offline_stopped_broker
+    from pylogbroker.offline import zookeeper as offline_zookeeper
     from pylogbroker.offline.kafka07_import import Kafka07LogDirectory, Kafka07Partition, TopicPlan
+else:
+    kafka07_import = on_first_use("pylogbroker.offline.kafka07_import")
+    offline_dry_run = on_first_use("pylogbroker.offline.dry_run")
+    offline_registry = on_first_use("pylogbroker.offline.registry")
+    offline_stopped_broker = on_first_use("pylogbroker.offline.stopped_broker")
+    offline_zookeeper = on_first_use("pylogbroker.offline.zookeeper")
+    properties = on_first_use("pylogbroker.config.properties")
+    registry_import = on_first_use("pylogbroker.offline.registry_import")
 
 _DAMAGED: Final = 10  # exit code, as that of verify
 
@@ -52,11 +66,7 @@ def kafka07(
     Imported topics keep all records until their retention.ms and retention.bytes are set. Exits with 10 if a partition
     is damaged: the messages before the damage are imported.
     """
-    from pylogbroker.config import properties
-    from pylogbroker.offline.kafka07_import import plan_topics
-    from pylogbroker.offline.stopped_broker import check_stopped
-
-    check_stopped(config)
+    offline_stopped_broker.check_stopped(config)
     chosen = properties.parse_assignments(settings)
     damaged: list[str] = []
 
@@ -65,7 +75,9 @@ def kafka07(
         if partition.damage or partition.unreadable:
             damaged.append(partition.path)
 
-    plans = plan_topics([_source(text) for text in sources], lambda name: not topics or name in topics, show_partition)
+    plans = kafka07_import.plan_topics(
+        [_source(text) for text in sources], lambda name: not topics or name in topics, show_partition
+    )
     if dry_run:
         click.echo("Nothing was written.")
     else:
@@ -76,11 +88,8 @@ def kafka07(
 
 
 def _import_kafka07(config: BrokerConfig, plans: list[TopicPlan], chosen: Mapping[str, str], link: bool) -> None:
-    from pylogbroker.offline.kafka07_import import Kafka07Import
-    from pylogbroker.offline.stopped_broker import stopped_broker
-
-    with stopped_broker(config) as broker:
-        importing = Kafka07Import(broker, chosen, link=link)
+    with offline_stopped_broker.stopped_broker(config) as broker:
+        importing = kafka07_import.Kafka07Import(broker, chosen, link=link)
         for path in importing.clean_up():
             click.echo(f"removed {path}: left over from an unfinished import")
         planned, done = importing.check(plans)
@@ -120,14 +129,8 @@ def zookeeper(
     server. Existing topics stay unchanged; others are created empty. Import the logs of Kafka 0.7 first: offsets
     outside of their logs are skipped.
     """
-    from pylogbroker.offline.dry_run import dry_run as dry_run_of
-    from pylogbroker.offline.registry import read_registry
-    from pylogbroker.offline.registry_import import RegistryImport
-    from pylogbroker.offline.stopped_broker import check_stopped, stopped_broker
-    from pylogbroker.offline.zookeeper import read_nodes
-
-    check_stopped(config)
-    registry = read_registry(read_nodes(sources, chroot, _warn))
+    offline_stopped_broker.check_stopped(config)
+    registry = offline_registry.read_registry(offline_zookeeper.read_nodes(sources, chroot, _warn))
     for problem in registry.problems:
         _warn(f"skipped {problem}")
     selected = [topic for name, topic in registry.topics.items() if not topics or name in topics]
@@ -141,8 +144,8 @@ def zookeeper(
             click.echo(f"topic {topic.name}, {topic.partitions} partition(s){' of Kafka 0.7' * bool(topic.origins)}")
         for offset in offsets:
             click.echo(f"group {offset.group}, {offset.topic} {offset.place}: {offset.offset}")
-        with dry_run_of(config) as rehearsed:
-            importing = RegistryImport(rehearsed.broker, click.echo)
+        with offline_dry_run.dry_run(config) as rehearsed:
+            importing = registry_import.RegistryImport(rehearsed.broker, click.echo)
             made = importing.make_topics(selected)
             with rehearsed.broker.loaded_logs(lambda _: None) as logs:
                 for new in made:
@@ -150,8 +153,8 @@ def zookeeper(
                 importing.commit(offsets, {**logs, **rehearsed.ranges}, replace=replace)
         click.echo("Nothing was written.")
         return
-    with stopped_broker(config) as broker:
-        importing = RegistryImport(broker, click.echo)
+    with offline_stopped_broker.stopped_broker(config) as broker:
+        importing = registry_import.RegistryImport(broker, click.echo)
         made = importing.make_topics(selected)
         with broker.loaded_logs(_found) as logs:
             for new in made:
@@ -164,10 +167,12 @@ def _warn(text: str) -> None:
 
 
 def _source(text: str) -> Kafka07LogDirectory:
-    from pylogbroker.offline.kafka07_import import Kafka07LogDirectory
-
     match = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
-    return Kafka07LogDirectory(int(match[1]), match[2]) if match else Kafka07LogDirectory(0, text)
+    return (
+        kafka07_import.Kafka07LogDirectory(int(match[1]), match[2])
+        if match
+        else kafka07_import.Kafka07LogDirectory(0, text)
+    )
 
 
 def _show(partition: Kafka07Partition, number: int) -> None:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    import json
+
+    import yaml  # type: ignore[import-untyped]
+    from rich import console as rich_console
+    from rich import table as rich_tables
+    from rich import text as rich_text
+else:
+    json = on_first_use("json")
+    rich_console = on_first_use("rich.console")
+    rich_tables = on_first_use("rich.table")
+    rich_text = on_first_use("rich.text")
+    yaml = on_first_use("yaml")
 
 Row = Mapping[str, Any]
 
@@ -46,14 +61,11 @@ def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = N
     A table has `rows` instead, if given.
     """
     if output == "json":
-        import json
-
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif output == "yaml":
         with required_by("--format yaml"):
-            import yaml  # type: ignore[import-untyped]
-
-        click.echo(yaml.safe_dump(_plain(found), sort_keys=False, allow_unicode=True), nl=False)
+            dump = yaml.safe_dump
+        click.echo(dump(_plain(found), sort_keys=False, allow_unicode=True), nl=False)
     else:
         shown = found if rows is None else rows
         _show_table([{"name": name, "value": shown[name]} for name in shown] if isinstance(shown, Mapping) else shown)
@@ -88,16 +100,12 @@ def plain_table(names: list[str], are_numbers: list[bool], cells: list[list[str]
 
 def rich_table(names: list[str], are_numbers: list[bool], cells: list[list[str]]) -> list[str]:
     """Return lines that fit the terminal; wide characters count twice."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
+    table = rich_tables.Table(box=None, pad_edge=False)
     for name, is_number in zip(names, are_numbers, strict=True):
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in cells:
-        table.add_row(*map(Text, row))
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_MAX, highlight=False)
+        table.add_row(*map(rich_text.Text, row))
+    console = rich_console.Console(width=None if sys.stdout.isatty() else _WIDTH_MAX, highlight=False)
     with console.capture() as captured:
         console.print(table)
     return [line.rstrip() for line in captured.get().splitlines()]

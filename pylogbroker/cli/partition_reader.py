@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pylogbroker.cli.cluster_options import Connection
-from pylogbroker.errors import KafkaError, PylogbrokerError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from pylogbroker import wire
+    from pylogbroker.client import errors as client_errors
+    from pylogbroker.client import settings as client_settings
+    from pylogbroker.client import sync
     from pylogbroker.client.messages import Message, MessageSet
     from pylogbroker.client.sync import SimpleConsumer
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+else:
+    client_errors = on_first_use("pylogbroker.client.errors")
+    client_settings = on_first_use("pylogbroker.client.settings")
+    sync = on_first_use("pylogbroker.client.sync")
+    wire = on_first_use("pylogbroker.wire")
 
 _WAIT_MS: Final = 500  # for records at the logs' ends, shared by the leaders
 _BACKOFF_SECONDS: Final = 0.2
@@ -42,10 +52,8 @@ class PartitionReader:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        from pylogbroker.client.settings import CONSUMER
-
         self._admin = admin
-        self._settings = {"isolation.level": "read_committed", **connection.settings(CONSUMER)}
+        self._settings = {"isolation.level": "read_committed", **connection.settings(client_settings.CONSUMER)}
         self._settings.pop("bootstrap.servers")
         self._timeout = connection.seconds
         self._positions = dict(starts)
@@ -92,9 +100,7 @@ class PartitionReader:
                     yield from self._of_set(key, messages)
 
     def _of_set(self, key: TopicPartition, messages: MessageSet) -> Iterator[Message]:
-        from pylogbroker.client.errors import OutOfRange
-
-        if isinstance(messages.error, OutOfRange) and self._positions[key] < messages.error.first:
+        if isinstance(messages.error, client_errors.OutOfRange) and self._positions[key] < messages.error.first:
             skipped = messages.error.first - self._positions[key]
             click.echo(f"{key[0]}/{key[1]}: {skipped} records have been deleted before they were read", err=True)
             self._positions[key] = messages.error.first
@@ -109,23 +115,17 @@ class PartitionReader:
 
     def _note_ids(self, ids: Mapping[str, UUID]) -> None:
         """Begin recreated topics at their beginning; raise TopicRecreated if the ends are those of the old one."""
-        from pylogbroker.client.errors import TopicRecreated
-        from pylogbroker.wire import NO_ID
-
         for topic, now in ids.items():
             before = self._ids.setdefault(topic, now)
-            if now != before and NO_ID not in (now, before):
+            if now != before and wire.NO_ID not in (now, before):
                 self._ids[topic] = now
-                error = TopicRecreated(topic, before, now)
+                error = client_errors.TopicRecreated(topic, before, now)
                 if self._ends is not None:
                     raise error
                 click.echo(f"{error}; reading it from its beginning", err=True)
                 self._positions |= {key: 0 for key in self._positions if key[0] == topic}
 
     def _leaders(self, stack: ExitStack) -> list[tuple[SimpleConsumer, list[TopicPartition]]]:
-        from pylogbroker.client.sync import SimpleConsumer
-        from pylogbroker.errors import ErrorCode
-
         brokers = {broker.broker_id: broker for broker in self._admin.cluster.describe().brokers}
         topics = self._admin.topics.describe({topic for topic, _ in self._positions})
         self._note_ids({name: consumers.topic_id for name, consumers in topics.items()})
@@ -138,12 +138,10 @@ class PartitionReader:
         found = []
         for leader, keys in by_leader.items():
             address = brokers[leader]
-            consumer = SimpleConsumer(address.host, address.port, settings=self._settings, timeout=self._timeout)
+            consumer = sync.SimpleConsumer(address.host, address.port, settings=self._settings, timeout=self._timeout)
             found.append((stack.enter_context(consumer), keys))
         return found
 
 
 def _is_passing(error: PylogbrokerError) -> bool:
-    from pylogbroker.client.errors import is_retriable
-
-    return is_retriable(error)
+    return client_errors.is_retriable(error)

@@ -12,10 +12,16 @@ from pylogbroker.cli.arguments import InputFile, header_assignments
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.record_format import from_object
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.cli import line_sender
+    from pylogbroker.client import producer as client_producer
     from pylogbroker.client.producer import ProducerRecord
     from pylogbroker.records import Header
+else:
+    client_producer = on_first_use("pylogbroker.client.producer")
+    line_sender = on_first_use("pylogbroker.cli.line_sender")
 
 
 @click.command("produce", short_help="Write records: lines of the standard input.")
@@ -62,9 +68,7 @@ def command(
     else:
         fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
         records_of = _of_lines(topic, partition, fixed, fixed_key, delimiter, nulls)
-    from pylogbroker.cli.line_sender import LineSender
-
-    status = LineSender(topic, file, records_of, connection, whole=file_as_value).run()
+    status = line_sender.LineSender(topic, file, records_of, connection, whole=file_as_value).run()
     context.exit(status)
 
 
@@ -77,8 +81,6 @@ def _of_lines(
     nulls: bool,
 ) -> Callable[[list[bytes]], Iterable[Any]]:
     """Return the function that makes records of lines; tuples, which cost least, where they suffice."""
-    from pylogbroker.client.producer import ProducerRecord
-
     is_plain = partition is None and not headers and not nulls
 
     def records_of(lines: list[bytes]) -> Iterable[Any]:
@@ -90,7 +92,7 @@ def _of_lines(
             return [(topic, value, own) for own, value in pairs]
         if nulls:
             pairs = [(own or None, value or None) for own, value in pairs]
-        return [ProducerRecord(topic, value, own, partition, None, headers) for own, value in pairs]
+        return [client_producer.ProducerRecord(topic, value, own, partition, None, headers) for own, value in pairs]
 
     return records_of
 
@@ -98,8 +100,6 @@ def _of_lines(
 def _of_json(
     topic: str, partition: int | None, headers: list[Header], base64: bool
 ) -> Callable[[list[bytes]], Iterable[Any]]:
-    from pylogbroker.client.producer import ProducerRecord
-
     def records_of(lines: list[bytes]) -> Iterable[ProducerRecord]:
         for line in lines:
             try:
@@ -107,7 +107,7 @@ def _of_json(
             except UnicodeDecodeError as error:
                 raise ConfigError(f"{line[:60]!r} is no record: JSON is in UTF-8: {error}") from error
             key, value, own, timestamp = from_object(text, base64)
-            yield ProducerRecord(topic, value, key, partition, timestamp, [*own, *headers])
+            yield client_producer.ProducerRecord(topic, value, key, partition, timestamp, [*own, *headers])
 
     return records_of
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console = on_first_use("rich.console")
+    rich_progress = on_first_use("rich.progress")
 
 
 @contextmanager
@@ -13,10 +23,12 @@ def progress_bar(title: str, total: Callable[[], int]) -> Iterator[Callable[[int
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as shown:
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.DownloadColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=rich_console.Console(file=sys.stderr), transient=True) as shown:
         task = shown.add_task(title, total=total())
         yield lambda size: shown.advance(task, size)

@@ -10,10 +10,14 @@ import click
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import partitions_of
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
 
 
 @click.group("reassign", short_help="Move partitions to other brokers, and elect leaders.")
@@ -103,13 +107,13 @@ def cancel(topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
 @cluster_options
 def elect(topics: tuple[str, ...], unclean: bool, yes: bool, connection: Connection) -> None:
     """Elect the preferred leaders of partitions: the first of their replicas."""
-    from pylogbroker.client.admin import ElectionType
-
     if yes and not unclean:
         click.echo("--yes does nothing without --unclean: no question is asked", err=True)
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
         if unclean:
             confirm(f"Elect leaders of {len(keys)} partitions that may lack records? These records are lost.", yes)
-        admin.replicas.elect_leaders(keys, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
+        admin.replicas.elect_leaders(
+            keys, admin_api.ElectionType.UNCLEAN if unclean else admin_api.ElectionType.PREFERRED
+        )
     click.echo(f"Elected the leaders of {len(keys)} partitions.", err=True)

@@ -13,11 +13,19 @@ from pylogbroker.cli.cluster_names import complete_settings, delete_option, set_
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
+    from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import ListedOffset, TopicDescription
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.loading import times
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    client_errors = on_first_use("pylogbroker.client.errors")
+    times = on_first_use("pylogbroker.spark.loading.times")
 
 _PROPAGATION_SECONDS: Final = 2.0
 _LOOK_AGAIN_SECONDS: Final = 0.1
@@ -79,13 +87,11 @@ def create(
 ) -> None:
     """Create topics."""
     settings = assignments(configs, "--config")
-    from pylogbroker.client.admin import NewTopic
-
     with connection.admin() as admin:
         if if_not_exists:
             existing = {topic.name for topic in admin.topics.list(include_internal=True)}
             names = tuple(name for name in names if name not in existing)
-        topics = [NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
+        topics = [admin_api.NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
         made = admin.topics.create(topics, validate_only=validate_only).values()
     rows = [
         {"topic": topic.name, "partitions": topic.partitions, "replication_factor": topic.replication_factor}
@@ -117,12 +123,10 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
 
 
 def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
-    from pylogbroker.client.admin import EARLIEST, LATEST, ConfigResource
-
     led = [(topic.name, partition.partition) for partition in topic.partitions if partition.leader is not None]
-    first = admin.records.offsets(dict.fromkeys(led, EARLIEST))
-    end = admin.records.offsets(dict.fromkeys(led, LATEST))
-    resource = ConfigResource.topic(topic.name)
+    first = admin.records.offsets(dict.fromkeys(led, admin_api.EARLIEST))
+    end = admin.records.offsets(dict.fromkeys(led, admin_api.LATEST))
+    resource = admin_api.ConfigResource.topic(topic.name)
     configs = admin.configs.describe([resource])[resource]
     return {
         "topic": topic.name,
@@ -154,14 +158,15 @@ def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, 
     """Change settings of topics. `config describe` shows them."""
     if not changed and not deleted:
         raise click.UsageError("give --set NAME=VALUE, or --delete NAME")
-    from pylogbroker.client.admin import ConfigOperation, ConfigResource, SettingChange
-
     changes = [
-        *(SettingChange(name, ConfigOperation.SET, value) for name, value in assignments(changed, "--set").items()),
-        *(SettingChange(name, ConfigOperation.DELETE) for name in deleted),
+        *(
+            admin_api.SettingChange(name, admin_api.ConfigOperation.SET, value)
+            for name, value in assignments(changed, "--set").items()
+        ),
+        *(admin_api.SettingChange(name, admin_api.ConfigOperation.DELETE) for name in deleted),
     ]
     with connection.admin() as admin:
-        admin.configs.alter({ConfigResource.topic(name): changes for name in names})
+        admin.configs.alter({admin_api.ConfigResource.topic(name): changes for name in names})
     click.echo(f"Changed {len(changes)} settings of {', '.join(names)}.", err=True)
 
 
@@ -215,14 +220,11 @@ def trim(
     """Delete the oldest records of topics, or of some partitions."""
     if (before_offset is not None) + (before_time is not None) + everything != 1:
         raise click.UsageError("give one of --before-offset, --before-time and --all")
-    from pylogbroker.client.admin import EARLIEST, LATEST
-    from pylogbroker.spark.loading.times import milliseconds
-
-    since = milliseconds("--before-time", before_time)
+    since = times.milliseconds("--before-time", before_time)
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
-        ends = offsets_at(admin, keys, LATEST)
-        first = offsets_at(admin, [key for key in keys if key in ends], EARLIEST)
+        ends = offsets_at(admin, keys, admin_api.LATEST)
+        first = offsets_at(admin, [key for key in keys if key in ends], admin_api.EARLIEST)
         target = {key: ends[key] for key in first}
         if before_offset is not None:
             target = {key: min(before_offset, end) for key, end in target.items()}
@@ -276,11 +278,9 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartit
 
 def existing_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:
     """Describe those topics that still exist: others may have been deleted since they were listed."""
-    from pylogbroker.client.admin import ItemsFailed
-
     try:
         topics: Mapping[str, TopicDescription] = admin.topics.describe(names)
-    except ItemsFailed as failed:
+    except admin_api.ItemsFailed as failed:
         if not all(_is_missing(error) for error in failed.errors.values()):
             raise
         topics = failed.results
@@ -297,9 +297,6 @@ def _is_missing(error: Exception) -> bool:
 
 def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
     """Return the offsets of partitions at a time. Those whose leader does not answer are reported, and left out."""
-    from pylogbroker.client.admin import ItemsFailed
-    from pylogbroker.client.errors import is_retriable
-
     pairs = [*keys]
     topics = existing_topics(admin, {topic for topic, _ in pairs})
     led = []
@@ -311,12 +308,12 @@ def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) ->
             led.append((topic, number))
     try:
         offsets = admin.records.offsets(dict.fromkeys(led, time))
-    except ItemsFailed as failed:
+    except admin_api.ItemsFailed as failed:
         for error in dict.fromkeys(map(str, failed.errors.values())):
             click.echo(error, err=True)
         offsets = failed.results
     except PylogbrokerError as error:
-        if len(led) > 1 or not is_retriable(error):
+        if len(led) > 1 or not client_errors.is_retriable(error):
             raise
         click.echo(str(error), err=True)
         offsets = {}

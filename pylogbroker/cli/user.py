@@ -16,9 +16,15 @@ from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, optional_cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.offline import users as offline_users
     from pylogbroker.offline.users import UserList
+    from pylogbroker.security.sasl import users as sasl_users
+else:
+    offline_users = on_first_use("pylogbroker.offline.users")
+    sasl_users = on_first_use("pylogbroker.security.sasl.users")
 
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SALT_BYTES: Final = 24
@@ -65,10 +71,8 @@ def _users(
     overrides: tuple[str, ...],
     connection: Connection | None,
 ) -> UserList | Connection:
-    from pylogbroker.offline.users import TreeUsers, UsersFile
-
     if path is not None:
-        return UsersFile(path)
+        return offline_users.UsersFile(path)
     if file is None and data_dir is None:
         if connection is not None:
             return connection
@@ -76,10 +80,10 @@ def _users(
     config = broker_settings(file, data_dir, overrides)
     named = config.optional_text("users")
     if named:
-        return UsersFile(Path(named))
+        return offline_users.UsersFile(Path(named))
     if config.in_cluster:
         raise ConfigError("users: the broker is in a cluster; name a file, or a running broker by --bootstrap-server")
-    return TreeUsers(config)
+    return offline_users.TreeUsers(config)
 
 
 @command.command("add", short_help="Add a user, or set the password of one.")
@@ -101,8 +105,6 @@ def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList
     The password is asked for, or read from the first line of the standard input. It is not kept, but the keys that
     SCRAM derives from it.
     """
-    from pylogbroker.security.sasl.users import ScramKeys
-
     password = _password(name)
     if isinstance(users, Connection):
         with users.admin() as admin:
@@ -110,7 +112,7 @@ def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList
         click.echo(f"User {name} can connect by {', '.join(dict.fromkeys(mechanisms))}.")
         return
     keys = [
-        ScramKeys.derive(mechanism, password, os.urandom(_SALT_BYTES), iterations)
+        sasl_users.ScramKeys.derive(mechanism, password, os.urandom(_SALT_BYTES), iterations)
         for mechanism in dict.fromkeys(mechanisms)
     ]
     users.add(name, keys)

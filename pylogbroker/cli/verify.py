@@ -9,9 +9,13 @@ import click
 from pylogbroker.cli.broker_options import broker_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.cli.progress import progress_bar
+from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
+    from pylogbroker.offline import verification
+else:
+    verification = on_first_use("pylogbroker.offline.verification")
 
 _DAMAGED: Final = 10  # exit code, as of `cluster health`
 
@@ -25,9 +29,7 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
 
     Exits with 10 if anything is damaged. Damaged indexes are made again by the broker's next start.
     """
-    from pylogbroker.offline.verification import bytes_to_verify, verify
-
-    with progress_bar("Verifying", lambda: bytes_to_verify(config)) as advance:
+    with progress_bar("Verifying", lambda: verification.bytes_to_verify(config)) as advance:
 
         def report(path: str, size: int) -> None:
             if advance is None:
@@ -35,7 +37,7 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
             else:
                 advance(size)
 
-        audit = verify(config, report)
+        audit = verification.verify(config, report)
     problems = [
         {"path": problem.path, "position": problem.position, "problem": problem.text} for problem in audit.problems
     ]

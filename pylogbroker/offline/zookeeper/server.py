@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from pylogbroker.extras import required_by
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
 from pylogbroker.offline.stopped_broker import OfflineError
 
 _PARTS = ("/brokers", "/config", "/consumers", "/admin")
@@ -28,11 +31,6 @@ class _LastLine(logging.Handler):
 
 def read_server(address: str, chroot: str) -> dict[str, bytes]:
     """Return nodes' data below `chroot` by path; raise OfflineError if the server is unreachable."""
-    with required_by("reading a ZooKeeper server"):
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import KazooException, NoNodeError
-        from kazoo.handlers.threading import KazooTimeoutError
-
     last = _LastLine()
     client = KazooClient(address, timeout=_TIMEOUT_SECONDS, logger=last.logger)
     nodes: dict[str, bytes] = {}

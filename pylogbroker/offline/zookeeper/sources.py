@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
+from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.zookeeper import dump, snapshot, transaction_log
 from pylogbroker.offline.zookeeper.errors import BadFile
-from pylogbroker.offline.zookeeper.server import read_server
+
+if TYPE_CHECKING:
+    from pylogbroker.offline.zookeeper import server
+else:
+    server = on_first_use("pylogbroker.offline.zookeeper.server")
 
 _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz)?")
 _LOG = re.compile(r"log\.([0-9a-f]{1,16})")
@@ -40,6 +47,8 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
         if os.path.exists(source):
             nodes |= _read_source(source, files)
         elif _ADDRESS.fullmatch(source):
+            with required_by("reading a ZooKeeper server"):
+                read_server = server.read_server
             nodes |= read_server(source, chroot)
         else:
             raise OfflineError(f"{source} is neither an existing file nor the host:port of a server")
