@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pylogbroker.features import on_first_use
 from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pylogbroker.spark import source as spark_source
     from pylogbroker.spark.loading.load import Loaded, load, loaded
     from pylogbroker.spark.loading.mappings import JsonValue, LogLine, RowMapping
     from pylogbroker.spark.loading.progress import Progress
+else:
+    spark_source = on_first_use("pylogbroker.spark.source")
 
 __all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "RowMapping", "load", "loaded", "register"]
 
@@ -31,9 +35,7 @@ _MODULES: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    from pylogbroker.spark.source import PylogbrokerSource
-
-    spark.dataSource.register(PylogbrokerSource)
+    spark.dataSource.register(spark_source.PylogbrokerSource)
 
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

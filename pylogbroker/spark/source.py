@@ -14,6 +14,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.spark.reading.schema import schema_for
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from pylogbroker.spark.reading import batch_reader, stream_reader
+    from pylogbroker.spark.writing import sink
+else:
+    batch_reader = on_first_use("pylogbroker.spark.reading.batch_reader")
+    sink = on_first_use("pylogbroker.spark.writing.sink")
+    stream_reader = on_first_use("pylogbroker.spark.reading.stream_reader")
 
 
 _OLDEST: Final = (4, 2)
@@ -47,24 +55,16 @@ class PylogbrokerSource(DataSource):
         return schema_for(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pylogbroker.spark.reading.batch_reader import BatchReader
-
-        return BatchReader.of(self.options, schema)
+        return batch_reader.BatchReader.of(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from pylogbroker.spark.reading.stream_reader import StreamReader
-
-        return StreamReader.of(self.options, schema)
+        return stream_reader.StreamReader.of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Raise NoBrokers if no broker can be reached."""
-        from pylogbroker.spark.writing.sink import BatchWriter
-
-        writer = BatchWriter.of(self.options, schema, overwrite)
+        writer = sink.BatchWriter.of(self.options, schema, overwrite)
         writer.reach()
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from pylogbroker.spark.writing.sink import StreamWriter
-
-        return StreamWriter.of(self.options, schema, overwrite)
+        return sink.StreamWriter.of(self.options, schema, overwrite)

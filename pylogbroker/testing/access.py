@@ -18,6 +18,7 @@ import attrs
 
 from pylogbroker.client import arguments
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.security.acls.bindings import (
     CLUSTER_NAME,
     WILDCARD,
@@ -29,7 +30,10 @@ from pylogbroker.security.acls.bindings import (
 from pylogbroker.wire.messages.create_acls import AclCreation
 
 if TYPE_CHECKING:
+    from pylogbroker.security.tls import authority as tls_authority
     from pylogbroker.security.tls.authority import Authority, Identity
+else:
+    tls_authority = on_first_use("pylogbroker.security.tls.authority")
 
 CONTROL: Final = "CONTROL"
 _SUPER_USER: Final = "pylogbroker-testing"
@@ -81,9 +85,7 @@ class AccessFiles:
         users = {**self._rules.users, _SUPER_USER: self._password}
         (self._directory / "users").write_text("".join(f"{name}:{password}\n" for name, password in users.items()))
         if self._rules.tls:
-            from pylogbroker.security.tls.authority import Authority  # takes a while to import
-
-            self._authority = Authority.create("pylogbroker testing", _DAYS)
+            self._authority = tls_authority.Authority.create("pylogbroker testing", _DAYS)
             (self._directory / "ca.pem").write_text(self._authority.identity.certificate_pem)
             self._write_identity("broker", self._authority.issue("broker", _HOSTS, _DAYS))
 

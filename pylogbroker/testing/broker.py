@@ -22,6 +22,7 @@ from pylogbroker.client import arguments
 from pylogbroker.config import broker_texts
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
+from pylogbroker.features import on_first_use
 from pylogbroker.tap.brokers.plan import BROKERS_MAX
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.control.remote import RemoteRequests
@@ -34,8 +35,13 @@ from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
 from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick
 
 if TYPE_CHECKING:
+    from pylogbroker.testing import admin as testing_admin
     from pylogbroker.testing.admin import Admin
+    from pylogbroker.testing.schema_registry import service
     from pylogbroker.testing.schema_registry.service import RegistryService
+else:
+    service = on_first_use("pylogbroker.testing.schema_registry.service")
+    testing_admin = on_first_use("pylogbroker.testing.admin")
 
 
 T = TypeVar("T")
@@ -202,10 +208,10 @@ class Broker(BrokerRequests):
 
     def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
         with required_by("schema_registry"):
-            from pylogbroker.testing.schema_registry.service import RegistryService
+            make_service = service.RegistryService
 
         async def make() -> RegistryService:
-            return RegistryService(thread.reactor, self._new_admin(thread.reactor))
+            return make_service(thread.reactor, self._new_admin(thread.reactor))
 
         self._registry = thread.call(make, "schema registry")
         stack.callback(thread.call, self._registry.stop, "stop of the schema registry")
@@ -227,10 +233,8 @@ class Broker(BrokerRequests):
     def _new_admin(self, reactor: Any) -> Admin:
         if self._access is None:
             return super()._new_admin(reactor)
-        from pylogbroker.testing.admin import Admin
-
         addresses = ",".join(by_name[CONTROL] for by_name in self.listeners)
-        return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
+        return testing_admin.Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
 
     @property
     def has_schema_registry(self) -> bool:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    import aiokafka
+    import confluent_kafka
+    import kafka
+    from aiokafka import helpers
+
+    from pylogbroker.client import sync
+else:
+    aiokafka = on_first_use("aiokafka")
+    confluent_kafka = on_first_use("confluent_kafka")
+    helpers = on_first_use("aiokafka.helpers")
+    kafka = on_first_use("kafka")
+    sync = on_first_use("pylogbroker.client.sync")
 
 _MODULES: Final = {
     "confluent": "confluent_kafka",
@@ -55,17 +70,13 @@ def clients_of(library: str) -> Clients:
 @attrs.frozen
 class _Confluent:
     def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
-        from confluent_kafka import Producer
-
-        producer = Producer(dict(settings))
+        producer = confluent_kafka.Producer(dict(settings))
         return producer, lambda: producer.flush(_FLUSH_SECONDS)
 
     def consumer(
         self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
     ) -> tuple[Any, Callable[[], object]]:
-        from confluent_kafka import Consumer
-
-        consumer = Consumer({**_EARLIEST, "group.id": group, **settings})
+        consumer = confluent_kafka.Consumer({**_EARLIEST, "group.id": group, **settings})
         consumer.subscribe(list(topics))
         return consumer, consumer.close
 
@@ -73,17 +84,13 @@ class _Confluent:
 @attrs.frozen
 class _KafkaPython:
     def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
-        from kafka import KafkaProducer
-
-        producer = KafkaProducer(**_underscored(settings))
+        producer = kafka.KafkaProducer(**_underscored(settings))
         return producer, producer.close
 
     def consumer(
         self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
     ) -> tuple[Any, Callable[[], object]]:
-        from kafka import KafkaConsumer
-
-        consumer = KafkaConsumer(*topics, **_underscored({**_EARLIEST, "group.id": group, **settings}))
+        consumer = kafka.KafkaConsumer(*topics, **_underscored({**_EARLIEST, "group.id": group, **settings}))
         return consumer, consumer.close
 
 
@@ -105,43 +112,33 @@ class AsyncClient:
 @attrs.frozen
 class _Aiokafka:
     def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
-        from aiokafka import AIOKafkaProducer
-
-        return AsyncClient(lambda: AIOKafkaProducer(**self._named(settings))), _nothing
+        return AsyncClient(lambda: aiokafka.AIOKafkaProducer(**self._named(settings))), _nothing
 
     def consumer(
         self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
     ) -> tuple[Any, Callable[[], object]]:
-        from aiokafka import AIOKafkaConsumer
-
         named = self._named({**_EARLIEST, "group.id": group, **settings})
-        return AsyncClient(lambda: AIOKafkaConsumer(*topics, **named)), _nothing
+        return AsyncClient(lambda: aiokafka.AIOKafkaConsumer(*topics, **named)), _nothing
 
     @staticmethod
     def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
-        from aiokafka.helpers import create_ssl_context
-
         named = _underscored(settings)
         files = {name: named.pop(f"ssl_{name}", None) for name in ("cafile", "certfile", "keyfile")}
-        return named | ({"ssl_context": create_ssl_context(**files)} if files["cafile"] else {})
+        return named | ({"ssl_context": helpers.create_ssl_context(**files)} if files["cafile"] else {})
 
 
 @attrs.frozen
 class _Pylogbroker:
     def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
-        from pylogbroker.client.sync import Producer
-
-        producer = Producer(settings=settings)
+        producer = sync.Producer(settings=settings)
         return producer, producer.close
 
     def consumer(
         self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
     ) -> tuple[Any, Callable[[], object]]:
         """Return a stream of the messages of one topic."""
-        from pylogbroker.client.sync import ConsumerConnector
-
         [topic] = topics
-        connector = ConsumerConnector(group=group, settings={**_EARLIEST, **settings})
+        connector = sync.ConsumerConnector(group=group, settings={**_EARLIEST, **settings})
         return connector.stream(topic), connector.close
 
 

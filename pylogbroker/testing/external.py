@@ -11,11 +11,15 @@ from unittest import SkipTest
 from pylogbroker.client import arguments
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.sources import StaticBrokers
+from pylogbroker.features import on_first_use
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 
 if TYPE_CHECKING:
+    from pylogbroker.testing import admin as testing_admin
     from pylogbroker.testing.admin import Admin
+else:
+    testing_admin = on_first_use("pylogbroker.testing.admin")
 
 
 class NotSupported(SkipTest):
@@ -60,9 +64,7 @@ class ExternalBroker(BrokerRequests):
         return super().client_settings() | self._settings
 
     def _new_admin(self, reactor: Any) -> Admin:
-        from pylogbroker.testing.admin import Admin
-
-        return Admin(
+        return testing_admin.Admin(
             reactor, self.bootstrap, {"client.id": CLIENT_ID, "bootstrap.connect.max.ms": "2000", **self._settings}
         )
 

@@ -16,12 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.testing.options import PluginOptions
 
 if TYPE_CHECKING:
+    from pylogbroker.testing import broker as testing_broker
+    from pylogbroker.testing import clients as testing_clients
+    from pylogbroker.testing import external as testing_external
+    from pylogbroker.testing import handle as testing_handle
     from pylogbroker.testing.broker import Broker
     from pylogbroker.testing.external import ExternalBroker
     from pylogbroker.testing.handle import Kafka
+else:
+    testing_broker = on_first_use("pylogbroker.testing.broker")
+    testing_clients = on_first_use("pylogbroker.testing.clients")
+    testing_external = on_first_use("pylogbroker.testing.external")
+    testing_handle = on_first_use("pylogbroker.testing.handle")
 
 MARKER: Final = "kafka_broker"
 
@@ -34,9 +45,7 @@ def broker_proc(settings: Mapping[str, Any] | None = None, **arguments: Any) -> 
 
     @pytest.fixture(scope="session")
     def kafka_broker_proc(pytestconfig: pytest.Config) -> Iterator[Broker]:
-        from pylogbroker.testing.broker import Broker
-
-        with Broker(**PluginOptions(pytestconfig).of_broker(settings, **arguments)) as broker:
+        with testing_broker.Broker(**PluginOptions(pytestconfig).of_broker(settings, **arguments)) as broker:
             yield broker
 
     return kafka_broker_proc
@@ -50,16 +59,15 @@ def broker_noproc(bootstrap: str = "", client_settings: Mapping[str, str] | None
 
     @pytest.fixture(scope="session")
     def kafka_broker_noproc(pytestconfig: pytest.Config) -> Iterator[ExternalBroker]:
-        from pylogbroker.errors import PylogbrokerError
-        from pylogbroker.testing.external import ExternalBroker
-
         options = PluginOptions(pytestconfig)
         address = bootstrap or options.bootstrap
         if not address:
             pytest.fail("kafka_broker_noproc: name a running Kafka with --kafka-bootstrap HOST:PORT", pytrace=False)
         with ExitStack() as stack:
             try:
-                external = ExternalBroker(address, {**options.client_settings, **(client_settings or {})})
+                external = testing_external.ExternalBroker(
+                    address, {**options.client_settings, **(client_settings or {})}
+                )
                 broker = stack.enter_context(external)
             except PylogbrokerError as error:
                 pytest.fail(f"--kafka-bootstrap {address}: {error}", pytrace=False)
@@ -76,13 +84,10 @@ def kafka(proc: str = "kafka_broker_proc", noproc: str = "kafka_broker_noproc") 
 
     @pytest.fixture
     def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-        from pylogbroker.testing.clients import clients_of
-        from pylogbroker.testing.handle import Kafka
-
         options = PluginOptions(request.config)
         with _own_broker(request.node, options) as own:
             broker = own or request.getfixturevalue(noproc if options.bootstrap else proc)
-            with Kafka(broker, request.node.name, clients_of(options.client)) as handle:
+            with testing_handle.Kafka(broker, request.node.name, testing_clients.clients_of(options.client)) as handle:
                 yield handle
 
     return kafka
@@ -95,6 +100,4 @@ def _own_broker(test: Any, options: PluginOptions) -> Any:
         return nullcontext()
     if options.bootstrap:
         pytest.skip(f"{MARKER}: the settings of the Kafka at {options.bootstrap} are its own")
-    from pylogbroker.testing.broker import Broker
-
-    return Broker(**options.of_broker(*marker.args, **marker.kwargs))
+    return testing_broker.Broker(**options.of_broker(*marker.args, **marker.kwargs))

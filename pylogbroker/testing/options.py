@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
 
+from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
+
+if TYPE_CHECKING:
+    from pylogbroker import config
+else:
+    config = on_first_use("pylogbroker.config")
 
 _OPTIONS = (
     ("kafka_bootstrap", "HOST:PORT", "run tests against this Kafka; those that need more than a Kafka has are skipped"),
@@ -63,10 +69,8 @@ class PluginOptions:
 
     def of_broker(self, settings: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
         """Return the arguments of `Broker`: these ones, over those of flags and ini file, setting by setting."""
-        from pylogbroker.config import texts_of
-
         given = self._given()
-        return {**given, **arguments, "settings": {**given["settings"], **texts_of(settings or {})}}
+        return {**given, **arguments, "settings": {**given["settings"], **config.texts_of(settings or {})}}
 
     def _given(self) -> dict[str, Any]:
         settings = self._pairs(_SETTINGS)

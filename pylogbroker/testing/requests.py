@@ -7,13 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pylogbroker.config import texts_of
+from pylogbroker.features import on_first_use
 from pylogbroker.records import Header
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
+    from pylogbroker.testing import admin as testing_admin
     from pylogbroker.testing.admin import Admin, KeptNames
+else:
+    testing_admin = on_first_use("pylogbroker.testing.admin")
 
 T = TypeVar("T")
 
@@ -120,9 +124,7 @@ class BrokerRequests:
         return thread.call(ask, what, CALL_SECONDS)
 
     def _new_admin(self, reactor: Any) -> Admin:
-        from pylogbroker.testing.admin import Admin  # imports numpy, which takes longer than the broker's start
-
-        return Admin(reactor, self.bootstrap, {"client.id": CLIENT_ID})
+        return testing_admin.Admin(reactor, self.bootstrap, {"client.id": CLIENT_ID})
 
     def _end_requests(self) -> None:
         """Close the connections for requests; later ones raise RuntimeError."""

@@ -17,11 +17,12 @@ import pickle
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.loading.commit import ManifestCommitter, purge_replaced, recovered, write_manifest
@@ -33,6 +34,11 @@ from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.wire.messages.list_offsets import LATEST
+
+if TYPE_CHECKING:
+    from pyspark import cloudpickle
+else:
+    cloudpickle = on_first_use("pyspark.cloudpickle")
 
 _Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
 """Run parts in tasks, call the callback regularly; return entries and failures."""
@@ -233,8 +239,6 @@ def manifest_of(store: Store) -> Manifest:
 
 def _fingerprint(mapping: object) -> str:
     """Hash a mapping's code and source, to recognize it if possible."""
-    from pyspark import cloudpickle
-
     digest = hashlib.sha256()
     try:
         digest.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]

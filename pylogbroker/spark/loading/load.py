@@ -27,6 +27,7 @@ import attrs
 import pyarrow as pa
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.spark.loading.job import LoadJob, Outcome, manifest_of
 from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry
 from pylogbroker.spark.loading.mappings import RowMapping, mapped
@@ -42,7 +43,12 @@ from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.reading.decoder import TYPES, columns_with
 
 if TYPE_CHECKING:
+    from pyspark import errors
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.pandas import types
+else:
+    errors = on_first_use("pyspark.errors")
+    types = on_first_use("pyspark.sql.pandas.types")
 
 _OPTIONS: Final = ("includeheaders", "failondataloss", "minpartitions", "maxrecordsperpartition")
 _MORE_OPTIONS: Final = ("kafka.", "fetchoffset.", "kafkaconsumer.")
@@ -145,9 +151,7 @@ def loaded(spark: SparkSession, target: str | os.PathLike[str]) -> DataFrame:
 
 
 def _frame(spark: SparkSession, store: Store, manifest: Manifest) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    schema = from_arrow_schema(unpacked(manifest.arrow), prefer_timestamp_ntz=True)
+    schema = types.from_arrow_schema(unpacked(manifest.arrow), prefer_timestamp_ntz=True)
     paths = paths_of(store, manifest)
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
 
@@ -212,12 +216,9 @@ def _check_for_spark(schema: pa.Schema) -> None:
 
 
 def _is_readable(kind: pa.DataType) -> bool:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_type
-
     try:
-        from_arrow_type(kind)
-    except PySparkException:
+        types.from_arrow_type(kind)
+    except errors.PySparkException:
         return False
     is_too_fine = pa.types.is_timestamp(kind) and kind.unit == "ns"
     return not (is_too_fine or pa.types.is_time(kind) or pa.types.is_decimal256(kind))

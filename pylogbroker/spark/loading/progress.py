@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import attrs
+
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import filesize
+    from rich import progress as rich_progress
+else:
+    filesize = on_first_use("rich.filesize")
+    rich_console = on_first_use("rich.console")
+    rich_progress = on_first_use("rich.progress")
 
 
 @attrs.frozen(kw_only=True)
@@ -42,25 +54,23 @@ def reporting(to: bool | Report, name: str) -> Iterator[Report]:
 
 @contextmanager
 def _bar(name: str) -> Iterator[Report]:
-    from rich.console import Console
-    from rich.filesize import decimal
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    texts = TextColumn("{task.fields[records]:,} records  {task.fields[bytes]}  lag {task.fields[lag]:,}")
+    texts = rich_progress.TextColumn("{task.fields[records]:,} records  {task.fields[bytes]}  lag {task.fields[lag]:,}")
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
         texts,
-        TimeElapsedColumn(),
+        rich_progress.TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name, total=None, records=0, bytes=decimal(0), lag=0)
+    with rich_progress.Progress(*columns, console=rich_console.Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None, records=0, bytes=filesize.decimal(0), lag=0)
 
         def report(now: _Progress) -> None:
             total = max(now.total, 1)
             done = now.offsets if now.total else total
-            bar.update(task, completed=done, total=total, records=now.records, bytes=decimal(now.bytes), lag=now.lag)
+            bar.update(
+                task, completed=done, total=total, records=now.records, bytes=filesize.decimal(now.bytes), lag=now.lag
+            )
 
         yield report
 

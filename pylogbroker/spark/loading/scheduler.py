@@ -18,12 +18,15 @@ import attrs
 
 from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.loading.manifest import ManifestEntry, Part
 from pylogbroker.spark.loading.task import TaskParameters, load_part
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, functions
+else:
+    functions = on_first_use("pyspark.sql.functions")
 
 _PAUSE: Final = 0.5  # seconds between ticks
 
@@ -52,15 +55,13 @@ def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
 
 
 def _collected(spark: SparkSession, tag: str, parameters: TaskParameters, parts: tuple[Part, ...]) -> list[str]:
-    from pyspark.sql.functions import udf
-
     def work(number: int) -> list[str]:
         try:
             return list(part_results(parameters, parts[number]))
         finally:
             freeze_existing_objects()
 
-    filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
+    filled = functions.udf(work, "array<string>", useArrow=False).asNondeterministic()
     spark.sparkContext.addJobTag(tag)  # only the thread that set session tags can cancel them
     rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("results")).collect()
     return [text for row in rows for text in row.results]

@@ -23,6 +23,7 @@ from pyspark.taskcontext import TaskContext
 
 from pylogbroker.client.producer_guarantees import in_flight_max, is_idempotent
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import WriteOptions
@@ -44,6 +45,12 @@ from pylogbroker.spark.writing.transactions import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from pylogbroker.spark.writing import producer as sink_producer
+    from pylogbroker.spark.writing import task as sink_task
+else:
+    sink_producer = on_first_use("pylogbroker.spark.writing.producer")
+    sink_task = on_first_use("pylogbroker.spark.writing.task")
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -164,12 +171,9 @@ def _write_as(
     batches: Iterator[pa.RecordBatch],
 ) -> None:
     """Write rows. Only tasks import Arrow: the driver restarts for each micro-batch."""
-    from pylogbroker.spark.writing.producer import IdempotentProducer
-    from pylogbroker.spark.writing.task import TaskWriter
-
     add = None if identity.transactional_id is None else partial(add_partitions, cluster, identity)
-    with IdempotentProducer(cluster, identity, add) as producer:
-        TaskWriter(options, fields, cluster, producer).write(batches)
+    with sink_producer.IdempotentProducer(cluster, identity, add) as producer:
+        sink_task.TaskWriter(options, fields, cluster, producer).write(batches)
     freeze_existing_objects()
 
 
