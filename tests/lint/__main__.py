@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from tests.lint import checks, wall_time
+from pylogbroker import features
+from tests.lint import checks, late_imports, wall_time
 from tests.lint.checks import Finding
 from tests.lint.glossary import Glossary
 from tests.lint.texts import Kind, Name, PythonFile, Text, defined_names, markdown_texts, public_classes, python_texts
@@ -47,11 +48,13 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
     of_coroutines: list[Finding] = []
     of_digits: list[Finding] = []
     of_tests: list[PythonFile] = []
+    of_packages: list[PythonFile] = []
     for path in _files("*.py", PYTHON):
         file = PythonFile(path, (ROOT / path).read_text())
         texts += python_texts(file)
         names += defined_names(file)
         if path.parts[0] in PACKAGES:
+            of_packages.append(file)
             classes += public_classes(file)
             of_coroutines += checks.dropped_coroutines(file)
             of_coroutines += checks.awaits_in_cleanup(file)
@@ -67,6 +70,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
         *of_digits,
+        *late_imports.findings(of_packages, features.MODULES),
         *wall_time.findings(of_tests, wall_time.WallTime.read(ROOT / wall_time.LIST)),
     ]
     in_packages = (name for name in names if name.path.parts[0] in PACKAGES)
