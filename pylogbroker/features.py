@@ -174,6 +174,7 @@ OF_SPARK: Final[_Features] = {
 
 OF_TESTS: Final[_Features] = {
     "a broker, and what is around it": (
+        "pylogbroker.errors",
         "pylogbroker.testing.admin",
         "pylogbroker.testing.broker",
         "pylogbroker.testing.clients",

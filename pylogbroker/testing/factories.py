@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pylogbroker.errors import PylogbrokerError
 from pylogbroker.features import on_first_use
 from pylogbroker.testing.options import PluginOptions
 
 if TYPE_CHECKING:
+    from pylogbroker import errors
     from pylogbroker.testing import broker as testing_broker
     from pylogbroker.testing import clients as testing_clients
     from pylogbroker.testing import external as testing_external
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pylogbroker.testing.external import ExternalBroker
     from pylogbroker.testing.handle import Kafka
 else:
+    errors = on_first_use("pylogbroker.errors")
     testing_broker = on_first_use("pylogbroker.testing.broker")
     testing_clients = on_first_use("pylogbroker.testing.clients")
     testing_external = on_first_use("pylogbroker.testing.external")
@@ -69,7 +70,7 @@ def broker_noproc(bootstrap: str = "", client_settings: Mapping[str, str] | None
                     address, {**options.client_settings, **(client_settings or {})}
                 )
                 broker = stack.enter_context(external)
-            except PylogbrokerError as error:
+            except errors.PylogbrokerError as error:
                 pytest.fail(f"--kafka-bootstrap {address}: {error}", pytrace=False)
             yield broker
 

@@ -407,6 +407,6 @@ def test_the_plugin_is_registered_and_cheap() -> None:
     assert (name, module) == ("pylogbroker", "pylogbroker.testing.pytest_plugin")
     program = f"import sys, pytest, {module}; print(*(each for each in sys.modules if 'pylogbroker' in each))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
-    below = ["", ".java", ".java.text", ".lazy_names"]
+    below = ["", ".features", ".java", ".java.text", ".lazy_names"]
     below += [".testing", ".testing.factories", ".testing.options", ".testing.pytest_plugin"]
     assert sorted(done.stdout.split()) == [f"pylogbroker{each}" for each in below]
