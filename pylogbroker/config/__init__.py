@@ -1,9 +1,10 @@
 """Settings: the table of all settings, and the values in force.
 
     config = BrokerConfig(properties.read("etc/server.properties"))
-    config.integer("num.partitions")                   # typed access by Kafka's names
+    config.num_partitions                              # an int, also for type checkers
+    config.integer("num.partitions")                   # by a name that is not known before
     topic = config.topic({"retention.ms": "60000"})    # a topic with overrides
-    topic.integer("segment.bytes")                     # its own value, or the broker's log.segment.bytes
+    topic.segment_bytes                                # its own value, or the broker's log.segment.bytes
 
 A setting's validation, description and default come from its row in `table`.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.config.setting import Setting, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, ConfigType, NotAccepted, ValueKind
+from pylogbroker.config.setting import fixed, rows_of
+from pylogbroker.config.value_kinds import BOOLEAN, ConfigType, NotAccepted, TypedKind
+from pylogbroker.config.values import Values
 
 _AUTHORIZERS: Final = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -32,27 +33,31 @@ def parse_super_users(text: str) -> frozenset[str]:
     return users
 
 
-ACCESS_SETTINGS: tuple[Setting, ...] = (
-    fixed(
+class AccessRows(Values):
+    __slots__ = ()
+
+    authorizer_class_name = fixed(
         "authorizer.class.name",
-        ValueKind(ConfigType.STRING, check=_check_class),
+        TypedKind[str](ConfigType.STRING, check=_check_class),
         "",
         "low",
         f"Authorizes clients by ACLs: {_AUTHORIZERS[0]}, or {' or '.join(_AUTHORIZERS[1:])}, all names of the same "
         "here. Without it, everybody who can connect may do everything.",
-    ),
-    fixed(
+    )
+    super_users = fixed(
         "super.users",
-        ValueKind(ConfigType.STRING, check=parse_super_users),
+        TypedKind[str](ConfigType.STRING, check=parse_super_users),
         "",
         "low",
         "Principals that may do everything, whatever the ACLs say: User:name, separated by semicolons.",
-    ),
-    fixed(
+    )
+    allow_everyone_if_no_acl_found = fixed(
         "allow.everyone.if.no.acl.found",
         BOOLEAN,
         False,
         "low",
         "Whether everybody may use resources that no ACL covers.",
-    ),
-)
+    )
+
+
+ACCESS_SETTINGS = rows_of(AccessRows)

@@ -17,11 +17,28 @@ from functools import cache
 import attrs
 
 from pylogbroker.config import listeners, parsing, table, unused_settings
+from pylogbroker.config.access_settings import AccessRows
+from pylogbroker.config.cleaner_settings import CleanerRows
+from pylogbroker.config.client_settings import ClientRows
+from pylogbroker.config.cluster_settings import ClusterRows
 from pylogbroker.config.given import no_such_setting
-from pylogbroker.config.http_settings import parse_http_endpoints
-from pylogbroker.config.security_settings import LISTENER_SETTINGS
+from pylogbroker.config.http_settings import HttpRows, parse_http_endpoints
+from pylogbroker.config.log_settings import LogRows
+from pylogbroker.config.network_settings import NetworkRows
+from pylogbroker.config.quota_settings import QuotaRows
+from pylogbroker.config.security_settings import (
+    LISTENER_SETTINGS,
+    AuthenticationRows,
+    OauthRows,
+    SaslRows,
+    SecurityRows,
+    StoreRows,
+    TlsRows,
+)
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
+from pylogbroker.config.token_settings import TokenRows
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
+from pylogbroker.config.transaction_settings import TransactionRows
 from pylogbroker.config.value_kinds import INT_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
@@ -35,6 +52,16 @@ _INTER_BROKER = "inter.broker.listener.name"
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
+class ListenerValues(StoreRows, TlsRows, OauthRows, SaslRows):
+    """Values of the settings that may be set for one listener alone."""
+
+    __slots__ = ()
+
+    ssl_client_auth = SecurityRows.ssl_client_auth
+    ssl_principal_mapping_rules = SecurityRows.ssl_principal_mapping_rules
+    ssl_store_check_interval_ms = SecurityRows.ssl_store_check_interval_ms
+
+
 @attrs.frozen
 class Reloaded:
     changes: Mapping[str, tuple[Value, Value]]  # before and after
@@ -43,7 +70,21 @@ class Reloaded:
     warnings: tuple[str, ...]
 
 
-class BrokerConfig(Values):
+class BrokerConfig(
+    ListenerValues,
+    AccessRows,
+    CleanerRows,
+    ClientRows,
+    ClusterRows,
+    HttpRows,
+    LogRows,
+    NetworkRows,
+    QuotaRows,
+    TokenRows,
+    TransactionRows,
+    AuthenticationRows,
+    SecurityRows,
+):
     """Settings from the texts of a file and a command line.
 
     Raise ConfigError for an invalid value. `warnings` name unknown settings, and those without effect.
@@ -113,7 +154,7 @@ class BrokerConfig(Values):
             raise ConfigError(f"listeners: {self.text('listeners')!r} is not accepted; expected {expected}")
         return inter_broker
 
-    def of_listener(self, listener: listeners.Listener, mechanism: str | None = None) -> Values:
+    def of_listener(self, listener: listeners.Listener, mechanism: str | None = None) -> ListenerValues:
         """Return the values of security settings for one listener: its own, or else those of all.
 
         With a mechanism of SASL, those that are set for it count before the listener's.
@@ -125,7 +166,7 @@ class BrokerConfig(Values):
                 text = self.set_text(prefix + name)
                 if text is not None:
                     values[name] = _parse(prefix + name, text)
-        return Values(values)
+        return ListenerValues(values)
 
     def connection_rate(self, listener: listeners.Listener) -> int:
         """Return the connections per second that are set for one listener alone."""

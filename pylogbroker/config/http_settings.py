@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 from pylogbroker.config.listeners import Endpoint, parse_each_endpoint
-from pylogbroker.config.setting import Setting, cluster_wide, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, ValueKind, at_least
+from pylogbroker.config.setting import cluster_wide, fixed, rows_of
+from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, TypedKind, at_least
+from pylogbroker.config.values import Values
 
 HTTP: Final = "http"
 _LOOPBACK: Final = "127.0.0.1"
@@ -30,14 +31,17 @@ def _with_defaults(given: Endpoint) -> Endpoint:
     return Endpoint(HTTP, given.host or _LOOPBACK, given.port)
 
 
-_HTTP_LISTENERS = ValueKind(
+_HTTP_LISTENERS = TypedKind[str](
     ConfigType.STRING,
     check=parse_http_endpoints,
     wanted="http://host:port, separated by commas, each host and port once",
 )
 
-HTTP_SETTINGS: tuple[Setting, ...] = (
-    fixed(
+
+class HttpRows(Values):
+    __slots__ = ()
+
+    http_listeners_text = fixed(
         "http.listeners",
         _HTTP_LISTENERS,
         None,
@@ -46,8 +50,8 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read these. A page "
         "at / shows topics, records and groups, for connections from this machine alone; it asks for a password if a "
         "listener has SASL.",
-    ),
-    fixed(
+    )
+    http_allowed_hosts = fixed(
         "http.allowed.hosts",
         LIST,
         (),
@@ -55,14 +59,18 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         "Names of this machine that clients of the HTTP server may use, besides localhost, addresses, its own host "
         "name and those of http.listeners. Others are rejected, so that a page of another site cannot read from the "
         "server through a browser.",
-    ),
-    cluster_wide(
+    )
+    metrics_partitions_enable = cluster_wide(
         "metrics.partitions.enable",
         BOOLEAN,
         True,
         "low",
         "Whether /metrics has metrics of single partitions, and the lag of groups by partition. They are most of the "
         "text: sixteen lines for each partition.",
-    ),
-    fixed("http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."),
-)
+    )
+    http_max_connections = fixed(
+        "http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."
+    )
+
+
+HTTP_SETTINGS = rows_of(HttpRows)

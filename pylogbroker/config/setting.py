@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
-from functools import partial
+from enum import Enum, IntEnum, StrEnum
+from typing import Any, Final, Generic, TypeVar, overload
 
 import attrs
 
-from pylogbroker.config.value_kinds import ConfigType, Value, ValueKind
+from pylogbroker.config.value_kinds import ConfigType, T, TypedKind, Value, ValueKind
+from pylogbroker.config.values import Values
+
+S = TypeVar("S", bound=Value)
 
 
 class Scope(StrEnum):
@@ -67,32 +70,88 @@ class Setting:
         return self.scope is Scope.TOPIC or self.mode is not Mode.READ_ONLY
 
 
+@attrs.frozen
+class TypedSetting(Setting, Generic[S]):
+    """Setting that is an attribute of its table: `config.num_partitions` has the value in force, with its type."""
+
+    @overload
+    def __get__(self, values: None, table: type) -> TypedSetting[S]: ...
+    @overload
+    def __get__(self, values: Values, table: type) -> S: ...
+    def __get__(self, values: Values | None, table: type) -> TypedSetting[S] | S:
+        if values is None:
+            return self
+        return values._values[self.name]  # type: ignore[return-value]  # the kind has parsed it
+
+
+class BySynonym(Enum):
+    """Default of a setting whose last synonym has one."""
+
+    BY_SYNONYM = None
+
+
 _IMPORTANCE = {"high": Importance.HIGH, "medium": Importance.MEDIUM, "low": Importance.LOW}
 
 
-def _row(
-    mode: Mode,
-    name: str,
-    kind: ValueKind,
-    default: Value,
-    importance: str,
-    doc: str,
-    *,
-    synonyms: tuple[Synonym, ...] = (),
-    internal: bool = False,
-) -> Setting:
-    return Setting(
-        name=name,
-        kind=kind,
-        default=default,
-        importance=_IMPORTANCE[importance],
-        doc=doc,
-        mode=mode,
-        synonyms=synonyms,
-        internal=internal,
-    )
+@attrs.frozen
+class _MakeRow:
+    """Makes rows of settings that are changed in one way. The type of the default is that of the kind, or None."""
+
+    _mode: Mode
+
+    @overload
+    def __call__(
+        self,
+        name: str,
+        kind: TypedKind[T],
+        default: T | BySynonym,
+        importance: str,
+        doc: str,
+        *,
+        synonyms: tuple[Synonym, ...] = (),
+        internal: bool = False,
+    ) -> TypedSetting[T]: ...
+    @overload
+    def __call__(
+        self,
+        name: str,
+        kind: TypedKind[T],
+        default: None,
+        importance: str,
+        doc: str,
+        *,
+        synonyms: tuple[Synonym, ...] = (),
+        internal: bool = False,
+    ) -> TypedSetting[T | None]: ...
+    def __call__(
+        self,
+        name: str,
+        kind: ValueKind,
+        default: Value | BySynonym,
+        importance: str,
+        doc: str,
+        *,
+        synonyms: tuple[Synonym, ...] = (),
+        internal: bool = False,
+    ) -> TypedSetting[Any]:
+        return TypedSetting(
+            name=name,
+            kind=kind,
+            default=None if isinstance(default, BySynonym) else default,
+            importance=_IMPORTANCE[importance],
+            doc=doc,
+            mode=self._mode,
+            synonyms=synonyms,
+            internal=internal,
+        )
 
 
-fixed = partial(_row, Mode.READ_ONLY)
-per_broker = partial(_row, Mode.PER_BROKER)
-cluster_wide = partial(_row, Mode.CLUSTER_WIDE)
+fixed: Final = _MakeRow(Mode.READ_ONLY)
+per_broker: Final = _MakeRow(Mode.PER_BROKER)
+cluster_wide: Final = _MakeRow(Mode.CLUSTER_WIDE)
+BY_SYNONYM: Final = BySynonym.BY_SYNONYM
+
+
+def rows_of(table: type[Values]) -> tuple[Setting, ...]:
+    """Return the rows that a table declares, in their order."""
+    return tuple(row for row in vars(table).values() if isinstance(row, Setting))

@@ -9,8 +9,8 @@ import attrs
 
 from pylogbroker.config import parsing, table
 from pylogbroker.config.formats import is_by_position, magic_of
+from pylogbroker.config.topic_settings import TopicRows
 from pylogbroker.config.value_kinds import LONG_MAX, Value
-from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
 _LEAST_LAG: Final = "min.compaction.lag.ms"
@@ -20,7 +20,7 @@ _KEPT_MAX: Final = 4096
 _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
-class TopicConfig(Values):
+class TopicConfig(TopicRows):
     """Settings in force for a topic; immutable. `overrides` are its own, as text."""
 
     __slots__ = ("__weakref__", "overrides")

@@ -7,20 +7,21 @@ import re
 import attrs
 
 from pylogbroker.config import formats
-from pylogbroker.config.setting import Importance, Scope, Setting, Synonym
+from pylogbroker.config.setting import Importance, Scope, Synonym, TypedSetting, rows_of
 from pylogbroker.config.value_kinds import (
     BOOLEAN,
     LIST,
     LONG,
     LONG_MAX,
     ConfigType,
-    Value,
-    ValueKind,
+    T,
+    TypedKind,
     any_of,
     at_least,
     between,
     one_of,
 )
+from pylogbroker.config.values import Values
 from pylogbroker.java.text import parse_boolean, split_list, trim
 
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
@@ -45,33 +46,33 @@ TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 GZIP_LEVEL = between(1, 9, also=-1)
 LZ4_LEVEL = between(1, 17)
 ZSTD_LEVEL = between(-131072, 22)
-RATIO = between(0, 1, ValueKind(ConfigType.DOUBLE))
-FORMAT = ValueKind(
+RATIO = between(0, 1, TypedKind[float](ConfigType.DOUBLE))
+FORMAT = TypedKind[str](
     ConfigType.STRING,
     check=formats.magic_of,
     wanted="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
-_TOPIC_FORMAT = ValueKind(
+_TOPIC_FORMAT = TypedKind[str](
     ConfigType.STRING,
     check=formats.check_topic_format,
     wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
-_REPLICAS = ValueKind(
+_REPLICAS = TypedKind[tuple[str, ...]](
     ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *"
 )
 
 
 def _topic(
     name: str,
-    kind: ValueKind,
-    default: Value,
+    kind: TypedKind[T],
+    default: T,
     synonyms: str,
     doc: str,
     importance: Importance = Importance.MEDIUM,
-) -> Setting:
+) -> TypedSetting[T]:
     """Return a row; `synonyms` has broker settings by falling priority, `name*factor` if units differ."""
     parsed = [item.partition("*") for item in synonyms.split()]
-    return Setting(
+    return TypedSetting(
         name=name,
         kind=kind,
         default=default,
@@ -82,45 +83,47 @@ def _topic(
     )
 
 
-TOPIC_SETTINGS: tuple[Setting, ...] = (
-    _topic(
+class TopicRows(Values):
+    __slots__ = ()
+
+    cleanup_policy = _topic(
         "cleanup.policy",
         CLEANUP,
         ("delete",),
         "log.cleanup.policy",
         "Handling of old data: `delete` removes segments that exceed retention.ms or retention.bytes, `compact` keeps "
         "the newest record of each key; both may be combined.",
-    ),
-    _topic(
+    )
+    compression_gzip_level = _topic(
         "compression.gzip.level",
         GZIP_LEVEL,
         -1,
         "compression.gzip.level",
         "Gzip level for compression by the broker; -1 is gzip's default.",
-    ),
-    _topic(
+    )
+    compression_lz4_level = _topic(
         "compression.lz4.level",
         LZ4_LEVEL,
         9,
         "compression.lz4.level",
         "LZ4 level for compression by the broker.",
-    ),
-    _topic(
+    )
+    compression_type = _topic(
         "compression.type",
         COMPRESSION,
         "producer",
         "compression.type",
         "Compression of batches on disk. `producer` keeps the producer's at no cost; with any other value, the broker "
         "recompresses batches that differ.",
-    ),
-    _topic(
+    )
+    compression_zstd_level = _topic(
         "compression.zstd.level",
         ZSTD_LEVEL,
         3,
         "compression.zstd.level",
         "Zstd level for compression by the broker.",
-    ),
-    _topic(
+    )
+    delete_policies = _topic(
         "delete.policies",
         LIST,
         DELETE_POLICIES,
@@ -128,86 +131,86 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "Delete policies that name the segments for `delete` to remove. `record-time` and `modification-time` use "
         "retention.ms, `size` uses retention.bytes. Plugins may add others, with an argument after a colon: "
         "`name:argument`.",
-    ),
-    _topic(
+    )
+    delete_retention_ms = _topic(
         "delete.retention.ms",
         at_least(0, LONG),
         _DAY,
         "log.cleaner.delete.retention.ms",
         "Time for which a compacted topic keeps tombstones, for readers that began before.",
-    ),
-    _topic(
+    )
+    file_delete_delay_ms = _topic(
         "file.delete.delay.ms",
         at_least(0, LONG),
         60_000,
         "log.segment.delete.delay.ms",
         "Time for which the files of a removed segment stay on disk, for reads in progress.",
-    ),
-    _topic(
+    )
+    flush_messages = _topic(
         "flush.messages",
         at_least(1, LONG),
         LONG_MAX,
         "log.flush.interval.messages",
         "Number of records after which the log is synced to disk. With 1, no record is acknowledged before it is on "
         "disk. By default the operating system decides.",
-    ),
-    _topic(
+    )
+    flush_ms = _topic(
         "flush.ms",
         at_least(0, LONG),
         LONG_MAX,
         "log.flush.interval.ms log.flush.scheduler.interval.ms",
         "Time after which a record is synced to disk.",
-    ),
-    _topic(
+    )
+    follower_replication_throttled_replicas = _topic(
         "follower.replication.throttled.replicas",
         _REPLICAS,
         (),
         "",
         "Replicas whose fetches are throttled by the follower.",
-    ),
-    _topic(
+    )
+    index_interval_bytes = _topic(
         "index.interval.bytes",
         at_least(0),
         4096,
         "log.index.interval.bytes",
         "Bytes of batches between two entries of the offset index.",
-    ),
-    _topic(
+    )
+    leader_replication_throttled_replicas = _topic(
         "leader.replication.throttled.replicas",
         _REPLICAS,
         (),
         "",
         "Replicas whose fetches are throttled by the leader.",
-    ),
-    _topic(
+    )
+    local_retention_bytes = _topic(
         "local.retention.bytes",
         at_least(-2, LONG),
         -2,
         "log.local.retention.bytes",
         "Bytes of a partition that stay on local disk with tiered storage; -2: retention.bytes.",
-    ),
-    _topic(
+    )
+    local_retention_ms = _topic(
         "local.retention.ms",
         at_least(-2, LONG),
         -2,
         "log.local.retention.ms",
         "Time for which a segment stays on local disk with tiered storage; -2: retention.ms.",
-    ),
-    _topic(
+    )
+    max_compaction_lag_ms = _topic(
         "max.compaction.lag.ms",
         at_least(1, LONG),
         LONG_MAX,
         "log.cleaner.max.compaction.lag.ms",
         "Maximum time before a record of a compacted topic is compacted.",
-    ),
-    _topic(
+    )
+    max_message_bytes = _topic(
         "max.message.bytes",
         at_least(0),
         1_048_588,
         "message.max.bytes",
         "Largest batch, in bytes as sent, compressed or not.",
-    ),
-    _topic(
+    )
+    message_downconversion_enable = _topic(
         "message.downconversion.enable",
         BOOLEAN,
         True,
@@ -215,141 +218,143 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "Whether records are converted for consumers that know only older message formats. If not, they get "
         "UNSUPPORTED_VERSION.",
         Importance.LOW,
-    ),
-    _topic(
+    )
+    message_format_version = _topic(
         "message.format.version",
         _TOPIC_FORMAT,
         formats.NEWEST,
         "log.message.format.version",
         "Kafka release whose message format the topic is written in; records in other formats are converted. With "
         "0.7, offsets are byte positions; it can only be set when a topic is created.",
-    ),
-    _topic(
+    )
+    message_timestamp_after_max_ms = _topic(
         "message.timestamp.after.max.ms",
         at_least(0, LONG),
         LONG_MAX,
         "log.message.timestamp.after.max.ms",
         "Maximum time by which a record's timestamp may be after the broker's clock; other batches are rejected "
         "(CreateTime only).",
-    ),
-    _topic(
+    )
+    message_timestamp_before_max_ms = _topic(
         "message.timestamp.before.max.ms",
         at_least(0, LONG),
         LONG_MAX,
         "log.message.timestamp.before.max.ms",
         "Maximum time by which a record's timestamp may be before the broker's clock; other batches are rejected "
         "(CreateTime only).",
-    ),
-    _topic(
+    )
+    message_timestamp_difference_max_ms = _topic(
         "message.timestamp.difference.max.ms",
         at_least(0, LONG),
         LONG_MAX,
         "log.message.timestamp.difference.max.ms",
         "Older setting for both limits of timestamps, for a limit that is not set itself.",
-    ),
-    _topic(
+    )
+    message_timestamp_type = _topic(
         "message.timestamp.type",
         TIMESTAMP_TYPE,
         "CreateTime",
         "log.message.timestamp.type",
         "Timestamps of records: the producer's (CreateTime) or the broker's time of the append (LogAppendTime).",
-    ),
-    _topic(
+    )
+    min_cleanable_dirty_ratio = _topic(
         "min.cleanable.dirty.ratio",
         RATIO,
         0.5,
         "log.cleaner.min.cleanable.ratio",
         "Share of a compacted log that must be new before it is compacted again.",
-    ),
-    _topic(
+    )
+    min_compaction_lag_ms = _topic(
         "min.compaction.lag.ms",
         at_least(0, LONG),
         0,
         "log.cleaner.min.compaction.lag.ms",
         "Minimum time before a record of a compacted topic is compacted.",
-    ),
-    _topic(
+    )
+    min_insync_replicas = _topic(
         "min.insync.replicas",
         at_least(1),
         1,
         "min.insync.replicas",
         "Number of in-sync replicas required for a produce request with acks=all.",
-    ),
-    _topic(
+    )
+    preallocate = _topic(
         "preallocate",
         BOOLEAN,
         False,
         "log.preallocate",
         "Whether the file of a new segment gets its full size on disk at once.",
-    ),
-    _topic(
+    )
+    remote_log_copy_disable = _topic(
         "remote.log.copy.disable",
         BOOLEAN,
         False,
         "",
         "Whether copying to tiered storage is stopped; no effect without tiered storage.",
-    ),
-    _topic(
+    )
+    remote_log_delete_on_disable = _topic(
         "remote.log.delete.on.disable",
         BOOLEAN,
         False,
         "",
         "Whether tiered data is deleted when tiered storage is disabled; no effect without it.",
-    ),
-    _topic(
+    )
+    remote_storage_enable = _topic(
         "remote.storage.enable",
-        ValueKind(ConfigType.BOOLEAN, check=_check_not_tiered, wanted="false: there is no tiered storage"),
+        TypedKind[bool](ConfigType.BOOLEAN, check=_check_not_tiered, wanted="false: there is no tiered storage"),
         False,
         "",
         "Whether old segments move to tiered storage, which this broker does not have.",
-    ),
-    _topic(
+    )
+    retention_bytes = _topic(
         "retention.bytes",
         LONG,
         -1,
         "log.retention.bytes",
         "Size of a partition above which its oldest segments are removed (cleanup.policy `delete`); -1: no limit.",
-    ),
-    _topic(
+    )
+    retention_ms = _topic(
         "retention.ms",
         at_least(-1, LONG),
         7 * _DAY,
         f"log.retention.ms log.retention.minutes*{_MINUTE} log.retention.hours*{_HOUR}",
         "Time for which a segment is kept after its newest record (cleanup.policy `delete`); -1: forever.",
-    ),
-    _topic(
+    )
+    segment_bytes = _topic(
         "segment.bytes",
         at_least(14),
         1_073_741_824,
         "log.segment.bytes",
         "Size at which a new segment begins. Retention removes whole segments.",
-    ),
-    _topic(
+    )
+    segment_index_bytes = _topic(
         "segment.index.bytes",
         at_least(4),
         10_485_760,
         "log.index.size.max.bytes",
         "Size of an index at which a new segment begins.",
-    ),
-    _topic(
+    )
+    segment_jitter_ms = _topic(
         "segment.jitter.ms",
         at_least(0, LONG),
         0,
         f"log.roll.jitter.ms log.roll.jitter.hours*{_HOUR}",
         "Maximum random time subtracted from segment.ms, so that not all segments roll at the same time.",
-    ),
-    _topic(
+    )
+    segment_ms = _topic(
         "segment.ms",
         at_least(1, LONG),
         7 * _DAY,
         f"log.roll.ms log.roll.hours*{_HOUR}",
         "Age at which a new segment begins even if the current one is not full.",
-    ),
-    _topic(
+    )
+    unclean_leader_election_enable = _topic(
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
         "unclean.leader.election.enable",
         "Whether a replica out of sync may become the leader if no other is left. Records are lost then.",
-    ),
-)
+    )
+
+
+TOPIC_SETTINGS = rows_of(TopicRows)

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Generic, TypeVar, overload
 
 import attrs
 
 from pylogbroker.java.text import parse_boolean, parse_double, parse_whole, render_double, split_list, trim
 
 Value = bool | int | float | str | tuple[str, ...] | None
+T = TypeVar("T", bound=bool | int | float | str | tuple[str, ...])
 
 
 class ConfigType(IntEnum):
@@ -112,6 +114,11 @@ class ValueKind:
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
 
+@attrs.frozen
+class TypedKind(ValueKind, Generic[T]):
+    """Kind of values of one type of Python's: `TypedKind[str](ConfigType.STRING)`."""
+
+
 def render(value: Value) -> str | None:
     match value:
         case None:
@@ -169,20 +176,24 @@ _PARSERS: dict[ConfigType, Callable[[ValueKind, str], Value]] = {
     ConfigType.PASSWORD: _parse_string,
 }
 
-BOOLEAN = ValueKind(ConfigType.BOOLEAN)
-TEXT = ValueKind(ConfigType.STRING)
-LIST = ValueKind(ConfigType.LIST)
-PASSWORD = ValueKind(ConfigType.PASSWORD)
-VERBATIM_PASSWORD = ValueKind(ConfigType.PASSWORD, verbatim=True)
-INT = ValueKind(ConfigType.INT)
-SHORT = ValueKind(ConfigType.SHORT)
-LONG = ValueKind(ConfigType.LONG)
+BOOLEAN = TypedKind[bool](ConfigType.BOOLEAN)
+TEXT = TypedKind[str](ConfigType.STRING)
+LIST = TypedKind[tuple[str, ...]](ConfigType.LIST)
+PASSWORD = TypedKind[str](ConfigType.PASSWORD)
+VERBATIM_PASSWORD = TypedKind[str](ConfigType.PASSWORD, verbatim=True)
+INT = TypedKind[int](ConfigType.INT)
+SHORT = TypedKind[int](ConfigType.SHORT)
+LONG = TypedKind[int](ConfigType.LONG)
 
 
-def at_least(low: int, kind: ValueKind = INT) -> ValueKind:
+def at_least(low: int, kind: TypedKind[int] = INT) -> TypedKind[int]:
     return attrs.evolve(kind, low=low)
 
 
+@overload
+def between(low: float, high: float, *, also: int | None = None) -> TypedKind[int]: ...
+@overload
+def between(low: float, high: float, kind: TypedKind[T], also: int | None = None) -> TypedKind[T]: ...
 def between(low: float, high: float, kind: ValueKind = INT, also: int | None = None) -> ValueKind:
     return attrs.evolve(kind, low=low, high=high, also=also)
 
@@ -190,9 +201,9 @@ def between(low: float, high: float, kind: ValueKind = INT, also: int | None = N
 NEW_PARTITIONS = between(1, NEW_PARTITIONS_MAX)
 
 
-def one_of(*choices: str) -> ValueKind:
+def one_of(*choices: str) -> TypedKind[str]:
     return attrs.evolve(TEXT, choices=choices)
 
 
-def any_of(*choices: str) -> ValueKind:
+def any_of(*choices: str) -> TypedKind[tuple[str, ...]]:
     return attrs.evolve(LIST, choices=choices, required=True)
