@@ -110,19 +110,19 @@ class BrokerConfig(
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return tuple(path for path in split_list(self.text("log.dirs")) if path)
+        return tuple(path for path in split_list(self.log_dirs_text) if path)
 
     @property
     def metadata_dir(self) -> str:
-        return self.optional_text("metadata.log.dir") or self.log_dirs[0]
+        return self.metadata_log_dir or self.log_dirs[0]
 
     @property
     def address_limits(self) -> dict[str, int]:
-        return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
+        return listeners.parse_address_limits(self.max_connections_per_ip_overrides)
 
     @property
     def http_listeners(self) -> tuple[listeners.Endpoint, ...]:
-        return parse_http_endpoints(self.optional_text("http.listeners") or "")
+        return parse_http_endpoints(self.http_listeners_text or "")
 
     @property
     def has_sasl(self) -> bool:
@@ -132,17 +132,17 @@ class BrokerConfig(
     @property
     def in_cluster(self) -> bool:
         """True if ZooKeeper joins this broker with others."""
-        return bool(self.optional_text("zookeeper.connect"))
+        return bool(self.zookeeper_connect)
 
     @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:
-        return InterBrokerProtocol.parse(self.text("inter.broker.protocol.version"))
+        return InterBrokerProtocol.parse(self.inter_broker_protocol_version)
 
     @property
     def inter_broker_listener(self) -> listeners.Listener:
         """Listener on which brokers connect to each other; raise ConfigError if there is none of its name."""
         protocol = "security.inter.broker.protocol"
-        name = self.optional_text(_INTER_BROKER)
+        name = self.inter_broker_listener_name
         if name is not None and protocol in self.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             raise ConfigError(f"{protocol}: {_INTER_BROKER} is set, too; remove one of them")
         if name is None and protocol in self.explicit(ConfigSource.STATIC_BROKER_CONFIG):
@@ -151,7 +151,7 @@ class BrokerConfig(
         inter_broker = next((listener for listener in kafka if name is None or listener.name == name.upper()), None)
         if inter_broker is None:
             expected = f"a listener named {name}" if name else "a listener for Kafka's protocol, for the other brokers"
-            raise ConfigError(f"listeners: {self.text('listeners')!r} is not accepted; expected {expected}")
+            raise ConfigError(f"listeners: {self.listeners_text!r} is not accepted; expected {expected}")
         return inter_broker
 
     def of_listener(self, listener: listeners.Listener, mechanism: str | None = None) -> ListenerValues:
@@ -378,10 +378,10 @@ def _is_dynamic(name: str) -> bool:
 
 def _check_static(config: BrokerConfig) -> None:
     if not config.log_dirs:
-        raise ConfigError(f"log.dirs: {config.text('log.dirs')!r} is not accepted; expected at least one directory")
+        raise ConfigError(f"log.dirs: {config.log_dirs_text!r} is not accepted; expected at least one directory")
     if len(set(config.log_dirs)) < len(config.log_dirs):
-        raise ConfigError(f"log.dirs: {config.text('log.dirs')!r} is not accepted; expected each directory once")
-    least, most = config.integer("group.min.session.timeout.ms"), config.integer("group.max.session.timeout.ms")
+        raise ConfigError(f"log.dirs: {config.log_dirs_text!r} is not accepted; expected each directory once")
+    least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if least > most:
         raise ConfigError(
             f"group.min.session.timeout.ms: {least} is not accepted; "
@@ -392,11 +392,11 @@ def _check_static(config: BrokerConfig) -> None:
 
 
 def _check_broker_id(config: BrokerConfig) -> None:
-    number, reserved = config.integer("broker.id"), config.integer("reserved.broker.max.id")
-    other = config.integer("node.id")
+    number, reserved = config.broker_id, config.reserved_broker_max_id
+    other = config.node_id
     if other not in (-1, number):
         raise ConfigError(f"broker.id: {number} is not accepted; expected the same as node.id, {other}")
-    if not config.boolean("broker.id.generation.enable"):
+    if not config.broker_id_generation_enable:
         if number < 0:
             raise ConfigError("broker.id: -1 is not accepted; expected a number, because none is generated")
     elif number > reserved:
@@ -407,9 +407,9 @@ def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
     controllers = () if config[_CONTROLLERS] is None else config.texts(_CONTROLLERS)
     try:
         return listeners.resolve(
-            config.text("listeners"),
-            config.optional_text("advertised.listeners"),
-            config.text("listener.security.protocol.map"),
+            config.listeners_text,
+            config.advertised_listeners,
+            config.listener_security_protocol_map,
             frozenset(name.upper() for name in controllers),
         )
     except ValueError as error:

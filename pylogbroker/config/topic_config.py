@@ -32,20 +32,20 @@ class TopicConfig(TopicRows):
     @property
     def magic(self) -> int:
         """Magic of the message format, 0 to 2; 0 if byte-addressed."""
-        return 0 if self.byte_addressed else magic_of(self.text(_FORMAT))
+        return 0 if self.byte_addressed else magic_of(self.message_format_version)
 
     @property
     def byte_addressed(self) -> bool:
-        return is_by_position(self.text(_FORMAT))
+        return is_by_position(self.message_format_version)
 
     @property
     def compacts(self) -> bool:
         """True if only each key's newest record is kept; then every record needs a key."""
-        return "compact" in self.texts("cleanup.policy")
+        return "compact" in self.cleanup_policy
 
     @property
     def deletes(self) -> bool:
-        return "delete" in self.texts("cleanup.policy")
+        return "delete" in self.cleanup_policy
 
     @property
     def timestamp_before_max_ms(self) -> int:
@@ -59,7 +59,7 @@ class TopicConfig(TopicRows):
 
     def _timestamp_bound(self, name: str) -> int:
         bound = self.integer(name)
-        return bound if bound != LONG_MAX else self.integer("message.timestamp.difference.max.ms")
+        return bound if bound != LONG_MAX else self.message_timestamp_difference_max_ms
 
 
 TopicCheck = Callable[[TopicConfig, Container[str], TopicConfig | None], object]
@@ -81,7 +81,7 @@ def _parse(name: str, text: str | None) -> Value:
 
 
 def check_together(config: TopicConfig) -> None:
-    least, most = config.integer(_LEAST_LAG), config.integer(_MOST_LAG)
+    least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least > most:
         least_name, most_name = _written(_LEAST_LAG, config), _written(_MOST_LAG, config)
         if _MOST_LAG in config.overrides and _LEAST_LAG not in config.overrides:
@@ -93,13 +93,14 @@ def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
     """Raise ConfigError for settings that the message format excludes, and for a change of addressing."""
     if before is not None and before.byte_addressed != config.byte_addressed:
         raise ConfigError(
-            f"{_FORMAT}: {config.text(_FORMAT)} is not accepted; a topic is of format 0.7 from its creation on or never"
+            f"{_FORMAT}: {config.message_format_version} is not accepted; "
+            "a topic is of format 0.7 from its creation on or never"
         )
     if not config.byte_addressed:
         return
     if config.compacts:
         raise ConfigError("cleanup.policy: compact is not accepted; messages of format 0.7 have no keys")
-    codec = config.text("compression.type")
+    codec = config.compression_type
     if codec not in _OLD_CODECS:
         raise ConfigError(f"compression.type: {codec} is not accepted; format 0.7 has gzip and snappy")
 
