@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from pylogbroker.config import Values
+from pylogbroker.config import BrokerConfig
 
 _MS_PER_MINUTE = 60_000
 
@@ -21,14 +21,14 @@ class GroupSettings:
     max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
 
     @classmethod
-    def of(cls, config: Values) -> GroupSettings:
+    def of(cls, config: BrokerConfig) -> GroupSettings:
         return cls(
-            min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
-            max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
-            initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
-            max_size=config.integer("group.max.size"),
-            partitions=config.integer("offsets.topic.num.partitions"),
-            retention_ms=config.integer("offsets.retention.minutes") * _MS_PER_MINUTE,
-            check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
-            max_metadata_bytes=config.integer("offset.metadata.max.bytes"),
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+            partitions=config.offsets_topic_num_partitions,
+            retention_ms=config.offsets_retention_minutes * _MS_PER_MINUTE,
+            check_interval_ms=config.offsets_retention_check_interval_ms,
+            max_metadata_bytes=config.offset_metadata_max_bytes,
         )

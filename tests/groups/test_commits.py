@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from pylogbroker.config import Values
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, DeleteOffsetsResult, FetchResult, GroupSettings
 from pylogbroker.long_loops import at_once
@@ -392,7 +392,9 @@ def test_settings_come_from_the_brokers_settings() -> None:
         "offsets.retention.check.interval.ms": 7,
         "offset.metadata.max.bytes": 8,
     }
-    assert GroupSettings.of(Values(names)) == GroupSettings(1, 2, 3, 4, 5, 360_000, 7, 8)
+    assert GroupSettings.of(BrokerConfig({name: str(value) for name, value in names.items()})) == GroupSettings(
+        1, 2, 3, 4, 5, 360_000, 7, 8
+    )
 
 
 def test_many_groups_expire_in_steps() -> None:

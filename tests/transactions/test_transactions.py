@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylogbroker.config import Values
+from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import IllegalTransition, check_transition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import at_once
@@ -266,4 +266,6 @@ def test_the_settings_come_from_the_brokers() -> None:
         "transactional.id.expiration.ms": 4,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 5,
     }
-    assert TransactionSettings.of(Values(named)) == TransactionSettings(1, 2, 3, 4, 5)
+    assert TransactionSettings.of(
+        BrokerConfig({name: str(value) for name, value in named.items()})
+    ) == TransactionSettings(1, 2, 3, 4, 5)
