@@ -78,7 +78,7 @@ def _users(
             return connection
         raise click.UsageError("give --bootstrap-server, or --file with users, or --config of a stopped broker")
     config = broker_settings(file, data_dir, overrides)
-    named = config.optional_text("users")
+    named = config.users
     if named:
         return offline_users.UsersFile(Path(named))
     if config.in_cluster:

@@ -59,7 +59,7 @@ class BrokerMetrics:
 
     async def _collect(self) -> list[bytes]:
         broker, out = self._broker, Exposition()
-        has_partitions = broker.config.boolean("metrics.partitions.enable")
+        has_partitions = broker.config.metrics_partitions_enable
         await self._network.collect(out, self._factories)
         await collect_topics(out, broker.partitions.traffic)
         self._conversions.collect(out, broker.partitions.traffic.conversion_costs)

@@ -40,7 +40,7 @@ class ConnectionRates:
 
     def __attrs_post_init__(self) -> None:
         config = self._config
-        self._windows = Windows(config.integer("quota.window.num"), config.integer("quota.window.size.seconds"))
+        self._windows = Windows(config.quota_window_num, config.quota_window_size_seconds)
         self._broker = SampledRate(self._windows)
         self._addresses = Measures(self._windows, SampledRate)
 
@@ -82,7 +82,7 @@ class ConnectionRates:
         is_of_several = config.in_cluster and len(config.listeners) > 1
         if is_of_several and listener.name == config.inter_broker_listener.name:
             return INT_MAX
-        return config.integer("max.connection.creation.rate")
+        return config.max_connection_creation_rate
 
     def _delay_ms(self, rate: SampledRate, quota: float) -> int:
         now_ms = self._now_ms()

@@ -199,7 +199,7 @@ class SaslProtocol(KafkaProtocol):
         began = services.runtime.clock.seconds()
 
         def failed(failure: Any) -> Deferred[Any]:
-            delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
+            delay = services.config.connection_failed_authentication_delay_ms / 1000
             left = max(0.0, delay - (services.runtime.clock.seconds() - began))
             return deferLater(services.runtime.clock, left, lambda: failure)
 

@@ -59,8 +59,8 @@ def _connection_limit(config: BrokerConfig) -> ConnectionLimit:
     limit = ConnectionLimit(protected=_listener_of_brokers(config))
 
     def take_limits(changed: frozenset[str] = frozenset()) -> None:
-        limit.most = config.integer("max.connections")
-        limit.most_per_host = config.integer("max.connections.per.ip")
+        limit.most = config.max_connections
+        limit.most_per_host = config.max_connections_per_ip
         limit.overrides = config.address_limits
         limit.most_of = {listener.name: config.connections_of(listener) for listener in config.listeners}
 
@@ -87,7 +87,7 @@ class SharedLimits:
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
         config, clock = services.config, services.runtime.clock
-        memory = config.integer("queued.max.request.bytes")
+        memory = config.queued_max_request_bytes
         return cls(
             MemoryLimit(memory if memory > 0 else automatic_memory_bound()),
             _connection_limit(config),
@@ -95,8 +95,8 @@ class SharedLimits:
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
             SetupLimit(
                 clock,
-                config.integer("connection.setup.timeout.ms"),
-                config.integer("connection.setup.max.per.ip"),
+                config.connection_setup_timeout_ms,
+                config.connection_setup_max_per_ip,
             ),
             SetupSteps(clock),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
@@ -172,7 +172,7 @@ class KafkaFactory(Factory):
         self.pause_accepting: Callable[[int], object] = lambda ms: None
         self.routes = Routes(services.apis)
         self.read_sampler = ReadSampler()
-        self.max_request_bytes = services.config.integer("socket.request.max.bytes")
+        self.max_request_bytes = services.config.socket_request_max_bytes
         self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0
         self.counts = ConnectionCounts()
@@ -185,8 +185,8 @@ class KafkaFactory(Factory):
             bounds.factories.append(self)
         self._all_closed: Deferred[None] | None = None
         self._socket_buffers = (
-            (socket.SO_SNDBUF, services.config.integer("socket.send.buffer.bytes")),
-            (socket.SO_RCVBUF, services.config.integer("socket.receive.buffer.bytes")),
+            (socket.SO_SNDBUF, services.config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, services.config.socket_receive_buffer_bytes),
         )
 
     @property
@@ -355,7 +355,7 @@ class KafkaListener:
     async def start(self) -> int:
         """Bind; return the port. Raises CannotListenError."""
         listener, config = self._listener, self._services.config
-        backlog = config.integer("socket.listen.backlog.size")
+        backlog = config.socket_listen_backlog_size
         endpoint = self._bounds.endpoint(self._reactor, listener, listener.port, backlog, self._make_engine)
         self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
         self._factory.pause_accepting = self._pause
@@ -363,7 +363,7 @@ class KafkaListener:
         self._services.node.listeners[listener.name] = attrs.evolve(
             listener, port=number, advertised_port=listener.advertised_port or number
         )
-        idle = config.integer("connections.max.idle.ms")
+        idle = config.connections_max_idle_ms
         if idle > 0:
             self._idle_check.start(idle / 1000 / _IDLE_TICKS, now=False)
         return number

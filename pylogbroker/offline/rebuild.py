@@ -131,7 +131,7 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories,
     _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in logs.values()))
     for loss in _LOSSES:
         report(f"not recovered: {loss}")
-    if config.optional_text("authorizer.class.name") and config.boolean("allow.everyone.if.no.acl.found"):
+    if config.authorizer_class_name and config.allow_everyone_if_no_acl_found:
         report(
             "WARNING: without ACLs everybody may do everything now, because allow.everyone.if.no.acl.found is true: "
             "set it to false, start the broker, create the ACLs, and set it to true again"

@@ -142,7 +142,7 @@ class RegistryImport:
         existing = self._broker.metadata.topics.get(OFFSETS_TOPIC)
         if existing is not None:
             return existing
-        count = config.integer("offsets.topic.num.partitions")
+        count = config.offsets_topic_num_partitions
         settings = offsets_topic_settings(config)
         topic = finish(self._broker.controller.create_topic(NewTopic(OFFSETS_TOPIC, count, 1, settings=settings)))
         self._broker.make_logs(topic)

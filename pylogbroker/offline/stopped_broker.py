@@ -118,7 +118,7 @@ def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
     check_stopped(config)
     tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
     try:
-        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
+        logs = LogManager(config.log_dirs, recovery_threads=config.num_recovery_threads_per_data_dir)
         try:
             yield _opened(config, tree, logs)
         finally:

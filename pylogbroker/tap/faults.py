@@ -36,7 +36,7 @@ class BrokerFaults(FaultPort, Protocol):
 
 
 def faults_of(config: BrokerConfig) -> BrokerFaults | None:
-    if not config.boolean("testing.faults"):
+    if not config.testing_faults:
         return None
     faults: BrokerFaults = resolve_name(_FAULTS)()
     return faults

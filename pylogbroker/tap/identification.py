@@ -42,13 +42,13 @@ async def identify(
 async def _number(config: BrokerConfig, tree: ITree, identity: DirectoryIdentity) -> int:
     """Return the broker id: from the setting, the directories, the topics' owner, or a new one."""
     if config.in_cluster:
-        number = config.integer("broker.id")
+        number = config.broker_id
         if number < 0 and identity.broker_id is not None:
             number = identity.broker_id
         return number if number >= 0 else await _new_number(config, tree)
     replica_brokers = await registration.replica_brokers(tree)
     remembered = min(replica_brokers, default=-1) if identity.broker_id is None else identity.broker_id
-    number = config.integer("broker.id")
+    number = config.broker_id
     if number < 0:
         number = remembered
     if replica_brokers and number not in replica_brokers:
@@ -57,10 +57,10 @@ async def _number(config: BrokerConfig, tree: ITree, identity: DirectoryIdentity
 
 
 async def _new_number(config: BrokerConfig, tree: ITree) -> int:
-    return await registration.new_broker_id(tree, config.integer("reserved.broker.max.id"))
+    return await registration.new_broker_id(tree, config.reserved_broker_max_id)
 
 
 def _of_another(config: BrokerConfig, number: int, owner: int) -> str:
-    chosen = config.integer("broker.id") >= 0
+    chosen = config.broker_id >= 0
     remedy = preflight.cure(config, owner) if chosen else "remove meta.properties from the log directories"
     return f"the topics here belong to broker {owner}, this is broker {number}: {remedy}"

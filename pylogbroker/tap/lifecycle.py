@@ -167,7 +167,7 @@ class BrokerStart:
         self._undo.add(tree.close)
         if self._http is not None:
             self._http.watch(tree)
-        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
+        logs = LogManager(config.log_dirs, recovery_threads=config.num_recovery_threads_per_data_dir)
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
@@ -242,7 +242,7 @@ class BrokerStart:
         self._go_on()
 
     def _watch_stalls(self, broker: Broker) -> None:
-        stalls = StallWatch(self._reactor, self.config.integer("reactor.stall.warn.ms"), broker.apis)
+        stalls = StallWatch(self._reactor, self.config.reactor_stall_warn_ms, broker.apis)
         self._undo.add(stalls.stop)
         self._reactor.callWhenRunning(stalls.start)
 

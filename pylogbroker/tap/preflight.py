@@ -97,7 +97,7 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
-    factor = config.integer("default.replication.factor")
+    factor = config.default_replication_factor
     if factor > 1 and not config.in_cluster:
         yield (
             f"default.replication.factor is {factor}, but there is one broker: auto-created topics, and topics that "
@@ -106,8 +106,8 @@ def warnings(config: BrokerConfig) -> Iterator[str]:
 
 
 def cure(config: BrokerConfig, broker_id: int) -> str:
-    generated = config.boolean("broker.id.generation.enable")
-    if generated and broker_id > config.integer("reserved.broker.max.id"):
+    generated = config.broker_id_generation_enable
+    if generated and broker_id > config.reserved_broker_max_id:
         return "remove broker.id from the settings; the broker finds its id in its data"
     return f"set broker.id={broker_id}"
 
@@ -204,7 +204,7 @@ def _check_lock(directory: str, name: str) -> None:
 def _check_meta(contents: Iterable[DirectoryContents], config: BrokerConfig) -> None:
     """Raise StartupError unless all data is of one cluster and this broker."""
     marked = [directory for directory in contents if "broker.id" in directory.meta]
-    broker_id = config.integer("broker.id")
+    broker_id = config.broker_id
     for directory in marked:
         theirs = int(directory.meta["broker.id"])
         if broker_id >= 0 and theirs != broker_id:

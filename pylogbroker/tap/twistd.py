@@ -105,8 +105,8 @@ class TwistdService(BrokerService):
 
     def use(self, config: BrokerConfig) -> None:
         set_levels = PROCESS_LOG.set_levels
-        config.observe(lambda changed: set_levels(config.text("logger.levels")))
-        set_levels(config.text("logger.levels"))
+        config.observe(lambda changed: set_levels(config.logger_levels))
+        set_levels(config.logger_levels)
 
     def start_failed(self, reason: Failure) -> None:
         """Log the reason, unless the terminal shows it."""

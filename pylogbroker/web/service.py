@@ -26,11 +26,9 @@ class HttpListeners:
 
     def __attrs_post_init__(self) -> None:
         config = self._config
-        hosts = AllowedHosts(
-            (*config.texts("http.allowed.hosts"), *(listener.host for listener in config.http_listeners))
-        )
+        hosts = AllowedHosts((*config.http_allowed_hosts, *(listener.host for listener in config.http_listeners)))
         site = CheckedSite(self._reactor, self._root, hosts)
-        self._factory = LimitedFactory(site, config.integer("http.max.connections"))
+        self._factory = LimitedFactory(site, config.http_max_connections)
 
     @property
     def addresses(self) -> Sequence[Endpoint]:

@@ -131,7 +131,7 @@ async def _principal(services: Services, request: HttpRequest) -> str:
 
 def _takes_anonymous(services: Services, listener: Listener) -> bool:
     settings = services.config.of_listener(listener)
-    return not (listener.security.has_tls and settings.text("ssl.client.auth") == "required")
+    return not (listener.security.has_tls and settings.ssl_client_auth == "required")
 
 
 async def _user(services: Services, request: HttpRequest) -> str:
@@ -151,7 +151,7 @@ async def _user(services: Services, request: HttpRequest) -> str:
         raise NotServed(503, str(error)) from None
     if services.runtime.may_log("page login"):
         log.warn("a login at the page by {host} failed", host=host)
-    delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
+    delay = services.config.connection_failed_authentication_delay_ms / 1000
     await deferLater(clock, max(0.0, delay - (clock.seconds() - began)), lambda: None)
     raise NotServed(401, "the user or the password is wrong")
 

@@ -178,9 +178,9 @@ async def _create(services: Services, part: Production) -> None:
     """Create the topic; raise KafkaError if not allowed, or for a missing partition."""
     name = part.topic
     check_name(name)
-    if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):
+    if name in INTERNAL_TOPICS or not services.config.auto_create_topics_enable:
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not ANY_PARTITION <= part.partition < services.config.integer("num.partitions"):
+    if not ANY_PARTITION <= part.partition < services.config.num_partitions:
         raise KafkaError(f"there is no partition {name}-{part.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         await services.controller.create_topic(NewTopic(name, settings=FORMAT))
@@ -267,7 +267,7 @@ def _find(
     if access is not None and not access.allows_on_topic(operation, topic):
         return Legacy07ErrorCode.UNKNOWN, None
     topic_image = services.metadata.topics.get(topic)
-    count = services.config.integer("num.partitions") if topic_image is None else len(topic_image.partitions)
+    count = services.config.num_partitions if topic_image is None else len(topic_image.partitions)
     if not 0 <= index < count:
         return Legacy07ErrorCode.WRONG_PARTITION, None
     if topic_image is None:

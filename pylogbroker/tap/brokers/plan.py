@@ -78,7 +78,7 @@ def plan(settings: dict[str, str], count: int, ids: Sequence[int] = ()) -> Broke
         directories = _directories(config, broker_id, index)
         overrides["log.dirs"] = ",".join(directories)
         overrides["logger.format"] = "text"
-        if broker_id <= config.integer("reserved.broker.max.id"):  # otherwise it was generated: the data has it
+        if broker_id <= config.reserved_broker_max_id:  # otherwise it was generated: the data has it
             overrides["broker.id"] = str(broker_id)
         BrokerConfig(settings | overrides)
         brokers.append(PlannedBroker(broker_id, directories, overrides))
@@ -97,7 +97,7 @@ def check_shrinking(ids: Sequence[int], count: int) -> None:
 
 
 def _ids(config: BrokerConfig, count: int, ids: Sequence[int]) -> list[int]:
-    first = ids[0] if ids else max(config.integer("broker.id"), 0)
+    first = ids[0] if ids else max(config.broker_id, 0)
     chosen = [first, *ids[1:]]
     unused = (number for number in itertools.count() if number not in chosen)
     return chosen + list(itertools.islice(unused, max(0, count - len(chosen))))

@@ -188,7 +188,7 @@ class FaultyFactory(KafkaFactory):
     ) -> None:
         super().__init__(reactor, services, listener, bounds)
         self.faults, self.broker_id = faults, broker_id
-        self.is_for_clients = listener.name != services.config.optional_text("inter.broker.listener.name")
+        self.is_for_clients = listener.name != services.config.inter_broker_listener_name
         self.protocol_class = FaultySaslProtocol if listener.security.has_sasl else FaultyProtocol
         self.routes = faults.routes([faulty(api, self._handle) for api in services.apis])
 
