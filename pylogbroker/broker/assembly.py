@@ -214,7 +214,7 @@ def assemble(
     in_cluster: bool = False,
 ) -> Broker:
     config.add_topic_check(delete_policies.check)
-    node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
+    node = LocalNode(broker_id, cluster_id, config.broker_rack)
     metadata = ClusterMetadata()
     tls = TlsListeners(config, runtime)
     role: Role
@@ -277,7 +277,7 @@ def assemble(
 
 
 def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
-    if not config.optional_text("authorizer.class.name"):
+    if not config.authorizer_class_name:
         return None
     return broker_authorizer.BrokerAuthorizer.of(config, runtime, tree)
 
@@ -285,7 +285,7 @@ def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAu
 def _token_manager(
     config: BrokerConfig, runtime: Runtime, tree: ITree, in_cluster: bool, controller: Controller
 ) -> TokenManager | None:
-    secret = config.optional_text("delegation.token.secret.key")
+    secret = config.delegation_token_secret_key
     if not secret:
         return None
     return manager.TokenManager.of(config, runtime, tree, in_cluster, controller, secret)

@@ -102,7 +102,7 @@ def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
     }
 
 
@@ -110,11 +110,11 @@ def _offsets_topic(services: LogServices) -> InternalTopic:
     config = services.config
     return InternalTopic(
         services,
-        PartitionWriter(services, config.integer("offsets.commit.timeout.ms")),
+        PartitionWriter(services, config.offsets_commit_timeout_ms),
         OFFSETS_TOPIC,
-        config.integer("offsets.topic.num.partitions"),
+        config.offsets_topic_num_partitions,
         replication_factor(config, "offsets.topic.replication.factor"),
         offsets_topic_settings(config),
-        config.integer("offsets.load.buffer.size"),
-        Codec(config.integer("offsets.topic.compression.codec")),
+        config.offsets_load_buffer_size,
+        Codec(config.offsets_topic_compression_codec),
     )

@@ -193,8 +193,8 @@ def transactions_topic_settings(config: BrokerConfig) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
-        "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
+        "min.insync.replicas": str(config.transaction_state_log_min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
         "unclean.leader.election.enable": "false",
     }
 
@@ -205,8 +205,8 @@ def _transactions_topic(services: LogServices, writer: PartitionWriter) -> Inter
         services,
         writer,
         TRANSACTIONS_TOPIC,
-        config.integer("transaction.state.log.num.partitions"),
+        config.transaction_state_log_num_partitions,
         replication_factor(config, "transaction.state.log.replication.factor"),
         transactions_topic_settings(config),
-        config.integer("transaction.state.log.load.buffer.size"),
+        config.transaction_state_log_load_buffer_size,
     )

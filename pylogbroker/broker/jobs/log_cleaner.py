@@ -103,7 +103,7 @@ class LogCleaner:
         self._partitions.on_configured.append(self._warn_if_off)
 
     def start(self) -> None:
-        if self._config.boolean("log.cleaner.enable"):
+        if self._config.log_cleaner_enable:
             self._is_on = True
             self._config.observe(self._on_settings_changed)
             self._set_alarm()
@@ -134,8 +134,8 @@ class LogCleaner:
 
     def _warn_if_off(self) -> None:
         config = self._config
-        enabled = config.boolean("log.cleaner.enable")
-        if enabled and config.integer("log.cleaner.threads"):
+        enabled = config.log_cleaner_enable
+        if enabled and config.log_cleaner_threads:
             self._warned = False
         elif not self._warned:
             logs = (partition.log for partition in self._partitions.hosted.values())
@@ -150,7 +150,7 @@ class LogCleaner:
 
     def _set_alarm(self) -> None:
         self._cancel_alarm()
-        wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+        wait_ms = max(self._config.log_cleaner_backoff_ms, _WAIT_MS_MIN)
         self._alarm = self._runtime.clock.callLater(min(wait_ms, _WAIT_MS_MAX) / 1000, self._begin_look)
 
     def _cancel_alarm(self) -> None:
@@ -163,7 +163,7 @@ class LogCleaner:
     async def _start_rounds(self) -> None:
         try:
             await self._seal_what_is_old()
-            for _ in range(self._config.integer("log.cleaner.threads") - len(self._rounds)):
+            for _ in range(self._config.log_cleaner_threads - len(self._rounds)):
                 chosen = await self._choose()
                 if chosen is None or not self._is_on:
                     break
@@ -207,12 +207,10 @@ class LogCleaner:
 
     def _limits(self) -> CleanerLimits:
         config = self._config
-        cleaners = max(config.integer("log.cleaner.threads"), 1)
-        memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _KEY_BYTES_MAX)
-        rate = config.number("log.cleaner.io.max.bytes.per.second") / cleaners
-        return CleanerLimits(
-            int(memory * config.number("log.cleaner.io.buffer.load.factor")), max(int(min(rate, NO_LIMIT)), 1)
-        )
+        cleaners = max(config.log_cleaner_threads, 1)
+        memory = min(config.log_cleaner_dedupe_buffer_size // cleaners, _KEY_BYTES_MAX)
+        rate = config.log_cleaner_io_max_bytes_per_second / cleaners
+        return CleanerLimits(int(memory * config.log_cleaner_io_buffer_load_factor), max(int(min(rate, NO_LIMIT)), 1))
 
     def uncleanable_in(self, directory: str) -> int:
         """Count the logs of a log directory that are not compacted until the next start."""
@@ -238,7 +236,7 @@ class LogCleaner:
         try:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
-                is_needed = len(self._rounds) <= self._config.integer("log.cleaner.threads")
+                is_needed = len(self._rounds) <= self._config.log_cleaner_threads
                 chosen = await self._choose() if self._is_on and is_needed else None
         except Exception:
             log.failure("compacting failed; it will be tried again")
@@ -340,7 +338,7 @@ class LogCleaner:
     def _delay(self, partition_log: Log, why: Exception) -> None:
         before = self._delayed.get(partition_log)
         if before is None:
-            wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+            wait_ms = max(self._config.log_cleaner_backoff_ms, _WAIT_MS_MIN)
             log.error("{path} could not be compacted; it will be tried again: {why}", path=partition_log.path, why=why)
         else:
             wait_ms = before.wait_ms * 2

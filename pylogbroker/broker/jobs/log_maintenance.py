@@ -166,7 +166,7 @@ class LogMaintenance:
         self._partitions.storage_failed(partition_log)
 
     async def expire_producers(self) -> None:
-        now_ms, after_ms = self._runtime.now_ms(), self._config.integer("producer.id.expiration.ms")
+        now_ms, after_ms = self._runtime.now_ms(), self._config.producer_id_expiration_ms
         async for partition in self._each_partition():
             partition.log.producers.expire(now_ms, after_ms)
 

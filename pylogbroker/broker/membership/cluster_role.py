@@ -87,14 +87,14 @@ class ClusterRole:
 
     def __attrs_post_init__(self) -> None:
         config, broker_id, runtime, metadata = self._config, self._broker_id, self._runtime, self._metadata
-        seconds = config.integer("zookeeper.session.timeout.ms") / 1000
+        seconds = config.zookeeper_session_timeout_ms / 1000
         self._member = ClusterMember(broker_id, self._tree, runtime, seconds)
         self._plans = MetadataPlans(config, metadata, runtime.may_log, random.randrange)
         self._channels = BrokerChannels(
             runtime.reactor,
             lambda: metadata.image,
             config.inter_broker_listener.name,
-            config.integer("replica.socket.timeout.ms") / 1000,
+            config.replica_socket_timeout_ms / 1000,
             self._security,
         )
         to_controller = attrs.evolve(self._channels, request_seconds=self._controller_request_seconds)
@@ -110,9 +110,7 @@ class ClusterRole:
             runtime.slices,
             self._controller_settings,
             self._open_controller_channels,
-            config.integer("leader.imbalance.check.interval.seconds")
-            if config.boolean("auto.leader.rebalance.enable")
-            else None,
+            config.leader_imbalance_check_interval_seconds if config.auto_leader_rebalance_enable else None,
         )
         self._stored_settings = StoredSettings(config)
         self._config_watch = ConfigWatch(self._tree, metadata, runtime, self._stored_settings)
@@ -135,17 +133,17 @@ class ClusterRole:
         self._partitions = partitions
         config = self._config
         settings = ReplicaSettings(
-            config.integer("replica.lag.time.max.ms"),
-            config.integer("replica.fetch.backoff.ms"),
-            config.integer("num.replica.fetchers"),
+            config.replica_lag_time_max_ms,
+            config.replica_fetch_backoff_ms,
+            config.num_replica_fetchers,
         )
         fetching = FetcherSettings(
             self._broker_id,
             config.inter_broker_protocol,
-            config.integer("replica.fetch.wait.max.ms"),
-            config.integer("replica.fetch.min.bytes"),
-            config.integer("replica.fetch.response.max.bytes"),
-            config.integer("replica.fetch.max.bytes"),
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            config.replica_fetch_max_bytes,
             throttle_of(config, FOLLOWER_RATE, self._runtime),
         )
         self.replicas = Replicas(
@@ -220,7 +218,7 @@ class ClusterRole:
 
     async def leave(self) -> None:
         """Leave the cluster in an orderly way, while the listeners are still open."""
-        if self._config.boolean("controlled.shutdown.enable") and self._member.is_registered:
+        if self._config.controlled_shutdown_enable and self._member.is_registered:
             await self._shut_down()
         self.close()
 
@@ -242,9 +240,9 @@ class ClusterRole:
         config = self._config
         request = ControlledShutdownRequest(self._broker_id, self._member.epoch)
         version = config.inter_broker_protocol.version_of(ControlledShutdownRequest.api_key)
-        for attempt in range(config.integer("controlled.shutdown.max.retries") + 1):
+        for attempt in range(config.controlled_shutdown_max_retries + 1):
             if attempt:
-                await deferLater(self._runtime.clock, config.integer("controlled.shutdown.retry.backoff.ms") / 1000)
+                await deferLater(self._runtime.clock, config.controlled_shutdown_retry_backoff_ms / 1000)
             try:
                 response = await self._controller_channel.request(lambda _: request, (version,))
             except Exception as error:
@@ -262,9 +260,9 @@ class ClusterRole:
         config = self._config
         return ControllerSettings(
             config.inter_broker_protocol,
-            config.boolean("delete.topic.enable"),
-            config.integer("leader.imbalance.per.broker.percentage"),
-            lambda topic: self._topic_config(topic).boolean("unclean.leader.election.enable"),
+            config.delete_topic_enable,
+            config.leader_imbalance_per_broker_percentage,
+            lambda topic: self._topic_config(topic).unclean_leader_election_enable,
             lambda topic: self._topic_config(topic).byte_addressed,
             self._note_unclean_election,
         )
@@ -284,7 +282,7 @@ class ClusterRole:
 
     @property
     def _controller_request_seconds(self) -> float:
-        return self._config.integer("controller.socket.timeout.ms") / 1000
+        return self._config.controller_socket_timeout_ms / 1000
 
     @property
     def _security(self) -> ConnectionSecurity:

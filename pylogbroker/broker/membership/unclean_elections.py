@@ -23,7 +23,7 @@ class UncleanElections:
     _are_default: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._are_default = self._config.boolean(SETTING)
+        self._are_default = self._config.unclean_leader_election_enable
         self._config.observe(self._settings_changed)
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
@@ -37,9 +37,9 @@ class UncleanElections:
             self._allow()
 
     def _are_allowed(self, image: ClusterImage, topic: ConfigResource) -> bool:
-        return self._config.topic(image.settings(topic)).boolean(SETTING)
+        return self._config.topic(image.settings(topic)).unclean_leader_election_enable
 
     def _settings_changed(self, names: frozenset[str]) -> None:
-        before, self._are_default = self._are_default, self._config.boolean(SETTING)
+        before, self._are_default = self._are_default, self._config.unclean_leader_election_enable
         if self._are_default and not before:
             self._allow()

@@ -43,8 +43,8 @@ class AutoCreation:
         if topic is not None:
             return topic
         check_name(name)
-        may_create = name not in INTERNAL_TOPICS and self._config.boolean("auto.create.topics.enable")
-        if may_create and allowance is not None and allowance.left >= self._config.integer("num.partitions"):
+        may_create = name not in INTERNAL_TOPICS and self._config.auto_create_topics_enable
+        if may_create and allowance is not None and allowance.left >= self._config.num_partitions:
             self._request(name, allowance)
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 

@@ -130,9 +130,9 @@ class MetadataPlans:
             self._allow(topic.name, len(topic.assignment), allowance)
             brokers = tuple(racks)
             return placement.by_hand(topic.partitions, topic.replication_factor, brokers, topic.assignment)
-        count = self._config.integer("num.partitions") if topic.partitions == -1 else topic.partitions
+        count = self._config.num_partitions if topic.partitions == -1 else topic.partitions
         self._allow(topic.name, count, allowance)
-        default = self._config.integer("default.replication.factor")
+        default = self._config.default_replication_factor
         width = default if topic.replication_factor == -1 else topic.replication_factor
         return placement.of_new_topic(count, width, racks, self._random_below)
 
@@ -161,7 +161,7 @@ class MetadataPlans:
     def _allow(self, name: str, count: int, allowance: PartitionAllowance | None) -> None:
         """Raise POLICY_VIOLATION if a request creates, or this broker holds, too many partitions."""
         (allowance or PartitionAllowance()).take(count)
-        present, most = self._metadata.image.partition_count, self._config.integer("max.partitions")
+        present, most = self._metadata.image.partition_count, self._config.max_partitions
         if present + count > most and name not in topic_names.INTERNAL_TOPICS:
             raise KafkaError(
                 f"{count} more partitions would exceed max.partitions={most}: there are {present}; "

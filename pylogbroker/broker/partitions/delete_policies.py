@@ -54,7 +54,7 @@ class DeletePolicies:
         """
         if SETTING in explicit or _SETTING_OF_ALL in explicit:
             _check_once(settings, before)
-            for text in settings.texts(SETTING):
+            for text in settings.delete_policies:
                 try:
                     self._make(text, settings)
                 except ConfigError:
@@ -62,7 +62,7 @@ class DeletePolicies:
                         raise
 
     def _is_missing(self, text: str, settings: TopicConfig) -> bool:
-        if text not in settings.texts(SETTING):
+        if text not in settings.delete_policies:
             return False
         try:
             self._make(text, settings)
@@ -81,7 +81,7 @@ class DeletePolicies:
 
     def _make_all(self, settings: TopicConfig) -> _Made:
         policies, errors = [], []
-        for text in settings.texts(SETTING) if settings.deletes else ():
+        for text in settings.delete_policies if settings.deletes else ():
             try:
                 policies.append(GuardedPolicy(self._make(text, settings), _Report(text)))
             except ConfigError as error:
@@ -108,8 +108,8 @@ class DeletePolicies:
 
 
 def _check_once(settings: TopicConfig, before: TopicConfig | None) -> None:
-    named = settings.texts(SETTING)
-    if len(set(named)) < len(named) and (before is None or before.texts(SETTING) != named):
+    named = settings.delete_policies
+    if len(set(named)) < len(named) and (before is None or before.delete_policies != named):
         raise _config_error(",".join(named), settings, "expected each policy once")
 
 

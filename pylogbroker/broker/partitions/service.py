@@ -393,10 +393,10 @@ class Partitions:
         settings = self._settings(topic.name)
         config = log_config(settings)
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
-        min_insync_replicas = settings.integer("min.insync.replicas")
-        may_down_convert = settings.boolean("message.downconversion.enable")
-        leaders = frozenset(settings.texts("leader.replication.throttled.replicas"))
-        followers = frozenset(settings.texts("follower.replication.throttled.replicas"))
+        min_insync_replicas = settings.min_insync_replicas
+        may_down_convert = settings.message_downconversion_enable
+        leaders = frozenset(settings.leader_replication_throttled_replicas)
+        followers = frozenset(settings.follower_replication_throttled_replicas)
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.hosted.get((topic.name, index))
             if partition is not None:

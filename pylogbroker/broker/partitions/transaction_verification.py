@@ -116,7 +116,7 @@ def _producer_to_verify(services: Services, partition: Partition, batch: Buffer)
     producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
     if partition.log.producers.is_in_transaction(producer_id, epoch):
         return None
-    if not services.config.boolean("transaction.partition.verification.enable"):
+    if not services.config.transaction_partition_verification_enable:
         return None
     return producer_id, epoch
 

@@ -30,8 +30,8 @@ class BrokerAuthorizer:
 
     @classmethod
     def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer:
-        users = parse_super_users(config.text("super.users"))
-        decisions = Authorizer(AclIndex(), users, config.boolean("allow.everyone.if.no.acl.found"))
+        users = parse_super_users(config.super_users)
+        decisions = Authorizer(AclIndex(), users, config.allow_everyone_if_no_acl_found)
         denials = PeerLogLimit(runtime.clock, "{count} more requests from {host} were denied within a minute")
         authorizer = cls(decisions, denials)
         authorizer.acls = AclStore(tree, runtime, authorizer._set_acls)

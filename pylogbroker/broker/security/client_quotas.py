@@ -280,10 +280,8 @@ class BrokerQuotas:
 
     @classmethod
     def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerQuotas:
-        windows = Windows(config.integer("quota.window.num"), config.integer("quota.window.size.seconds"))
-        of_controller = Windows(
-            config.integer("controller.quota.window.num"), config.integer("controller.quota.window.size.seconds")
-        )
+        windows = Windows(config.quota_window_num, config.quota_window_size_seconds)
+        of_controller = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds)
         quotas = cls(ClientMeters.of(runtime, windows, of_controller))
         quotas.store = QuotaStore(tree, runtime, quotas._set_table)
         return quotas

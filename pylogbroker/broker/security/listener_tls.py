@@ -55,9 +55,9 @@ class ListenerTls:
         values = config.of_listener(listener)
         own_client_auth = config.is_set(listener.prefix + _CLIENT_AUTH)
         is_asked = not listener.security.has_sasl or own_client_auth  # KIP-684
-        settings = TlsSettings.of(values, values.text(_CLIENT_AUTH) if is_asked else NONE)
+        settings = TlsSettings.of(values, values.ssl_client_auth if is_asked else NONE)
         files = tuple(map(FileState.of, settings.paths))  # before they are read: a later change is noticed
-        mapping = PrincipalMapping.parse(values.text("ssl.principal.mapping.rules"))
+        mapping = PrincipalMapping.parse(values.ssl_principal_mapping_rules)
         server = server_context(settings)
         is_inter_broker = config.in_cluster and listener == config.inter_broker_listener
         client = _client_of(settings, server) if is_inter_broker else None

@@ -28,7 +28,7 @@ def login_of(config: BrokerConfig, listener: Listener, mechanism: str) -> tuple[
         text = config.set_text(name)
         if text:
             return name, jaas.parse(text, name)
-    path = config.optional_text(FILE)
+    path = config.java_security_auth_login_config
     return None if path is None else _login_in_file(path, listener, mechanism)
 
 
@@ -60,8 +60,8 @@ def credentials_of_broker(config: BrokerConfig) -> Credentials | None:
     listener = config.inter_broker_listener
     if not listener.security.has_sasl:
         return None
-    enabled = config.of_listener(listener).texts("sasl.enabled.mechanisms")
-    mechanism = check_mechanism(config.optional_text(_MECHANISM), MECHANISMS, _MECHANISM)
+    enabled = config.of_listener(listener).sasl_enabled_mechanisms
+    mechanism = check_mechanism(config.sasl_mechanism_inter_broker_protocol, MECHANISMS, _MECHANISM)
     if mechanism not in enabled:
         raise ConfigError(f"{_MECHANISM}: {mechanism} is not in sasl.enabled.mechanisms of listener {listener.name}")
     named_login = login_of(config, listener, mechanism)

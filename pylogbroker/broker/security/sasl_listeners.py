@@ -35,7 +35,6 @@ log = Logger()
 T = TypeVar("T")
 
 _USERS = "users"
-_REAUTH = "connections.max.reauth.ms"
 _SECRETS = {PLAIN: "passwords", OAUTHBEARER: "tokens"}
 """Secrets that clients send in clear, by mechanism."""
 
@@ -95,7 +94,7 @@ def check_sasl(config: BrokerConfig) -> None:
     if config.in_cluster:
         credentials_of_broker(config)
     _load(config)
-    if with_sasl and (path := config.optional_text(_USERS)):
+    if with_sasl and (path := config.users):
         _warn_of_readers(path)
     for listener in with_sasl:
         if OAUTHBEARER in _mechanisms(config, listener):
@@ -129,7 +128,7 @@ def _with_sasl(config: BrokerConfig) -> list[Listener]:
 
 
 def _mechanisms(config: BrokerConfig, listener: Listener) -> tuple[str, ...]:
-    return config.of_listener(listener).texts("sasl.enabled.mechanisms")
+    return config.of_listener(listener).sasl_enabled_mechanisms
 
 
 def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
@@ -140,7 +139,7 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
     with_sasl = _with_sasl(config)
     if not with_sasl:
         return _Loaded()
-    path = config.optional_text(_USERS)
+    path = config.users
     state = FileState.of(path) if path else None  # before it is read: a later change is noticed
     content = _read(path) if path else users_file.FileContent()
     by_listener = {}
@@ -148,7 +147,7 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
         mechanisms = _mechanisms(config, listener)
         by_listener[listener.name] = ListenerSasl(
             {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER},
-            {name: config.of_listener(listener, name).integer(_REAUTH) for name in mechanisms},
+            {name: config.of_listener(listener, name).connections_max_reauth_ms for name in mechanisms},
         )
         if store is not None and OAUTHBEARER not in mechanisms and not by_listener[listener.name].has_users:
             raise ConfigError(_no_user(config, listener))
@@ -158,7 +157,7 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
 def _no_user(config: BrokerConfig, listener: Listener) -> str:
     """Return the error, with a command that helps."""
     lacking = f"users: listener {listener.name} has no user who could connect;"
-    path = config.optional_text(_USERS)
+    path = config.users
     if path or not config.in_cluster:
         return f"{lacking} add one, and start again: {_command(['--file', path] if path else _files(config))}"
     return f"{lacking} set users to the path of a file, and run: {_command(['--file', 'PATH'])}"
@@ -239,7 +238,7 @@ class SaslListeners:
         for listener in _with_sasl(self._config):
             if OAUTHBEARER in _mechanisms(self._config, listener):
                 await self._tokens.open(self._config, listener)
-        interval = self._config.integer("users.check.interval.ms")
+        interval = self._config.users_check_interval_ms
         if interval and self._loaded.file is not None:
             self._file_check = PeriodicCall(self._runtime.clock, self._check_file)
             self._file_check.start(interval / 1000, now=False)

@@ -71,7 +71,7 @@ class TlsListeners:
             return
         self._loaded = await self._runtime.in_thread(_load_all, self._config)
         self._config.observe(self._settings_changed)
-        interval = self._config.integer("ssl.store.check.interval.ms")
+        interval = self._config.ssl_store_check_interval_ms
         if interval:
             self._file_check = PeriodicCall(self._runtime.clock, self._check_files)
             self._file_check.start(interval / 1000, now=False)

@@ -13,7 +13,8 @@ from twisted.logger import Logger
 from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.logins import login_of
 from pylogbroker.broker.security.token_keys import TokenKeys
-from pylogbroker.config import BrokerConfig, Listener, Values
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config.broker_config import ListenerValues
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
@@ -28,7 +29,6 @@ else:
 
 log = Logger()
 
-_HANDLER: Final = "sasl.server.callback.handler.class"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 _UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -37,7 +37,7 @@ _PREFIX: Final = "unsecuredValidator"
 
 def accepts_unsecured(config: BrokerConfig, listener: Listener) -> bool:
     """Return whether a listener accepts tokens that nobody has signed."""
-    return (_values(config, listener).optional_text(_HANDLER) or "").endswith(f".{_UNSECURED}")
+    return (_values(config, listener).sasl_server_callback_handler_class or "").endswith(f".{_UNSECURED}")
 
 
 def check_tokens(config: BrokerConfig, listener: Listener) -> None:
@@ -45,14 +45,14 @@ def check_tokens(config: BrokerConfig, listener: Listener) -> None:
     values = _values(config, listener)
     if accepts_unsecured(config, listener):
         _unsecured(config, listener, lambda: 0)
-    elif not values.optional_text(_URL):
+    elif not values.sasl_oauthbearer_jwks_endpoint_url:
         raise ConfigError(
             f"{_URL}: listener {listener.name} offers OAUTHBEARER, and needs the keys of the issuer of tokens: set it "
             "to file:///PATH or a URL"
         )
 
 
-def _values(config: BrokerConfig, listener: Listener) -> Values:
+def _values(config: BrokerConfig, listener: Listener) -> ListenerValues:
     return config.of_listener(listener, OAUTHBEARER)
 
 
@@ -111,14 +111,14 @@ class TokenValidators:
         self._refreshes.append(call)
 
 
-def _signed(values: Values, keys: TokenKeys[Any], now_ms: Callable[[], int]) -> TokenValidator:
+def _signed(values: ListenerValues, keys: TokenKeys[Any], now_ms: Callable[[], int]) -> TokenValidator:
     return signed_tokens.SignedValidator(
         keys,
         now_ms,
-        values.optional_text("sasl.oauthbearer.expected.issuer"),
+        values.sasl_oauthbearer_expected_issuer,
         values.texts(_AUDIENCE) if values[_AUDIENCE] is not None else (),
-        values.text("sasl.oauthbearer.sub.claim.name"),
-        values.integer("sasl.oauthbearer.clock.skew.seconds"),
+        values.sasl_oauthbearer_sub_claim_name,
+        values.sasl_oauthbearer_clock_skew_seconds,
     )
 
 

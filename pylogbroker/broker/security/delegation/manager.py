@@ -47,7 +47,7 @@ class TokenManager:
         """Read all tokens; raise CoordinationError."""
         await self._store.open()
         self._removal = PeriodicCall(self._runtime.clock, self._remove_expired)
-        self._removal.start(self._config.integer("delegation.token.expiry.check.interval.ms") / 1000)
+        self._removal.start(self._config.delegation_token_expiry_check_interval_ms / 1000)
 
     def close(self) -> None:
         self._store.close()
@@ -67,7 +67,7 @@ class TokenManager:
             raise KafkaError(
                 f"{requester} has {TOKENS_OF_REQUESTER_MAX} tokens; expire some", ErrorCode.POLICY_VIOLATION
             )
-        now_ms, longest = self._runtime.now_ms(), self._config.integer("delegation.token.max.lifetime.ms")
+        now_ms, longest = self._runtime.now_ms(), self._config.delegation_token_max_lifetime_ms
         max_ms = now_ms + (min(lifetime_ms, longest) if lifetime_ms > 0 else longest)
         expires_ms = min(max_ms, now_ms + self._renewal_ms)
         token = DelegationToken(id_text(new_id()), owner, requester, tuple(renewers), now_ms, max_ms, expires_ms)
@@ -131,7 +131,7 @@ class TokenManager:
 
     @property
     def _renewal_ms(self) -> int:
-        return self._config.integer("delegation.token.expiry.time.ms")
+        return self._config.delegation_token_expiry_time_ms
 
     def _remove_expired(self) -> Deferred[None]:
         return ensureDeferred(self._remove_each_expired()).addErrback(
