@@ -58,7 +58,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
 
 
 def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
-    default = services.config.integer("num.partitions")
+    default = services.config.num_partitions
     return sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in request.topics

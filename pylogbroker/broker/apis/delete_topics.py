@@ -83,7 +83,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
         if identity in distinct:
             twice.add(identity)
         distinct[identity] = topic
-    disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
+    disabled = None if services.config.delete_topic_enable else _disabled(context.api_version)
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     results = []
     async for identity, topic in over(distinct.items()):

@@ -37,7 +37,7 @@ async def handle(
     start = request.cursor or Cursor()
     if start.partition_index < 0:
         return await _error_response(services, request)
-    limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
+    limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
     topics = {topic.name for topic in request.topics} or services.metadata.topics
     page = _Page(services, context, ReplicaViews.of(services, context), is_named=bool(request.topics))
     names = await in_order([name for name in topics if name >= start.topic_name])

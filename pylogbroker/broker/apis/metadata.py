@@ -77,7 +77,7 @@ class _AccessQuery:
 
     @classmethod
     def of(cls, services: Services, context: RequestContext, request: MetadataRequest) -> _AccessQuery:
-        is_enabled = services.config.boolean("auto.create.topics.enable")
+        is_enabled = services.config.auto_create_topics_enable
         creates = is_enabled and _asks_for_creation(request, context.api_version)
         return cls(context.required_access, services.metadata.image, creates)
 

@@ -81,7 +81,7 @@ async def handle(
 def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
     """Ask the transaction's coordinator, if it is on another broker and this one has the group's."""
     partition = services.partitions.led.get((OFFSETS_TOPIC, services.groups.partition_for(request.group_id)))
-    if partition is None or not services.config.boolean("transaction.partition.verification.enable"):
+    if partition is None or not services.config.transaction_partition_verification_enable:
         return None
     return ask_about(services, request.transactional_id, partition, request.producer_id, request.producer_epoch, 0)
 
@@ -114,7 +114,7 @@ def _offset(partition: TxnOffsetCommitRequestPartition, now_ms: int) -> Committe
 
 
 def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
-    if not services.config.boolean("transaction.partition.verification.enable"):
+    if not services.config.transaction_partition_verification_enable:
         return ErrorCode.NONE
     key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)
     errors = services.transactions.verify(request.transactional_id, request.producer_id, request.producer_epoch, [key])

@@ -33,10 +33,10 @@ class FetchService:
 
     @classmethod
     def of(cls, config: BrokerConfig, runtime: Runtime) -> FetchService:
-        slots = config.integer("max.incremental.fetch.session.cache.slots")
-        selects_by_rack = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
+        slots = config.max_incremental_fetch_session_cache_slots
+        selects_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
         throttle = throttle_of(config, LEADER_RATE, runtime)
-        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"), throttle, selects_by_rack)
+        return cls(FetchSessions(slots), config.fetch_max_bytes, throttle, selects_by_rack)
 
     def expire_all(self) -> None:
         for request in tuple(self.delayed):
