@@ -77,6 +77,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
     counted = {
         "long_sentences": list(checks.long_sentences(texts)),
         "vague_names": list(checks.vague_names(in_packages)),
+        "settings_by_name": [finding for file in of_packages for finding in checks.settings_by_name(file)],
     }
     return findings, counted
 

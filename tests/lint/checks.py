@@ -72,6 +72,18 @@ def digits_of_all_scripts(file: PythonFile) -> Iterator[Finding]:
             yield Finding(file.path, node.lineno, message)
 
 
+_READERS_BY_NAME = frozenset({"boolean", "integer", "number", "optional_text", "text", "texts"})
+
+
+def settings_by_name(file: PythonFile) -> Iterator[Finding]:
+    """Find settings that are read by a literal name, which type checkers cannot check."""
+    for node in file.nodes:
+        match node:
+            case ast.Call(ast.Attribute(attr=reader), [ast.Constant(str(name))], []) if reader in _READERS_BY_NAME:
+                message = f"{name} is read by its name: read the attribute, such as config.num_partitions"
+                yield Finding(file.path, node.lineno, message)
+
+
 def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
     for text in texts:
         prose = text.prose

@@ -375,3 +375,17 @@ def test_digits_of_all_scripts_are_found() -> None:
     [finding] = checks.digits_of_all_scripts(PythonFile(PATH, source))
     assert (finding.line, finding.message.partition(" ")[0]) == (2, "isdigit")
     assert list(checks.digits_of_all_scripts(PythonFile(Path("pylogbroker/java/text.py"), source))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ('config.integer("num.partitions")', 1),
+        ('services.config.optional_text("broker.rack")', 1),
+        ("config.integer(name)", 0),
+        ("config.num_partitions", 0),
+        ("writer.integer(1)", 0),
+    ],
+)
+def test_settings_that_are_read_by_a_literal_name_are_found(line: str, count: int) -> None:
+    assert len(list(checks.settings_by_name(PythonFile(PATH, line)))) == count
