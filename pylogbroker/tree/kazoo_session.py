@@ -12,6 +12,7 @@ what is still submitted fails.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import ssl
 from collections import deque
@@ -35,6 +36,7 @@ from pylogbroker.tree.zookeeper_options import ZooKeeperLogin, ZooKeeperOptions,
 log = Logger()
 _CONNECT_SECONDS_MAX: Final = 5.0  # for one attempt; a stop waits for it
 _CLOSE_SECONDS_MAX: Final = 2.0  # for the server's answer to the session's end
+_HANDSHAKE_SECONDS_MAX: Final = 10.0  # and half of the session's timeout: a starting server may never answer one
 _RETRY_SECONDS_MAX: Final = 1.0
 _CALLS_AT_ONCE: Final = 100  # on the reactor thread; others are served before the next ones
 _LEVELS: Final = {logging.ERROR: LogLevel.error, logging.CRITICAL: LogLevel.critical}  # others: debug
@@ -63,6 +65,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self.threads: list[Any] = []
         self.has_ended = False
+        self.wait_seconds_max = math.inf  # for the socket; finite during a handshake
         self._socket: socket.socket | None = None
 
     def start(self) -> None:
@@ -74,7 +77,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], errors: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], ...]:
-        return wait_until_ready(readers, writers, timeout)
+        return wait_until_ready(readers, writers, timeout if timeout is None else min(timeout, self.wait_seconds_max))
 
     def create_socket_pair(self) -> tuple[Wakeups, Wakeups]:
         wakeups = Wakeups()
@@ -133,6 +136,7 @@ class KazooSession:
             **_security(self._options),
         )
         self._client.add_listener(self._state_changed)
+        self._limit_handshake()
         self._client.start_async()
 
     def submit(self, submission: Submission, answer: Answer) -> None:
@@ -174,13 +178,19 @@ class KazooSession:
 
     def _state_changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
+            self._handler.wait_seconds_max = math.inf
             session_id, _password = self._client.client_id
             self.post(partial(self._connected, session_id))
         elif state == KazooState.SUSPENDED:
+            self._limit_handshake()
             self.post(self._suspended)
         else:
             self._handler.has_ended = True  # before kazoo connects again, for another session
             self.post(partial(self._ended, self._client.client_state == KeeperState.AUTH_FAILED))
+
+    def _limit_handshake(self) -> None:
+        """Leave time for another attempt before the session ends, where kazoo would wait as long as it lasts."""
+        self._handler.wait_seconds_max = min(self._options.session_timeout / 2, _HANDSHAKE_SECONDS_MAX)
 
     def _forward(self, level: int, text: str) -> None:
         self.post(partial(self._log, level, text))

@@ -4,7 +4,7 @@
         KazooClient(server.address)
 
 Its snapshots and transaction logs lie in `directory/version-2`. A start writes a snapshot. Start-up takes a second.
-Sessions may be as short as a second, and last 10 seconds at most (20 ticks), whatever a client asks for.
+Sessions may be as short as a second, and as long as an hour: a test that is about no expiry asks for that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.peers.java_server import JavaServer
 from tests.peers.processes import QUICK
 
 TICK_MS = 500
+SESSION_SECONDS_MAX = 3600
 
 
 @attrs.define
@@ -46,6 +47,7 @@ log4j.appender.stdout.layout.ConversionPattern=%p %m%n
             "clientPortAddress": "127.0.0.1",
             "tickTime": str(TICK_MS),
             "minSessionTimeout": str(2 * TICK_MS),
+            "maxSessionTimeout": str(SESSION_SECONDS_MAX * 1000),
             "maxClientCnxns": "0",
             "admin.enableServer": "false",
             **self.settings,

@@ -21,7 +21,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.tree import kazoo_session
 from tests.peers.processes import free_ports
-from tests.peers.zookeeper import ZooKeeper
+from tests.peers.zookeeper import SESSION_SECONDS_MAX, ZooKeeper
 from tests.support.reactor_run import run, wait_for
 from tests.tree.trees import connect, fresh_chroot, in_thread
 from tests.tree.zookeeper_proxy import ZooKeeperProxy
@@ -119,6 +119,22 @@ def test_a_server_that_does_not_answer_is_noticed(zookeeper: str) -> None:
         await wait_for(lambda: events and events[-1].state in (CONNECTED, EXPIRED))  # if it was noticed too late
 
     play(zookeeper, scenario, session_timeout=3.0)
+
+
+def test_a_connection_that_is_never_answered_does_not_cost_the_session(
+    zookeeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kazoo_session, "_HANDSHAKE_SECONDS_MAX", 0.5)  # and tried again
+
+    async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
+        events, first = listen(tree), tree.session_id
+        proxy.ignore_next()
+        proxy.cut()
+        await wait_for(lambda: events and events[-1].state in (CONNECTED, EXPIRED))
+        assert [event.state for event in events] == [SUSPENDED, CONNECTED]
+        assert tree.session_id == first
+
+    play(zookeeper, scenario, session_timeout=SESSION_SECONDS_MAX)
 
 
 def test_watches_are_called_after_a_reconnection(zookeeper: str) -> None:
@@ -282,7 +298,7 @@ def test_a_server_is_stopped_and_started(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as server:
 
         async def work() -> None:
-            tree = await connect(server.address + "/kafka/one", session_timeout=40, connection_timeout=60)
+            tree = await connect(server.address + "/kafka/one", session_timeout=SESSION_SECONDS_MAX)
             events = listen(tree)
             await tree.commit([Create("/a", b"data"), Create("/e", ephemeral=True)])
             await in_thread(server.stop)
@@ -293,4 +309,4 @@ def test_a_server_is_stopped_and_started(tmp_path: Path) -> None:
             assert [event.state for event in events] == [SUSPENDED, CONNECTED]
             await tree.close()
 
-        run(work, timeout=240)
+        run(work)

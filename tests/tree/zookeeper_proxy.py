@@ -36,6 +36,7 @@ class _ClientSide(Protocol):
 
     def __init__(self, proxy: ZooKeeperProxy) -> None:
         self.proxy = proxy
+        self.is_ignored = False
         self.requests = b""  # the last part of a frame
         self._server: Deferred[_ServerSide] | None = None
 
@@ -46,6 +47,7 @@ class _ClientSide(Protocol):
             self.transport.abortConnection()
             return
         self.proxy.connections += 1
+        self.is_ignored, self.proxy.ignores_next = self.proxy.ignores_next, False
         self._server = connectProtocol(self.proxy.server, _ServerSide(self))
 
     def dataReceived(self, data: bytes) -> None:
@@ -74,6 +76,7 @@ class ZooKeeperProxy:
     port: Any = None
     clients: dict[_ClientSide, None] = attrs.field(factory=dict)
     is_closed_to_new: bool = False
+    ignores_next: bool = False
     connections: int = 0
     rejections: int = 0
     request_count: int = 0
@@ -99,7 +102,7 @@ class ZooKeeperProxy:
         return f"127.0.0.1:{self.port.getHost().port}"
 
     def requested(self, client: _ClientSide, data: bytes) -> None:
-        if self._drops_requests:
+        if self._drops_requests or client.is_ignored:
             return
         client.requests += data
         while len(client.requests) >= _LENGTH_BYTES:
@@ -131,6 +134,10 @@ class ZooKeeperProxy:
 
     def open_to_new(self) -> None:
         self.is_closed_to_new = False
+
+    def ignore_next(self) -> None:
+        """Accept the next connection, and never answer it."""
+        self.ignores_next = True
 
     def drop_answers(self) -> None:
         self._drops_answers = True
