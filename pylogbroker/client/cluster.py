@@ -188,18 +188,23 @@ class Cluster:
 
         Raise the last error after max.block.ms (of a producer) or default.api.timeout.ms.
         """
-        return await self._found(topic, lambda: self._metadata.leader(topic, partition), is_retriable)
+        return await self._found(topic, lambda: self._metadata.leader(topic, partition), _may_come)
 
     async def find_topic(self, topic: str) -> TopicInfo:
         """Return a topic once it exists; errors as for `find_leader`.
 
-        A topic that brokers do not know is not waited for longer than topic.metadata.propagation.max.ms.
+        A broker may create an unknown topic when it is first asked for it. So topic.metadata.propagation.max.ms begins
+        with the first answer, and a request from before its end is not the last: both may take long.
         """
-        until = self._seconds() + self._propagation
+        until: float | None = None
 
-        def may_come(error: BaseException) -> bool:
-            is_missing = isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return is_retriable(error) and not (is_missing and self._seconds() >= until)
+        def may_come(error: BaseException, asked_at: float) -> bool:
+            nonlocal until
+            if not isinstance(error, KafkaError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return is_retriable(error)
+            if until is None:
+                until = self._seconds() + self._propagation
+            return self._propagation > 0 and asked_at < until
 
         return await self._found(topic, lambda: self._metadata.topic(topic), may_come)
 
@@ -265,18 +270,22 @@ class Cluster:
         if self._metadata.brokers:
             self.refresh_soon()
 
-    async def _found(self, topic: str, look: Callable[[], T], may_come: Callable[[BaseException], bool]) -> T:
+    async def _found(self, topic: str, look: Callable[[], T], may_come: Callable[[BaseException, float], bool]) -> T:
+        """Ask until `look` returns; `may_come` gets its error, and when the last request was sent."""
         self._updater.asked_for(topic)
         try:
             return look()
         except KafkaError:
             pass
+        asked_at = self._seconds()
 
         async def ask() -> T:
+            nonlocal asked_at
+            asked_at = self._seconds()
             await self.refresh()
             return look()
 
-        return await self._retrying(ask, may_come)
+        return await self._retrying(ask, lambda error: may_come(error, asked_at))
 
     async def _retrying(
         self,
@@ -379,3 +388,7 @@ def _coordinator_of(response: FindCoordinatorResponse, version: int) -> FoundCoo
     if len(response.coordinators) != 1:
         raise KafkaError("the FindCoordinator response has the wrong number of keys: one was requested")
     return response.coordinators[0]
+
+
+def _may_come(error: BaseException, asked_at: float) -> bool:
+    return is_retriable(error)

@@ -58,7 +58,8 @@ class FakeTransport:
             response = self.network.broker(self.node).answer(request)
             if response is not None:
                 data = response_codec(header.api_key, header.api_version).frame(header.correlation_id, response)
-                self.network.clock.callLater(0, self.deliver, b"".join(data))  # type: ignore[arg-type]
+                seconds = self.network.broker(self.node).answer_seconds
+                self.network.clock.callLater(seconds, self.deliver, b"".join(data))  # type: ignore[arg-type]
 
     def deliver(self, data: bytes) -> None:
         if not self.gone:
@@ -87,6 +88,7 @@ class FakeBroker:
     answers: dict[type[Request], Answer] = attrs.field(factory=dict)
     wires: list[FakeTransport] = attrs.field(factory=list)
     dialled: int = 0
+    answer_seconds: float = 0
 
     def leads(self, topic: str, *partitions: int) -> None:
         for partition in partitions:

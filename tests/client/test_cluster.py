@@ -98,6 +98,15 @@ class TestTopics(ClusterTests):
         self.network.run(1.5)
         self.assertEqual(len(self.successResultOf(finding).partitions), 1)
 
+    def test_the_propagation_of_an_unknown_topic_begins_with_the_first_answer(self) -> None:
+        self.one.answer_seconds = 3  # also for the versions, before the first request for metadata
+        finding = self.after(self.cluster.find_topic("new"), 8.5)
+        self.assertNoResult(finding)
+        self.assertEqual(len(self.one.asked_for(MetadataRequest)), 2)  # the second was sent within the propagation
+        self.two.leads("new", 0)
+        self.network.run(5)
+        self.assertEqual(len(self.successResultOf(finding).partitions), 1)
+
     def test_a_topic_that_may_not_be_read_is_not_waited_for(self) -> None:
         def reject(request: MetadataRequest) -> Any:
             response = self.network.metadata(request)
