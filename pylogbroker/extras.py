@@ -25,7 +25,6 @@ EXTRAS: Final = {
     "pyarrow": "spark",
     "pyspark": "spark",
     "referencing": "schema-registry",
-    "tenacity": "spark",
     "yaml": "yaml",
 }
 """Extras by the package that is imported."""

@@ -26,9 +26,10 @@ from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection, connect
 from pylogbroker.rpc.errors import error_of, raise_for
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator

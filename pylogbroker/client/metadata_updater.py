@@ -20,8 +20,8 @@ from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.config import Values
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection
-from pylogbroker.rpc.retries import Backoff
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = Logger()

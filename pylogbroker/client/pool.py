@@ -13,6 +13,10 @@ requests for any broker use another one.
 A node number is a broker's number, or stands for a separate connection:
   - `coordinator_node(n)`: to broker n, not behind its fetches. Numbers as in Kafka's Java client;
   - negative: to a bootstrap address, before brokers' numbers are known.
+
+A broker's channels to other brokers (`pylogbroker.rpc.channel_pool`) need none of these states. Their users retry each
+request, the cluster's image has the addresses, and a channel to a live broker stays open. Both pools connect with
+`rpc.connection.connect` and pause by `rpc.backoff`.
 """
 
 from __future__ import annotations
@@ -34,8 +38,8 @@ from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.errors import Closed, ConnectionLost, NotAuthenticated, NotConnected
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection, connect
-from pylogbroker.rpc.retries import Backoff
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Retries of client and broker: backoff, pauses that end with their owner, and one loop.
+"""Retries of client and broker on a reactor: pauses that end with their owner, and one loop.
 
     pauses = Pauses(reactor)
     await retrying(attempt, pauses, Backoff.fixed(1.0), retriable=is_retriable)
@@ -8,49 +8,16 @@ After a deadline the last error is raised; an error that is not retriable, at on
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any, TypeVar
 
-import attrs
-from twisted.application.internet import backoffPolicy
 from twisted.internet.defer import Deferred, TimeoutError, ensureDeferred
 
-from pylogbroker.config import Values
+from pylogbroker.rpc.backoff import Backoff, RetryPolicy
 from pylogbroker.rpc.errors import Closed, RequestTimedOut
 
 T = TypeVar("T")
-
-_JITTER = 0.2  # fraction of a pause, either way, as in Kafka's clients
-
-
-@attrs.frozen
-class Backoff:
-    """Exponential backoff with jitter; pauses in seconds."""
-
-    first: float
-    longest: float
-    random: Callable[[], float] = random.random
-    _policy: Callable[[int], float] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_policy", backoffPolicy(self.first, self.longest, 2, lambda: 0.0))
-
-    @classmethod
-    def fixed(cls, seconds: float) -> Backoff:
-        """Return a backoff whose pauses are all the same."""
-        return cls(seconds, seconds, lambda: 0.5)
-
-    @classmethod
-    def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
-        """Read `NAME.ms` and `NAME.max.ms`."""
-        first = settings.integer(f"{name}.ms") / 1000
-        return cls(first, max(first, settings.integer(f"{name}.max.ms") / 1000))
-
-    def pause(self, failures: int) -> float:
-        """Return the seconds after `failures` (at least 1) failures."""
-        return self._policy(failures - 1) * (1 + _JITTER * (2 * self.random() - 1))
 
 
 class Pauses:
@@ -106,23 +73,17 @@ async def retrying(
     `failed` gets each error that is retried. Raise Closed as soon as the pauses are closed while one lasts.
     """
     clock = pauses.clock
-    deadline = clock.seconds() + seconds
-    failures = 0
+    policy = RetryPolicy(backoff, clock.seconds() + seconds, retriable, failed)
     last: Exception | None = None
     while True:
         attempt = ensureDeferred(work())
         try:
             if seconds < inf:
-                attempt.addTimeout(max(0.0, deadline - clock.seconds()), clock)
+                attempt.addTimeout(max(0.0, policy.deadline - clock.seconds()), clock)
             return await attempt
         except TimeoutError:
             raise last or RequestTimedOut(f"not done within {seconds:g} s") from None
         except Exception as error:
-            failures += 1
             last = error
-            left = deadline - clock.seconds()
-            if left <= 0 or not retriable(error):
-                raise
-            if failed is not None:
-                failed(error)
-        await pauses.pause(min(left, backoff.pause(failures)))
+            pause = policy.pause_after(error, clock.seconds())
+        await pauses.pause(pause)

@@ -30,8 +30,9 @@ from pylogbroker.config.parsing import closest
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.rpc.retries import Backoff, retrying
+from pylogbroker.rpc.retries import retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.wire import UnsupportedVersion

@@ -19,29 +19,10 @@ from pylogbroker.client.errors import (
     RequestTimedOut,
     is_retriable,
 )
-from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import error_of
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
-
-
-class TestBackoff(SynchronousTestCase):
-    def test_backoff_doubles_up_to_its_maximum(self) -> None:
-        backoff = Backoff(0.1, 1.0, lambda: 0.5)
-        pauses = [round(backoff.pause(failures), 3) for failures in (1, 2, 3, 4, 5, 6, 1000)]
-        self.assertEqual(pauses, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
-
-    def test_backoff_has_jitter(self) -> None:
-        self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 0.0).pause(1), 0.08)
-        self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 1.0).pause(1), 0.12)
-
-    def test_fixed_pauses_have_no_jitter(self) -> None:
-        self.assertEqual([Backoff.fixed(2.0).pause(failures) for failures in (1, 2, 50)], [2.0, 2.0, 2.0])
-
-    def test_the_settings(self) -> None:
-        backoff = Backoff.of(read(CLIENT, {"retry.backoff.ms": 300, "retry.backoff.max.ms": 200}))
-        self.assertEqual((backoff.first, backoff.longest), (0.3, 0.3))
-        self.assertEqual(Backoff.of(read(CLIENT), "reconnect.backoff").first, 0.05)
+from pylogbroker.rpc.retries import Pauses, retrying
 
 
 class TestRetrying(SynchronousTestCase):

@@ -35,8 +35,9 @@ from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, TopicImage, topic_resource
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.metadata.zk_image import read_topics
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import Closed
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 
 log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)

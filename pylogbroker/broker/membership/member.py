@@ -29,7 +29,8 @@ from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, Sessi
 from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_schema import BrokerNode
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.tree.deletion import wait_until_deleted
 
 log = Logger()

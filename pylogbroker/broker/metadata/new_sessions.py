@@ -13,8 +13,9 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.metadata.tree_errors import is_error_within_session
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import ITree, SessionEvent, SessionExpired, SessionState
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import Closed
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 
 log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)

@@ -19,8 +19,9 @@ from pylogbroker.broker.metadata.tree_errors import is_coordination_error
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Create, ITree
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import Closed
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 
 log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)

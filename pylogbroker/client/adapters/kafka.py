@@ -14,9 +14,10 @@ from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.errors import error_of, raise_for
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

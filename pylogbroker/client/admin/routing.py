@@ -24,8 +24,9 @@ from pylogbroker.client.errors import (
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import error_of, raise_for
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.wire import Request
 
 P = ParamSpec("P")

@@ -22,7 +22,8 @@ from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import ClientError, is_retriable
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses, retrying
 
 log = Logger()
 

@@ -41,7 +41,8 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses, retrying
 
 log = Logger()
 

@@ -18,7 +18,8 @@ from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
 from pylogbroker.config import Values
 from pylogbroker.interfaces import IDecoder, ITree
-from pylogbroker.rpc.retries import Backoff, Pauses
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses
 from pylogbroker.rpc.security import security_protocol
 
 

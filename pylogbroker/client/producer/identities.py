@@ -13,8 +13,9 @@ from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.rpc.retries import Backoff, Pauses, retrying
+from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = Logger()

@@ -10,7 +10,7 @@ from pylogbroker.client.producer.accumulator import BufferLimits
 from pylogbroker.client.producer_guarantees import acks_of, in_flight_max, is_idempotent
 from pylogbroker.config import Values
 from pylogbroker.records import Codec
-from pylogbroker.rpc.retries import Backoff
+from pylogbroker.rpc.backoff import Backoff
 
 
 @attrs.frozen

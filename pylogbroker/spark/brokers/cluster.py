@@ -15,7 +15,6 @@ from typing import Final, Self, TypeVar
 from uuid import UUID
 
 import attrs
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential, wait_random
 
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotAuthenticated, RequestTimedOut, is_retriable
@@ -24,6 +23,7 @@ from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address, parse_address
 from pylogbroker.spark.brokers.connection import BlockingConnection, dial
@@ -55,6 +55,7 @@ class BlockingCluster:
         self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
         if not self._bootstrap:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+        self._backoff = Backoff.of(settings)
         self._metadata = MetadataCache()
         self._connections: dict[Address, BlockingConnection] = {}
         self._spares: dict[Address, BlockingConnection] = {}
@@ -200,19 +201,8 @@ class BlockingCluster:
         Each new attempt drops cached leaders and coordinators.
         """
         most = self.settings.integer("default.api.timeout.ms") / 1000
-        first = self.settings.integer("retry.backoff.ms") / 1000
-        longest = self.settings.integer("retry.backoff.max.ms") / 1000
-        attempts = Retrying(
-            retry=retry_if_exception(is_retriable),
-            wait=wait_exponential(multiplier=first, max=longest) + wait_random(0, first / 2),
-            stop=stop_after_delay(most if seconds is None else min(seconds, most)),
-            before_sleep=self._failed,
-            reraise=True,
-        )
-        return attempts(work)
-
-    def _failed(self, _: RetryCallState) -> None:
-        self.forget()
+        longest = most if seconds is None else min(seconds, most)
+        return retry_blocking(work, self._backoff, longest, retriable=is_retriable, failed=lambda _: self.forget())
 
     def _know(self, names: Iterable[str]) -> None:
         missing = [name for name in names if name not in self._metadata.topics]

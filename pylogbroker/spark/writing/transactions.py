@@ -22,12 +22,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import attrs
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
@@ -40,6 +39,7 @@ from pylogbroker.client.transaction_requests import (
 )
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
@@ -68,6 +68,7 @@ _PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000
 _MARKER_AGE_MS_MAX: Final = 86_400_000  # brokers with a short retention may expire markers by then
 _ABORT_SECONDS_MAX: Final = 10.0
 _TRANSIENT: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+_SOON: Final = Backoff(0.005, 0.1)  # transient errors pass within milliseconds
 _LOST: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -297,18 +298,11 @@ def _ask(
         raise_first(codes(response), key)
         return response
 
-    return cluster.retrying(lambda: _soon(ask, timeout), timeout)
+    return cluster.retrying(lambda: retry_blocking(ask, _SOON, timeout, retriable=_is_transient), timeout)
 
 
-def _soon(ask: Callable[[], T], seconds: float) -> T:
-    """Retry errors that pass within milliseconds."""
-    attempts = Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _TRANSIENT),
-        wait=wait_exponential(multiplier=0.005, max=0.1),
-        stop=stop_after_delay(seconds),
-        reraise=True,
-    )
-    return attempts(ask)
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, KafkaError) and error.code in _TRANSIENT
 
 
 def _fetch_codes(response: Any) -> list[int]:

@@ -14,7 +14,8 @@ from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import RequestTimedOut
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.retries import Backoff, Pauses
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses
 
 KEY = ("t", 0)
 
