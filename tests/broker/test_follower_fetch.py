@@ -10,7 +10,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 
 from pylogbroker.broker.apis import fetch, list_offsets
-from pylogbroker.broker.fetch.reader import FetchReader
+from pylogbroker.broker.fetch.reader import FollowerReader
 from pylogbroker.broker.fetch.session import requested_partitions
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.runtime.slices import SLICE_SECONDS
@@ -88,7 +88,7 @@ class LeaderTests(FollowerFetchTests):
         wanted = [FetchPartition(index, fetch_offset=2, partition_max_bytes=1 << 20) for index in (9, 0)]
         topics = [FetchTopic("t", TOPIC_ID, partitions=wanted)]
         request = FetchRequest(topics=topics, replica_state=ReplicaState(OTHER), max_bytes=1 << 20)
-        reader = FetchReader(self.node.broker, self.node.context(LAST, "", ANONYMOUS), request)
+        reader = FollowerReader(self.node.broker, self.node.context(LAST, "", ANONYMOUS), request)
         reader.begin()
         reader.read(list(requested_partitions(request, by_id=True).values()))
         self.assertEqual([answer.error_code for answer in reader.answers], [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0])

@@ -36,7 +36,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.fetch.conversion import Conversion
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.readahead import read_ahead
-from pylogbroker.broker.fetch.reader import FetchReader
+from pylogbroker.broker.fetch.reader import FetchReader, make_reader
 from pylogbroker.broker.fetch.response_builder import FetchedPartition, FetchResponseBuilder
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition
 from pylogbroker.broker.partitions.partition import Partition
@@ -113,7 +113,7 @@ def fetch(
     incremental: bool,
 ) -> FetchResponse | Deferred[FetchResponse]:
     """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
-    reader = FetchReader(services, context, request)
+    reader = make_reader(services, context, request)
     builder = FetchResponseBuilder(services, context, reader, session, incremental)
     if len(asked) <= _PARTITIONS_INLINE_MAX:
         reader.begin()
@@ -292,7 +292,7 @@ class FetchOperation:
             self._follower.waiting = self
 
     def _watch(self, some: Sequence[RequestedPartition], partitions: Iterable[Partition | None]) -> None:
-        mark = self._mark
+        mark = self._reader.mark
         for requested, partition in zip(some, partitions, strict=True):
             if partition is None or (self._follower is not None and self._follower.is_watching(requested)):
                 continue
@@ -301,15 +301,11 @@ class FetchOperation:
             if self._announcement is not None:
                 partition.purgatory.add(self._announcement, Mark.HIGH_WATERMARK, partition.log.high_watermark + 1)
 
-    @property
-    def _mark(self) -> Mark:
-        return Mark.LOG_END if self._reader.is_follower else Mark.HIGH_WATERMARK
-
     def _stop_waiting(self) -> None:
         if self._deadline is None:
             return
         for partition in self._watched:
-            partition.purgatory.remove(self, self._mark)
+            partition.purgatory.remove(self, self._reader.mark)
             if self._announcement is not None:
                 partition.purgatory.remove(self._announcement, Mark.HIGH_WATERMARK)
         self._watched.clear()

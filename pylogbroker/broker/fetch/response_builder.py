@@ -55,8 +55,7 @@ class FetchResponseBuilder:
 
     def begin(self) -> FetchResponse:
         reader = self._reader
-        if reader.throttled:
-            self._services.fetches.leader_throttle.record(reader.throttled, self._services.runtime.now_ms())
+        reader.note_answer()
         session_id = self._session.id if self._session else 0
         return FetchResponse(session_id=session_id, responses=[], node_endpoints=list(reader.leaders.values()))
 
@@ -88,7 +87,4 @@ class FetchResponseBuilder:
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
             if size and partition is not None:
-                if reader.is_follower:
-                    partition.traffic.replication_bytes_out += size
-                else:
-                    partition.traffic.bytes_out += size
+                reader.count_sent(partition, size)
