@@ -1,6 +1,8 @@
 """Services that handlers of requests may use, as protocols; `assembly` has their implementations.
 
-Modules here and in `apis` import no implementation, so each can be replaced, without import cycles.
+A handler gets all of them (`Services`) and declares those that it uses: `HasPartitions`, or a protocol of several. Mypy
+lets it use no other. Modules here and in `apis` import no implementation, so each can be replaced, without import
+cycles.
 """
 
 from __future__ import annotations
@@ -171,19 +173,6 @@ class ProducerIdSource(Protocol):
     async def take(self) -> int: ...
 
 
-class LogServices(Protocol):
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def metadata(self) -> Metadata: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def partitions(self) -> LedPartitions: ...
-
-
 class Authorization(Protocol):
     @property
     def acls(self) -> Acls: ...
@@ -276,49 +265,155 @@ class Peers(Protocol):
         """Return another broker's response to a request that its sender may make; raise KafkaError without one."""
 
 
-class Services(LogServices, Protocol):
+class HasConfig(Protocol):
+    @property
+    def config(self) -> BrokerConfig: ...
+
+
+class HasRuntime(Protocol):
+    @property
+    def runtime(self) -> Runtime: ...
+
+
+class HasMetadata(Protocol):
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+class HasController(Protocol):
+    @property
+    def controller(self) -> Controller: ...
+
+
+class HasPartitions(Protocol):
+    @property
+    def partitions(self) -> LedPartitions: ...
+
+
+class HasApis(Protocol):
     @property
     def apis(self) -> Sequence[Api]: ...
+
+
+class HasAuthorizer(Protocol):
     @property
     def authorizer(self) -> Authorization | None: ...
+
+
+class HasQuotas(Protocol):
     @property
     def quotas(self) -> ClientQuotas: ...
+
+
+class HasNode(Protocol):
     @property
     def node(self) -> LocalNode: ...
+
+
+class HasAutoCreation(Protocol):
     @property
     def auto_creation(self) -> TopicAutoCreation: ...
+
+
+class HasLogs(Protocol):
     @property
     def logs(self) -> LogManager: ...
+
+
+class HasLogMoves(Protocol):
     @property
     def log_moves(self) -> LogDirectoryMoves: ...
+
+
+class HasFetches(Protocol):
     @property
     def fetches(self) -> Fetches: ...
+
+
+class HasGroups(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
+
+
+class HasTransactions(Protocol):
     @property
     def transactions(self) -> TransactionCoordinator: ...
+
+
+class HasGroupService(Protocol):
     @property
     def group_service(self) -> CoordinatorService: ...
+
+
+class HasTransactionService(Protocol):
     @property
     def transaction_service(self) -> TransactionCoordination: ...
+
+
+class HasProducerIds(Protocol):
     @property
     def producer_ids(self) -> ProducerIdSource: ...
+
+
+class HasTls(Protocol):
     @property
     def tls(self) -> TlsListeners: ...
+
+
+class HasSasl(Protocol):
     @property
     def sasl(self) -> SaslListeners:
         """Raise LookupError if no listener has SASL."""
 
+
+class HasScram(Protocol):
     @property
     def scram(self) -> ScramUsers: ...
+
+
+class HasTokens(Protocol):
     @property
     def tokens(self) -> DelegationTokens:
         """Raise KafkaError, DELEGATION_TOKEN_AUTH_DISABLED, without a secret key."""
 
+
+class HasMembership(Protocol):
     @property
     def membership(self) -> ControllerOrdersTaker:
         """Part that takes the controller's orders; only APIs that are offered in clusters use it."""
 
+
+class HasPeers(Protocol):
     @property
     def peers(self) -> Peers:
         """The other brokers of a cluster."""
+
+
+class LogServices(HasConfig, HasRuntime, HasMetadata, HasController, HasPartitions, Protocol):
+    """Services of the coordinators."""
+
+
+class Services(
+    LogServices,
+    HasApis,
+    HasAuthorizer,
+    HasQuotas,
+    HasNode,
+    HasAutoCreation,
+    HasLogs,
+    HasLogMoves,
+    HasFetches,
+    HasGroups,
+    HasTransactions,
+    HasGroupService,
+    HasTransactionService,
+    HasProducerIds,
+    HasTls,
+    HasSasl,
+    HasScram,
+    HasTokens,
+    HasMembership,
+    HasPeers,
+    Protocol,
+):
+    """Services of a broker. Handlers name those that they use."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from pylogbroker.broker import apis
-from pylogbroker.broker.membership.control import ClusterServices
-from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.membership.control import HasClusterControl
+from pylogbroker.broker.requests.api import Api, serves
 from pylogbroker.broker.security.rules import unchecked
+from pylogbroker.broker.services import Services
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 from tests.broker.security import broker_requests
@@ -43,14 +44,32 @@ def test_every_declared_api_is_served_or_known_to_be_not() -> None:
 
 def test_apis_of_clusters_are_marked() -> None:
     """Some need the controller, others are sent by brokers."""
-    need_controller = {
-        api.name
-        for api in apis.APIS
-        if next(iter(signature(api.handle, eval_str=True).parameters.values())).annotation is ClusterServices
-    }
+    need_controller = {api.name for api in apis.APIS if HasClusterControl in _services(api).__mro__}
     between_brokers = {type(request).__name__.removesuffix("Request") for request, _ in broker_requests.REQUESTS}
     assert {"AlterPartition", "ControlledShutdown"} <= need_controller
     assert {api.name for api in apis.APIS if api.cluster_only} == need_controller | between_brokers
+
+
+def _services(api: Api) -> type:
+    """Return the protocol of the services that a handler gets."""
+    services: Parameter = next(iter(signature(api.handle, eval_str=True).parameters.values()))
+    assert isinstance(services.annotation, type)
+    return services.annotation
+
+
+def _declared(protocol: type) -> set[str]:
+    """Return the names of the services that a protocol has."""
+    return {name for each in protocol.__mro__ for name, value in vars(each).items() if isinstance(value, property)}
+
+
+@pytest.mark.parametrize("api", apis.APIS, ids=lambda api: api.name)
+def test_a_handler_declares_the_services_that_it_uses(api: Api) -> None:
+    """Mypy lets it use no other. Users and tokens are for their own APIs alone."""
+    declared = _declared(_services(api))
+    assert declared < _declared(Services) | {"cluster_control"}
+    assert len(declared) <= 7
+    for service, suffix in {"scram": "ScramCredentials", "tokens": "DelegationToken"}.items():
+        assert service not in declared or api.name.endswith(suffix)
 
 
 def test_own_apis_are_not_kafkas() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.completed_transactions import add_when_complete
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import on_group, on_transactional_id
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasGroupService, HasMetadata, HasRuntime, HasTransactions
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation
@@ -16,9 +18,13 @@ from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest,
 _FIRST_WITH_FENCED = 2
 
 
+class _Services(HasRuntime, HasMetadata, HasGroups, HasTransactions, HasGroupService, Protocol):
+    """Services that this API uses."""
+
+
 @serves(AddOffsetsToTxnRequest, access=[on_transactional_id(AclOperation.WRITE), on_group(AclOperation.READ)])
 async def handle(
-    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+    services: _Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     try:
         await services.group_service.ensure_topic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.completed_transactions import add_when_complete
@@ -16,7 +17,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Narrowed
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMetadata, HasRuntime, HasTransactions
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import give_way, mapped, over
@@ -46,7 +47,11 @@ _reject = reject_topics(
 )
 
 
-def _narrow(services: Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Narrowed | None:
+class _Services(HasRuntime, HasMetadata, HasTransactions, Protocol):
+    """Services that this API uses."""
+
+
+def _narrow(services: _Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Narrowed | None:
     access = context.required_access
     if context.api_version >= _FIRST_WITH_SEVERAL:
         if access.allows_on_cluster(AclOperation.CLUSTER_ACTION):
@@ -59,7 +64,7 @@ def _narrow(services: Services, context: RequestContext, request: AddPartitionsT
 
 @serves(AddPartitionsToTxnRequest, access=[_narrow])
 async def handle(
-    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: _Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Add or verify the partitions of each transaction, one after the other; hold back the connection for the first."""
     transactions = _transactions(context, request)
@@ -87,7 +92,7 @@ def _transactions(
 
 
 async def _add_to_each(
-    services: Services,
+    services: _Services,
     context: RequestContext,
     checks: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
@@ -108,7 +113,7 @@ async def _add_to_each(
     return AddPartitionsToTxnResponse(results_by_transaction=answered)
 
 
-async def _check_all(services: Services, partitions: Sequence[TopicPartition], writable: Collection[str]) -> Errors:
+async def _check_all(services: _Services, partitions: Sequence[TopicPartition], writable: Collection[str]) -> Errors:
     errors = await mapped(partial(_check, services, writable), partitions)
     if not any(errors):
         return {}
@@ -129,7 +134,7 @@ async def _writable_topics(
     return set(compress(names, await mapped(may_write, names)))
 
 
-def _check(services: Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:
+def _check(services: _Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:
     name, index = key
     if name not in writable:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -138,7 +143,7 @@ def _check(services: Services, writable: Collection[str], key: TopicPartition) -
 
 
 async def _add(
-    services: Services,
+    services: _Services,
     context: RequestContext,
     transaction: AddPartitionsToTxnTransaction,
     partitions: Sequence[TopicPartition],
@@ -148,7 +153,7 @@ async def _add(
 
 
 def _verify(
-    services: Services, transaction: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]
+    services: _Services, transaction: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]
 ) -> Errors:
     return services.transactions.verify(
         transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import HasClusterControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -13,7 +13,7 @@ from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsR
 
 @serves(AllocateProducerIdsRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
-    services: ClusterServices, context: RequestContext, request: AllocateProducerIdsRequest
+    services: HasClusterControl, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     try:
         block = await services.cluster_control.allocate_producer_ids(request.broker_id, request.broker_epoch)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasQuotas
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -48,7 +48,7 @@ async def _reject(
 
 @serves(AlterClientQuotasRequest, access=[on_cluster(AclOperation.ALTER_CONFIGS, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: AlterClientQuotasRequest
+    services: HasQuotas, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     alterations = [(_parts(alteration), alteration) async for alteration in over(request.entries)]
     times = Counter([_identity(parts) async for parts, _ in over(alterations)])
@@ -66,7 +66,7 @@ async def handle(
     return AlterClientQuotasResponse(entries=results)
 
 
-async def _alter(services: Services, parts: _Parts, ops: Sequence[OpData], validate_only: bool) -> None:
+async def _alter(services: HasQuotas, parts: _Parts, ops: Sequence[OpData], validate_only: bool) -> None:
     twice = [key for key, count in Counter(op.key for op in ops).items() if count > 1]
     if twice:
         raise _invalid(f"Duplicate quota key {twice[0]}")

@@ -5,7 +5,7 @@ Below version 2 partitions are named, and INELIGIBLE_REPLICA is answered as OPER
 
 from __future__ import annotations
 
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import HasClusterControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -30,7 +30,7 @@ _Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 
 @serves(AlterPartitionRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
-    services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
+    services: HasClusterControl, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     control, version = services.cluster_control, context.api_version
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.membership.control import HasPlacementControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
@@ -32,7 +32,7 @@ async def _reject(
 
 @serves(AlterPartitionReassignmentsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: PlacementServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
+    services: HasPlacementControl, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     targets = {(name, partition.partition_index): partition.replicas async for name, partition in over(named)}

@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import os
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasLogMoves, HasMetadata
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -30,6 +31,10 @@ from pylogbroker.wire.messages.alter_replica_log_dirs import (
 _reject_topic = reject_partitions(AlterReplicaLogDirTopicResult, AlterReplicaLogDirPartitionResult)
 
 
+class _Services(HasMetadata, HasLogMoves, Protocol):
+    """Services that this API uses."""
+
+
 async def _reject(
     context: RequestContext, request: AlterReplicaLogDirsRequest, code: ErrorCode
 ) -> AlterReplicaLogDirsResponse:
@@ -39,7 +44,7 @@ async def _reject(
 
 @serves(AlterReplicaLogDirsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+    services: _Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     moves = (
@@ -53,7 +58,7 @@ async def handle(
     )
 
 
-def _move(services: Services, path: str, topic: str, index: int) -> ErrorCode:
+def _move(services: _Services, path: str, topic: str, index: int) -> ErrorCode:
     try:
         image = services.metadata.require_topic(topic)
         if index not in image.partitions:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from twisted.logger import Logger
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasController, HasRuntime, HasSasl, HasScram
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import in_order, mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -19,6 +21,10 @@ from pylogbroker.wire.messages.alter_user_scram_credentials import (
 )
 
 log = Logger()
+
+
+class _Services(HasConfig, HasRuntime, HasController, HasSasl, HasScram, Protocol):
+    """Services that this API uses."""
 
 
 async def _reject(
@@ -33,7 +39,7 @@ async def _reject(
 
 @serves(AlterUserScramCredentialsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
+    services: _Services, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     try:
         services.controller.check_is_controller()
@@ -51,7 +57,7 @@ async def handle(
     return AlterUserScramCredentialsResponse(results=results)
 
 
-async def _attempt(services: Services, context: RequestContext, name: str, change: UserChange) -> KafkaError | None:
+async def _attempt(services: _Services, context: RequestContext, name: str, change: UserChange) -> KafkaError | None:
     if change.error is not None:
         return change.error
     try:

@@ -11,7 +11,7 @@ import re
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasApis
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -21,7 +21,7 @@ _FEATURES_EPOCH = 0  # as in ZooKeeper mode, where no feature can be finalized; 
 
 
 @serves(ApiVersionsRequest, access=[unchecked])
-def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(services: HasApis, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if context.api_version >= _FIRST_WITH_SOFTWARE:
         names = (request.client_software_name, request.client_software_version)
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):
@@ -30,9 +30,9 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
     return ApiVersionsResponse(api_keys=_advertised(services), finalized_features_epoch=_FEATURES_EPOCH)
 
 
-def unsupported(services: Services, context: RequestContext, request: None) -> ApiVersionsResponse:
+def unsupported(services: HasApis, context: RequestContext, request: None) -> ApiVersionsResponse:
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised(services))
 
 
-def _advertised(services: Services) -> list[ApiVersion]:
+def _advertised(services: HasApis) -> list[ApiVersion]:
     return [ApiVersion(api.key, api.versions.first, api.versions.last) for api in services.apis]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.membership.control import HasClusterControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.controlled_shutdown import (
 
 @serves(ControlledShutdownRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
-    services: ClusterServices, context: RequestContext, request: ControlledShutdownRequest
+    services: HasClusterControl, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     try:
         remaining = await services.cluster_control.shut_down_broker(request.broker_id, request.broker_epoch)

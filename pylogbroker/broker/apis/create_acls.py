@@ -8,7 +8,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, new_binding
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasAuthorizer
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclOperation, ResourcePattern
@@ -25,7 +25,7 @@ def _reject(context: RequestContext, request: CreateAclsRequest, code: ErrorCode
 
 
 @serves(CreateAclsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
-async def handle(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def handle(services: HasAuthorizer, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     if services.authorizer is None:
         rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return CreateAclsResponse(results=[rejected] * len(request.creations))

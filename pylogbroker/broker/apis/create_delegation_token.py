@@ -6,7 +6,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.delegation.requests import check_connection, check_users, principals_of
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasTokens
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.security.delegation.tokens import IssuedToken
@@ -21,7 +21,7 @@ _WITH_REQUESTER = 3
 
 @serves(CreateDelegationTokenRequest, access=[by_handler])
 async def handle(
-    services: Services, context: RequestContext, request: CreateDelegationTokenRequest
+    services: HasTokens, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     owner = context.principal
     if request.owner_principal_name:
@@ -47,7 +47,7 @@ async def handle(
 
 
 async def _create(
-    services: Services, context: RequestContext, request: CreateDelegationTokenRequest, owner: str
+    services: HasTokens, context: RequestContext, request: CreateDelegationTokenRequest, owner: str
 ) -> IssuedToken:
     check_connection(context)
     if owner != context.principal and not _may_create_tokens_of(context, owner):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import PartitionAllowance, attempt_each
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import Controller, Metadata, Mutations, Services
+from pylogbroker.broker.services import Controller, HasController, HasMetadata, HasQuotas, Metadata, Mutations
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.create_partitions import (
@@ -21,13 +23,17 @@ from pylogbroker.wire.messages.create_partitions import (
 _FIRST_WITH_QUOTA_ERROR = 3
 
 
+class _Services(HasMetadata, HasController, HasQuotas, Protocol):
+    """Services that this API uses."""
+
+
 def _rejected(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
 
 @serves(CreatePartitionsRequest, access=[on_topics(AclOperation.ALTER, _rejected, answers="results")])
 async def handle(
-    services: Services, context: RequestContext, request: CreatePartitionsRequest
+    services: _Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     controller = services.controller
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Protocol
 
 import attrs
 
@@ -14,7 +15,7 @@ from pylogbroker.broker.requests.limits import PartitionAllowance, attempt_each,
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Later, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic
-from pylogbroker.broker.services import Mutations, Services
+from pylogbroker.broker.services import HasConfig, HasController, HasQuotas, Mutations
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import NewTopic
@@ -32,7 +33,11 @@ from pylogbroker.wire.schema import NO_ID
 _FIRST_WITH_QUOTA_ERROR = 6
 
 
-def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Later[Decision]:
+class _Services(HasConfig, HasController, HasQuotas, Protocol):
+    """Services that this API uses."""
+
+
+def _narrow(services: _Services, context: RequestContext, request: CreateTopicsRequest) -> Later[Decision]:
     """Reject topics that the client may not create. Those that are named twice are no topics to check."""
     access = context.required_access
     times = Counter(topic.name for topic in request.topics)
@@ -49,7 +54,7 @@ def _rejected(topic: CreatableTopic) -> CreatableTopicResult:
 
 
 @serves(CreateTopicsRequest, access=[_narrow])
-async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(services: _Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     creation = _Creation(services, context.access, request.validate_only, mutations)
     excess = _count_partitions(services, request) > creation.allowance.left
@@ -57,7 +62,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
     return CreateTopicsResponse(mutations.throttle_ms if mutations else 0, results)
 
 
-def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
+def _count_partitions(services: _Services, request: CreateTopicsRequest) -> int:
     default = services.config.num_partitions
     return sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
@@ -69,7 +74,7 @@ def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
 class _Creation:
     """State of one request. Topics with the same settings share their rows."""
 
-    _services: Services
+    _services: _Services
     _access: Access | None
     _validate_only: bool
     _mutations: Mutations | None

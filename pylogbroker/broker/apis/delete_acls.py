@@ -14,7 +14,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasAuthorizer
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclFilter, AclOperation
@@ -34,7 +34,7 @@ def _reject(context: RequestContext, request: DeleteAclsRequest, code: ErrorCode
 
 
 @serves(DeleteAclsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
-async def handle(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def handle(services: HasAuthorizer, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     if services.authorizer is None:
         rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+
+class _Services(HasRuntime, HasGroups, Protocol):
+    """Services that this API uses."""
 
 
 def _may_delete(access: Access, group_id: str) -> bool:
@@ -22,7 +28,7 @@ def _rejected(group_id: str) -> DeletableGroupResult:
 
 
 @serves(DeleteGroupsRequest, access=[on_each("groups_names", "results", _may_delete, _rejected)])
-async def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def handle(services: _Services, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     now_ms, response = services.runtime.now_ms(), DeleteGroupsResponse()
     async for group_id in over(dict.fromkeys(request.groups_names)):
         response.results.append(DeletableGroupResult(group_id, services.groups.delete_group(group_id, now_ms)))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
@@ -12,7 +14,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasPartitions, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -36,8 +38,12 @@ _reject_topic = reject_partitions(
 )
 
 
+class _Services(HasRuntime, HasPartitions, Protocol):
+    """Services that this API uses."""
+
+
 @serves(DeleteRecordsRequest, access=[on_topics(AclOperation.DELETE, _reject_topic)])
-async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(services: _Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)
     topics = []
@@ -49,7 +55,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteRec
 
 
 def _attempt(
-    services: Services, topic: str, deletion: DeleteRecordsPartition, delayed: DelayedWrite
+    services: _Services, topic: str, deletion: DeleteRecordsPartition, delayed: DelayedWrite
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(deletion.partition_index)
 

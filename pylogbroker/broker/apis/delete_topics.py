@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import duplicate_error
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, with_fields
-from pylogbroker.broker.services import Metadata, Mutations, Services
+from pylogbroker.broker.services import HasConfig, HasController, HasMetadata, HasQuotas, Metadata, Mutations
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -27,7 +28,11 @@ from pylogbroker.wire.schema import NO_ID
 _FIRST_WITH_QUOTA_ERROR = 5
 
 
-def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Later[Decision]:
+class _Services(HasConfig, HasMetadata, HasController, HasQuotas, Protocol):
+    """Services that this API uses."""
+
+
+def _narrow(services: _Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Later[Decision]:
     """Reject topics that the client may not delete; the name of an id is a secret to those who may not see it."""
     access = context.required_access
     if access.allows_on_cluster(AclOperation.DELETE, quietly=True):
@@ -75,7 +80,7 @@ def _rejected(access: Access, metadata: Metadata, requested: DeleteTopicState) -
 
 
 @serves(DeleteTopicsRequest, access=[_narrow])
-async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(services: _Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     distinct: dict[uuid.UUID | str, DeleteTopicState] = {}
     twice = set()
     async for topic in over(chain(request.topics, map(DeleteTopicState, request.topic_names))):
@@ -107,7 +112,7 @@ def _disabled(version: int) -> KafkaError:
 
 
 async def _attempt(
-    services: Services, requested: DeleteTopicState, known_error: KafkaError | None, mutations: Mutations | None
+    services: _Services, requested: DeleteTopicState, known_error: KafkaError | None, mutations: Mutations | None
 ) -> DeletableTopicResult:
     try:
         if known_error:

@@ -7,7 +7,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.acl_requests import ACL_BYTES, NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasAuthorizer
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclBinding, AclOperation, ResourcePattern
@@ -20,7 +20,9 @@ from pylogbroker.wire.messages.describe_acls import (
 
 
 @serves(DescribeAclsRequest, access=[on_cluster(AclOperation.DESCRIBE)])
-async def handle(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+async def handle(
+    services: HasAuthorizer, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
     if services.authorizer is None:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=f"{NO_AUTHORIZER} on the broker"

@@ -8,7 +8,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasQuotas
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity, Quotas
@@ -33,7 +33,7 @@ def _reject(
 
 @serves(DescribeClientQuotasRequest, access=[on_cluster(AclOperation.DESCRIBE_CONFIGS, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: DescribeClientQuotasRequest
+    services: HasQuotas, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
         selected = parse_filter(request.components, request.strict).select(services.quotas.store.table)

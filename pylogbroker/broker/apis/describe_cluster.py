@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import cluster_operations
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMetadata, HasNode
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -18,8 +20,12 @@ from pylogbroker.wire.schema import NOT_ASKED
 BROKERS, CONTROLLERS = 1, 2
 
 
+class _Services(HasMetadata, HasNode, Protocol):
+    """Services that this API uses."""
+
+
 @serves(DescribeClusterRequest, access=[by_handler])
-def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(services: _Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)
     image = services.metadata.image

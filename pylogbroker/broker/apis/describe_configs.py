@@ -5,6 +5,8 @@ An empty broker name stands for the settings of all brokers.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
 from pylogbroker.broker.metadata.config_resources import (
@@ -19,7 +21,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasController, HasMetadata, HasNode, HasTls
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import over
@@ -34,6 +36,10 @@ from pylogbroker.wire.messages.describe_configs import (
 )
 
 
+class _Services(HasConfig, HasMetadata, HasController, HasNode, HasTls, Protocol):
+    """Services that this API uses."""
+
+
 def _may_describe(access: Access, resource: DescribeConfigsResource) -> bool:
     return is_allowed(access, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
 
@@ -45,7 +51,7 @@ def _rejected(resource: DescribeConfigsResource) -> DescribeConfigsResult:
 
 @serves(DescribeConfigsRequest, access=[on_each("resources", "results", _may_describe, _rejected)], is_read=True)
 async def handle(
-    services: Services, context: RequestContext, request: DescribeConfigsRequest
+    services: _Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
     requested = over(_asked(request).items())
@@ -102,7 +108,7 @@ class _Rows:
 class _Query:
     """State of one request. Topics with the same settings share their rows."""
 
-    _services: Services
+    _services: _Services
     _shape: _Shape
     _space: ResponseBudget = attrs.field(factory=ResponseBudget, init=False)
     _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)

@@ -7,7 +7,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.delegation.requests import check_connection, principal_of
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import DelegationTokens, Services
+from pylogbroker.broker.services import DelegationTokens, HasTokens
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -26,7 +26,7 @@ _TOKEN_BYTES = 200
 
 @serves(DescribeDelegationTokenRequest, is_read=True, access=[by_handler])
 async def handle(
-    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
+    services: HasTokens, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     try:
         check_connection(context)
@@ -37,7 +37,7 @@ async def handle(
 
 
 async def _described(
-    services: Services, tokens: DelegationTokens, context: RequestContext, request: DescribeDelegationTokenRequest
+    services: HasTokens, tokens: DelegationTokens, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> list[DescribedDelegationToken]:
     if request.owners == []:
         return []

@@ -8,7 +8,7 @@ from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.security.visibility import authorized_operations
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
 from pylogbroker.long_loops import over
@@ -31,7 +31,9 @@ def _rejected(group_id: str) -> DescribedGroup:
 
 
 @serves(DescribeGroupsRequest, access=[on_each("groups", "groups", _may_describe, _rejected)])
-async def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+async def handle(
+    services: HasGroups, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
     space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in over(dict.fromkeys(request.groups)):
         group = _fitting(services.groups.describe(group_id), space)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasLogMoves, HasLogs, HasPartitions, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -28,9 +29,13 @@ from pylogbroker.wire.messages.describe_log_dirs import (
 )
 
 
+class _Services(HasRuntime, HasPartitions, HasLogs, HasLogMoves, Protocol):
+    """Services that this API uses."""
+
+
 @serves(DescribeLogDirsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True)
 async def handle(
-    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+    services: _Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     by_directory = await _by_directory(services, await _asked(services, request))
     return DescribeLogDirsResponse(
@@ -41,14 +46,16 @@ async def handle(
     )
 
 
-async def _asked(services: Services, request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
+async def _asked(services: _Services, request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
     if request.topics is None:
         return None
     named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
     return {key async for key in over(named)}
 
 
-async def _by_directory(services: Services, partitions: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
+async def _by_directory(
+    services: _Services, partitions: set[tuple[str, int]] | None
+) -> dict[str, dict[str, list[Log]]]:
     by_directory: dict[str, dict[str, list[Log]]] = {}
     copies = () if services.log_moves.copy is None else (services.log_moves.copy,)
     async for log in over((*services.logs.logs.values(), *copies)):
@@ -57,7 +64,9 @@ async def _by_directory(services: Services, partitions: set[tuple[str, int]] | N
     return by_directory
 
 
-async def _describe(services: Services, directory: LogDirectory, topics: dict[str, list[Log]]) -> DescribeLogDirsResult:
+async def _describe(
+    services: _Services, directory: LogDirectory, topics: dict[str, list[Log]]
+) -> DescribeLogDirsResult:
     if directory.failure:
         return _failed(directory)
     try:
@@ -82,7 +91,7 @@ def _failed(directory: LogDirectory) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
 
 
-def _partition(services: Services, log: Log) -> DescribeLogDirsPartition:
+def _partition(services: _Services, log: Log) -> DescribeLogDirsPartition:
     """Describe a log, or the copy of one that is being moved."""
     is_copy = log is services.log_moves.copy
     moved = services.logs.logs.get((log.topic, log.partition)) if is_copy else None

@@ -10,7 +10,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasPartitions
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -33,7 +33,7 @@ _reject_topic = reject_partitions(
 
 @serves(DescribeProducersRequest, access=[on_topics(AclOperation.READ, _reject_topic)], is_read=True)
 async def handle(
-    services: Services, context: RequestContext, request: DescribeProducersRequest
+    services: HasPartitions, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     space = ResponseBudget()
     requested = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
@@ -44,7 +44,7 @@ async def handle(
     return DescribeProducersResponse(topics=topics)
 
 
-def _partition(services: Services, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:
+def _partition(services: HasPartitions, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:
     try:
         producers = list(services.partitions.find(topic, index).log.producers)
         space.take(_PRODUCER_BYTES * len(producers))

@@ -7,6 +7,7 @@ Topics are sorted by name, partitions by number. The request and `max.request.pa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import attrs
 
@@ -15,7 +16,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.replica_views import ReplicaViews
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasMetadata, HasNode, HasPartitions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import in_order, over
 from pylogbroker.metadata.image import TopicImage
@@ -30,9 +31,13 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
 )
 
 
+class _Services(HasConfig, HasMetadata, HasPartitions, HasNode, Protocol):
+    """Services that this API uses."""
+
+
 @serves(DescribeTopicPartitionsRequest, access=[by_handler])
 async def handle(
-    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: _Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor or Cursor()
     if start.partition_index < 0:
@@ -45,7 +50,7 @@ async def handle(
 
 
 async def _error_response(
-    services: Services, request: DescribeTopicPartitionsRequest
+    services: _Services, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Return an error for each topic: the response has no error field."""
     names = over(dict.fromkeys([topic.name for topic in request.topics]))
@@ -61,7 +66,7 @@ async def _error_response(
 class _Page:
     """A page for one client. Of named topics, those that it may not see are errors; otherwise they are left out."""
 
-    _services: Services
+    _services: _Services
     _context: RequestContext
     _views: ReplicaViews
     _is_named: bool

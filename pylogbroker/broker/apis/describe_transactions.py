@@ -11,7 +11,7 @@ from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Narrowed, on_each
 from pylogbroker.broker.security.visibility import may_see_topic
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasTransactions
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -32,7 +32,7 @@ def _rejected(transactional_id: str) -> TransactionState:
     return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
 
 
-def _without_hidden_topics(services: Services, context: RequestContext, request: Any) -> Narrowed:
+def _without_hidden_topics(services: HasTransactions, context: RequestContext, request: Any) -> Narrowed:
     def is_seen(topic: TopicData) -> bool:
         return may_see_topic(context, topic.topic)
 
@@ -49,7 +49,7 @@ def _without_hidden_topics(services: Services, context: RequestContext, request:
     access=[on_each("transactional_ids", "transaction_states", _may_describe, _rejected), _without_hidden_topics],
 )
 async def handle(
-    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+    services: HasTransactions, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     space, response = ResponseBudget(), DescribeTransactionsResponse()
     async for name in over(dict.fromkeys(request.transactional_ids)):
@@ -66,7 +66,7 @@ def _fitting(description: TransactionDescription, space: ResponseBudget) -> Tran
     return description
 
 
-async def _state(services: Services, description: TransactionDescription) -> TransactionState:
+async def _state(services: HasTransactions, description: TransactionDescription) -> TransactionState:
     topics: dict[str, list[int]] = {}
     async for name, index in over(description.partitions):
         topics.setdefault(name, []).append(index)

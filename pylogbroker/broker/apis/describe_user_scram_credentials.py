@@ -11,7 +11,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import duplicates, within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import NO_NAME, check_number_of_users
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasScram
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS, BadCredential, decode
@@ -38,7 +38,7 @@ def _reject(
 
 @serves(DescribeUserScramCredentialsRequest, is_read=True, access=[on_cluster(AclOperation.DESCRIBE, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    services: HasScram, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     try:
         return DescribeUserScramCredentialsResponse(error_message=None, results=await _results(services, request))
@@ -47,7 +47,7 @@ async def handle(
 
 
 async def _results(
-    services: Services, request: DescribeUserScramCredentialsRequest
+    services: HasScram, request: DescribeUserScramCredentialsRequest
 ) -> list[DescribeUserScramCredentialsResult]:
     requested = [user.name for user in request.users or ()]
     check_number_of_users(len(requested))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.membership.control import HasPlacementControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -35,7 +35,7 @@ async def _reject(context: RequestContext, request: ElectLeadersRequest, code: E
 
 @serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
-    services: PlacementServices, context: RequestContext, request: ElectLeadersRequest
+    services: HasPlacementControl, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     keys = None if request.topic_partitions is None else [key async for key in over(_keys(request))]
     try:
@@ -53,7 +53,7 @@ async def handle(
 
 
 async def _elect(
-    services: PlacementServices, kind: ElectionKind, keys: Sequence[PartitionKey] | None
+    services: HasPlacementControl, kind: ElectionKind, keys: Sequence[PartitionKey] | None
 ) -> dict[PartitionKey, ErrorCode]:
     """Ask for the elections of long requests in parts, so that the controller handles other events between them."""
     elect = services.cluster_control.elect_leaders

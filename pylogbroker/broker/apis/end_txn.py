@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import on_transactional_id
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasRuntime, HasTransactions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -16,8 +18,12 @@ from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 _FIRST_WITH_FENCED = 2
 
 
+class _Services(HasRuntime, HasTransactions, Protocol):
+    """Services that this API uses."""
+
+
 @serves(EndTxnRequest, access=[on_transactional_id(AclOperation.WRITE)])
-async def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def handle(services: _Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     replied: Deferred[ErrorCode] = Deferred()
     services.transactions.end(
         request.transactional_id,

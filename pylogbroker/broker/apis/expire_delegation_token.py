@@ -6,7 +6,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.delegation.requests import check_connection
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasTokens
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -16,7 +16,7 @@ from pylogbroker.wire.messages.expire_delegation_token import (
 
 @serves(ExpireDelegationTokenRequest, access=[by_handler])
 async def handle(
-    services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
+    services: HasTokens, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     try:
         check_connection(context)

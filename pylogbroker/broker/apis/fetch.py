@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Protocol
 
 from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.session import (
@@ -15,7 +16,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import count_elements
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import settled
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
@@ -27,21 +28,27 @@ _PARTITIONS_INLINE_MAX = 500  # some hundred microseconds
 Answer = FetchResponse | Awaitable[FetchResponse]
 
 
+class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
+    """Services that this API uses."""
+
+
 @serves(FetchRequest, access=[by_handler], is_read=True)
-def handle(services: Services, context: RequestContext, request: FetchRequest) -> Answer:
+def handle(services: _Services, context: RequestContext, request: FetchRequest) -> Answer:
     by_id = context.api_version >= _FIRST_WITH_IDS
     if count_elements(request.topics) > _PARTITIONS_INLINE_MAX:
         return _fetch_many(services, context, request, by_id)
     return _fetch(services, context, request, by_id, requested_partitions(request, by_id))
 
 
-async def _fetch_many(services: Services, context: RequestContext, request: FetchRequest, by_id: bool) -> FetchResponse:
+async def _fetch_many(
+    services: _Services, context: RequestContext, request: FetchRequest, by_id: bool
+) -> FetchResponse:
     requested = await many_requested_partitions(request, by_id)
     return await settled(_fetch(services, context, request, by_id, requested))
 
 
 def _fetch(
-    services: Services, context: RequestContext, request: FetchRequest, by_id: bool, requested: RequestedPartitions
+    services: _Services, context: RequestContext, request: FetchRequest, by_id: bool, requested: RequestedPartitions
 ) -> Answer:
     if not request.session_id and request.session_epoch == FINAL_EPOCH:  # librdkafka has no sessions
         return fetch(services, context, request, None, list(requested.values()), False)

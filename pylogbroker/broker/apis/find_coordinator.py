@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, narrow_each
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import (
+    HasGroups,
+    HasGroupService,
+    HasMetadata,
+    HasNode,
+    HasPartitions,
+    HasTransactions,
+    HasTransactionService,
+)
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -24,7 +33,15 @@ _RESOURCES = {
 }
 
 
-def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Decision | Later[Decision]:
+class _Services(
+    HasMetadata, HasPartitions, HasNode, HasGroups, HasTransactions, HasGroupService, HasTransactionService, Protocol
+):
+    """Services that this API uses."""
+
+
+def _narrow(
+    services: _Services, context: RequestContext, request: FindCoordinatorRequest
+) -> Decision | Later[Decision]:
     if request.key_type not in _RESOURCES:
         return None
     kind, code = _RESOURCES[request.key_type]
@@ -37,7 +54,7 @@ def _narrow(services: Services, context: RequestContext, request: FindCoordinato
 
 @serves(FindCoordinatorRequest, access=[_narrow])
 async def handle(
-    services: Services, context: RequestContext, request: FindCoordinatorRequest
+    services: _Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     several = context.api_version >= _FIRST_WITH_SEVERAL
     keys = over(dict.fromkeys(request.coordinator_keys) if several else [request.key])
@@ -62,7 +79,7 @@ def _single(coordinator: Coordinator) -> FindCoordinatorResponse:
     )
 
 
-async def _ensure_topic(services: Services, key_type: int) -> None:
+async def _ensure_topic(services: _Services, key_type: int) -> None:
     if key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(
             f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
@@ -75,7 +92,7 @@ async def _ensure_topic(services: Services, key_type: int) -> None:
         raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
 
-def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(services: _Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type == _GROUP:
         partition = OFFSETS_TOPIC, services.groups.partition_for(key)
     else:

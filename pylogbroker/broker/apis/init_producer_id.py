@@ -7,13 +7,14 @@ earlier producer's open transaction.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.completed_transactions import ask_when_complete
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.producer_fencing import error_for
 from pylogbroker.broker.security.rules import Narrowed
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasProducerIds, HasRuntime, HasTransactions
 from pylogbroker.coordinators import Reply
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
@@ -23,7 +24,11 @@ from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, In
 _FIRST_WITH_FENCED = 4
 
 
-def _check_access(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Narrowed | None:
+class _Services(HasRuntime, HasTransactions, HasProducerIds, Protocol):
+    """Services that this API uses."""
+
+
+def _check_access(services: _Services, context: RequestContext, request: InitProducerIdRequest) -> Narrowed | None:
     access = context.required_access
     if request.transactional_id is not None:
         allowed = access.allows_on_transactional_id(AclOperation.WRITE, request.transactional_id)
@@ -36,7 +41,9 @@ def _check_access(services: Services, context: RequestContext, request: InitProd
 
 
 @serves(InitProducerIdRequest, access=[_check_access])
-async def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def handle(
+    services: _Services, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
@@ -47,7 +54,7 @@ async def handle(services: Services, context: RequestContext, request: InitProdu
     return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
 
 
-async def _any_id(services: Services) -> InitProducerIdResponse:
+async def _any_id(services: _Services) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await services.producer_ids.take(), producer_epoch=0)
     except KafkaError as error:
@@ -55,7 +62,7 @@ async def _any_id(services: Services) -> InitProducerIdResponse:
 
 
 async def _ask(
-    services: Services, context: RequestContext, transactional_id: str, request: InitProducerIdRequest
+    services: _Services, context: RequestContext, transactional_id: str, request: InitProducerIdRequest
 ) -> InitResult:
     initialization = InitProducerId(
         transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch

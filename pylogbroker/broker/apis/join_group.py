@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_group
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Join, JoinResult
 from pylogbroker.security.acls.bindings import AclOperation
@@ -19,12 +21,16 @@ _FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_WITH_SKIPPING = 9
 
 
+class _Services(HasRuntime, HasGroups, Protocol):
+    """Services that this API uses."""
+
+
 def _reject(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     return _response(JoinResult(code), context.api_version)
 
 
 @serves(JoinGroupRequest, access=[on_group(AclOperation.READ, _reject)])
-def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
+def handle(services: _Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
     replied: Deferred[JoinResult] = Deferred()
     services.groups.join(_join(context, request), replied.callback, services.runtime.now_ms())
     return replied.addCallback(_response, context.api_version)

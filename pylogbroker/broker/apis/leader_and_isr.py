@@ -8,7 +8,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMembership
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -48,5 +48,7 @@ async def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: E
 
 
 @serves(LeaderAndIsrRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)])
-async def handle(services: Services, context: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+async def handle(
+    services: HasMembership, context: RequestContext, request: LeaderAndIsrRequest
+) -> LeaderAndIsrResponse:
     return await services.membership.lead_and_follow(request, context.api_version)

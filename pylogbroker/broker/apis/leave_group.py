@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_group
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasRuntime
 from pylogbroker.groups import Leaving
 from pylogbroker.long_loops import give_way
 from pylogbroker.security.acls.bindings import AclOperation
@@ -15,8 +17,12 @@ _FIRST_WITH_SEVERAL = 3
 _MEMBERS_PER_STEP = 500
 
 
+class _Services(HasRuntime, HasGroups, Protocol):
+    """Services that this API uses."""
+
+
 @serves(LeaveGroupRequest, access=[on_group(AclOperation.READ)])
-async def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def handle(services: _Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if context.api_version < _FIRST_WITH_SEVERAL:
         left = services.groups.leave(request.group_id, [Leaving(request.member_id)], services.runtime.now_ms())
         return LeaveGroupResponse(error_code=left.error or left.members[0])

@@ -12,7 +12,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GROUP_TYPE, GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -28,7 +28,7 @@ def _may_list(access: Access, group: ListedGroup) -> bool:
 
 
 @serves(ListGroupsRequest, access=[shows("groups", _may_list)])
-async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def handle(services: HasGroups, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     error, groups = await services.groups.list_groups(request.states_filter, request.types_filter)
     try:
         listed = [

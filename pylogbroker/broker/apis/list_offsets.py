@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import attrs
 
@@ -28,7 +28,7 @@ from pylogbroker.broker.requests.context import Caller, RequestContext
 from pylogbroker.broker.requests.limits import find_duplicates
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasPartitions, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -54,6 +54,10 @@ READ_COMMITTED = 1
 _READS_PER_SEGMENT_MAX: Final = 10  # in its indexes and headers
 _CALLS_PER_JOB_MAX: Final = 100  # in one hop to a thread
 T = TypeVar("T")
+
+
+class _Services(HasRuntime, HasPartitions, Protocol):
+    """Services that this API uses."""
 
 
 @attrs.frozen
@@ -90,13 +94,13 @@ _reject_topic = reject_partitions(
 
 
 @serves(ListOffsetsRequest, access=[on_topics(AclOperation.DESCRIBE, _reject_topic)], is_read=True)
-async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(services: _Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     return await _Query(services, request, context.api_version, context.caller).answer()
 
 
 @attrs.define
 class _Query:
-    _services: Services
+    _services: _Services
     _request: ListOffsetsRequest
     _version: int
     _caller: Caller

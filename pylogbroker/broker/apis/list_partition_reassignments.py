@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.membership.control import HasPlacementControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -19,7 +19,7 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 
 @serves(ListPartitionReassignmentsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True)
 async def handle(
-    services: PlacementServices, context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: HasPlacementControl, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     named = ((topic.name, number) for topic in request.topics or () for number in topic.partition_indexes)
     keys = None if request.topics is None else [key async for key in over(named)]

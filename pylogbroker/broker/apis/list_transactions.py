@@ -5,14 +5,14 @@ If the answer would be too long, none is listed.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasRuntime, HasTransactions
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.transactions import TransactionOverview
@@ -25,6 +25,10 @@ from pylogbroker.wire.messages.list_transactions import (
 _TRANSACTION_BYTES: Final = 40  # besides the id
 
 
+class _Services(HasRuntime, HasTransactions, Protocol):
+    """Services that this API uses."""
+
+
 def _may_describe(access: Access, transaction: TransactionState) -> bool:
     return access.allows(
         AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id, quietly=True
@@ -33,7 +37,7 @@ def _may_describe(access: Access, transaction: TransactionState) -> bool:
 
 @serves(ListTransactionsRequest, access=[shows("transaction_states", _may_describe)])
 async def handle(
-    services: Services, context: RequestContext, request: ListTransactionsRequest
+    services: _Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     listing = await services.transactions.list(
         request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()

@@ -7,6 +7,7 @@ creation.
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -23,7 +24,7 @@ from pylogbroker.broker.security.visibility import (
     may_create_topic,
     may_see_topic,
 )
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasAutoCreation, HasConfig, HasMetadata, HasNode, HasPartitions
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import mapped, over
 from pylogbroker.metadata.image import ClusterImage, TopicImage
@@ -46,7 +47,11 @@ _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_WITH_IDS_ALONE = 12
 
 
-def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Decision | Later[Decision]:
+class _Services(HasConfig, HasMetadata, HasPartitions, HasNode, HasAutoCreation, Protocol):
+    """Services that this API uses."""
+
+
+def _narrow(services: _Services, context: RequestContext, request: MetadataRequest) -> Decision | Later[Decision]:
     """Answer named topics as denied that the client may not see, or not create. A list of all leaves them out."""
     topics = _all_or(request.topics, context.api_version)
     if topics is None:
@@ -76,7 +81,7 @@ class _AccessQuery:
     """A topic that does not exist would be created."""
 
     @classmethod
-    def of(cls, services: Services, context: RequestContext, request: MetadataRequest) -> _AccessQuery:
+    def of(cls, services: _Services, context: RequestContext, request: MetadataRequest) -> _AccessQuery:
         is_enabled = services.config.auto_create_topics_enable
         creates = is_enabled and _asks_for_creation(request, context.api_version)
         return cls(context.required_access, services.metadata.image, creates)
@@ -113,7 +118,7 @@ def _operations(context: RequestContext, request: MetadataRequest, topic: str) -
 
 
 @serves(MetadataRequest, access=[_narrow], is_read=True)
-async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+async def handle(services: _Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     requested = _all_or(request.topics, context.api_version)
     views = ReplicaViews.of(services, context)
     if requested is None:
@@ -138,7 +143,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
     )
 
 
-async def _visible_topics(services: Services, context: RequestContext) -> list[TopicImage]:
+async def _visible_topics(services: _Services, context: RequestContext) -> list[TopicImage]:
     topics = list(services.metadata.topics.values())
     if context.access is None:
         return topics
@@ -150,7 +155,7 @@ def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[Met
 
 
 async def _find(
-    services: Services,
+    services: _Services,
     context: RequestContext,
     request: MetadataRequest,
     requested: MetadataRequestTopic,
@@ -169,7 +174,7 @@ async def _find(
 
 
 def _find_topic(
-    services: Services, context: RequestContext, requested: MetadataRequestTopic, allowance: PartitionAllowance | None
+    services: _Services, context: RequestContext, requested: MetadataRequestTopic, allowance: PartitionAllowance | None
 ) -> TopicImage:
     if requested.topic_id != NO_ID:
         if context.api_version < _FIRST_WITH_IDS_ALONE:

@@ -8,6 +8,7 @@ The connection waits until the coordinator has the offsets, so that no later com
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -16,7 +17,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasMetadata, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.long_loops import mapped
@@ -39,8 +40,12 @@ _reject_topic = reject_partitions(
 _reject = reject_topics(lambda topics: OffsetCommitResponse(topics=topics), _reject_topic)
 
 
+class _Services(HasRuntime, HasMetadata, HasGroups, Protocol):
+    """Services that this API uses."""
+
+
 @serves(OffsetCommitRequest, access=[on_group(AclOperation.READ, _reject), on_topics(AclOperation.READ, _reject_topic)])
-async def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def handle(services: _Services, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)
     offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))

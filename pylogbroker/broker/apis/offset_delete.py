@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_group, on_topics
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasMetadata, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
 from pylogbroker.long_loops import mapped
@@ -27,8 +28,12 @@ _reject_topic = reject_partitions(
 )
 
 
+class _Services(HasRuntime, HasMetadata, HasGroups, Protocol):
+    """Services that this API uses."""
+
+
 @serves(OffsetDeleteRequest, access=[on_group(AclOperation.DELETE), on_topics(AclOperation.READ, _reject_topic)])
-async def handle(services: Services, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def handle(services: _Services, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     partitions = await existing_partitions(services, request.topics, lambda partition: None)
     deleted = services.groups.delete_offsets(request.group_id, list(partitions), services.runtime.now_ms())
     if deleted.error:

@@ -12,7 +12,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import may_see_topic
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult
@@ -41,7 +41,7 @@ _Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all
 
 
 @serves(OffsetFetchRequest, access=[by_handler])
-async def handle(services: Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def handle(services: HasGroups, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
@@ -81,7 +81,7 @@ def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRe
 
 
 async def _group(
-    services: Services,
+    services: HasGroups,
     context: RequestContext,
     group_id: str,
     requested: _Requested,
@@ -97,7 +97,7 @@ async def _group(
 
 
 async def _fetch(
-    services: Services,
+    services: HasGroups,
     context: RequestContext,
     group_id: str,
     requested: _Requested,

@@ -10,7 +10,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasPartitions
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -40,7 +40,7 @@ _reject_topic = reject_partitions(
 
 @serves(OffsetForLeaderEpochRequest, access=[on_each("topics", "topics", _may_describe, _reject_topic)], is_read=True)
 async def handle(
-    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: HasPartitions, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     topics = []
     async for topic in over(request.topics):
@@ -49,7 +49,7 @@ async def handle(
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _look_up(services: Services, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(services: HasPartitions, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = services.partitions.find(topic, requested.partition)
         partition.check_epoch(requested.current_leader_epoch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -32,7 +32,15 @@ from pylogbroker.broker.requests.rejected_batches import PRODUCER_HEAD_BYTES, Pr
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, narrow_each
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import (
+    HasConfig,
+    HasMetadata,
+    HasNode,
+    HasPartitions,
+    HasRuntime,
+    HasTransactions,
+    HasTransactionService,
+)
 from pylogbroker.errors import (
     ErrorCode,
     InvalidRecords,
@@ -66,7 +74,13 @@ _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 Answer = ProduceResponse | Awaitable[ProduceResponse | None] | None
 
 
-async def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision:
+class _Services(
+    HasConfig, HasRuntime, HasMetadata, HasPartitions, HasNode, HasTransactions, HasTransactionService, Protocol
+):
+    """Services that this API uses."""
+
+
+async def _narrow(services: _Services, context: RequestContext, request: ProduceRequest) -> Decision:
     access = context.required_access
     narrowed: Decision
     if await _may_write_transaction(access, request):
@@ -98,7 +112,7 @@ def _is_transactional(data: PartitionProduceData) -> bool:
 def _pass_usual(handle: Handler, guarded: Handler) -> Handler:
     """Return a handler without other checks for one topic that is known to be writable."""
 
-    def choose(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
+    def choose(services: _Services, context: RequestContext, request: ProduceRequest) -> Any:
         topics, access = request.topic_data, context.access
         if (
             access is not None
@@ -123,7 +137,7 @@ def _close(_: object) -> None:
 
 
 @serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual)
-def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Answer:
+def handle(services: _Services, context: RequestContext, request: ProduceRequest) -> Answer:
     response = ProduceResponse([])
     appends = _Appends(services, context, request, response)
     topics = request.topic_data
@@ -174,7 +188,7 @@ def _answer(appends: _Appends, request: ProduceRequest, response: ProduceRespons
 class _Appends:
     """Appends of one request: done, queued behind a conversion, or delayed until acknowledged."""
 
-    _services: Services
+    _services: _Services
     _context: RequestContext
     _now_ms: int
     _request: ProduceRequest
@@ -186,7 +200,7 @@ class _Appends:
     _record_errors_left: int
 
     def __init__(
-        self, services: Services, context: RequestContext, request: ProduceRequest, response: ProduceResponse
+        self, services: _Services, context: RequestContext, request: ProduceRequest, response: ProduceResponse
     ) -> None:  # each request pays for it: a generated one looks up the defaults
         self._services = services
         self._context = context

@@ -6,14 +6,14 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.delegation.requests import check_connection
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasTokens
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 
 @serves(RenewDelegationTokenRequest, access=[by_handler])
 async def handle(
-    services: Services, context: RequestContext, request: RenewDelegationTokenRequest
+    services: HasTokens, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     try:
         check_connection(context)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
@@ -13,5 +12,5 @@ _TEXT = "SaslAuthenticate request received after successful authentication"
 
 
 @serves(SaslAuthenticateRequest, access=[unchecked])
-def handle(services: Services, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def handle(services: object, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, _TEXT)

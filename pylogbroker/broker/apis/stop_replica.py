@@ -7,7 +7,7 @@ from itertools import chain
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMembership
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
@@ -30,5 +30,5 @@ async def _reject(context: RequestContext, request: StopReplicaRequest, code: Er
 
 
 @serves(StopReplicaRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)])
-async def handle(services: Services, context: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
+async def handle(services: HasMembership, context: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
     return await services.membership.stop_replicas(request)

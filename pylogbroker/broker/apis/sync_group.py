@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_group
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasGroups, HasRuntime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Sync, SyncResult
 from pylogbroker.security.acls.bindings import AclOperation
@@ -16,9 +18,13 @@ from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResp
 _FIRST_WITH_PROTOCOL = 5
 
 
+class _Services(HasRuntime, HasGroups, Protocol):
+    """Services that this API uses."""
+
+
 @serves(SyncGroupRequest, access=[on_group(AclOperation.READ)])
 def handle(
-    services: Services, context: RequestContext, request: SyncGroupRequest
+    services: _Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
     if context.api_version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -7,6 +7,7 @@ error of a loading coordinator.
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -16,7 +17,15 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import existing_partitions
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import (
+    HasConfig,
+    HasGroups,
+    HasMetadata,
+    HasPartitions,
+    HasRuntime,
+    HasTransactions,
+    HasTransactionService,
+)
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TransactionalCommit
 from pylogbroker.long_loops import mapped
@@ -46,6 +55,12 @@ _reject_topic = reject_partitions(
 _reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _reject_topic)
 
 
+class _Services(
+    HasConfig, HasRuntime, HasMetadata, HasPartitions, HasGroups, HasTransactions, HasTransactionService, Protocol
+):
+    """Services that this API uses."""
+
+
 @serves(
     TxnOffsetCommitRequest,
     access=[
@@ -55,7 +70,7 @@ _reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _
     ],
 )
 async def handle(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+    services: _Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """The connection waits until the coordinator has the offsets."""
     now_ms = services.runtime.now_ms()
@@ -78,7 +93,7 @@ async def handle(
     return await _response(await replied, request, context.api_version)
 
 
-def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
+def _ask_coordinator(services: _Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
     """Ask the transaction's coordinator, if it is on another broker and this one has the group's."""
     partition = services.partitions.led.get((OFFSETS_TOPIC, services.groups.partition_for(request.group_id)))
     if partition is None or not services.config.transaction_partition_verification_enable:
@@ -89,7 +104,7 @@ def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> Ask
 def _commit_if_verified(
     answer: ErrorCode,
     coordinator: AskedCoordinator,
-    services: Services,
+    services: _Services,
     commit: TransactionalCommit,
     replied: Deferred[CommitResult],
 ) -> None:
@@ -99,7 +114,7 @@ def _commit_if_verified(
 
 
 def _commit_unless(
-    error: ErrorCode, services: Services, commit: TransactionalCommit, replied: Deferred[CommitResult]
+    error: ErrorCode, services: _Services, commit: TransactionalCommit, replied: Deferred[CommitResult]
 ) -> None:
     if error or not commit.offsets:
         replied.callback(dict.fromkeys(commit.offsets, error))
@@ -113,7 +128,7 @@ def _offset(partition: TxnOffsetCommitRequestPartition, now_ms: int) -> Committe
     )
 
 
-def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _verified(services: _Services, request: TxnOffsetCommitRequest) -> ErrorCode:
     if not services.config.transaction_partition_verification_enable:
         return ErrorCode.NONE
     key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.broker.membership.control import PlacementServices
+from pylogbroker.broker.membership.control import HasPlacementControl
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -30,7 +30,7 @@ _UNSAFE_DOWNGRADE: Final = 3
 
 @serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)])
 async def handle(
-    services: PlacementServices, context: RequestContext, request: UpdateFeaturesRequest
+    services: HasPlacementControl, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     try:
         _ = services.cluster_control.image

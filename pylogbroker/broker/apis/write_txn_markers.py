@@ -15,7 +15,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import required
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasTransactionService
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import over
@@ -52,13 +52,15 @@ async def _reject(context: RequestContext, request: WriteTxnMarkersRequest, code
 
 @serves(WriteTxnMarkersRequest, access=[required(_may_write, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _reject)])
 async def handle(
-    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+    services: HasTransactionService, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     writes = [(marker, _write(services, marker)) async for marker in over(request.markers)]
     return WriteTxnMarkersResponse([await _result(marker, await write) async for marker, write in over(writes)])
 
 
-def _write(services: Services, requested: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+def _write(
+    services: HasTransactionService, requested: WritableTxnMarker
+) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
     partitions = {(topic.name, index): None for topic in requested.topics for index in topic.partition_indexes}
     marker = TransactionMarker(
         requested.producer_id,

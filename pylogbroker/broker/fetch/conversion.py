@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
@@ -27,7 +27,7 @@ from pylogbroker.broker.fetch.conversion_cache import ConvertedPiece
 from pylogbroker.broker.fetch.readahead import magic_if_cached
 from pylogbroker.broker.fetch.session import RequestedPartition, TopicKey
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasFetches, HasPartitions
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.records import SizeBudget, down_convert, entry_size, up_convert
 from pylogbroker.storage import FileRegion
@@ -50,11 +50,15 @@ _CountTopicConverted = Callable[[TopicKey, int, int, int], None]
 """Counts records of a topic that were converted: their number, the result's size, and nanoseconds. Any thread calls."""
 
 
+class _Services(HasPartitions, HasFetches, Protocol):
+    """Services that this module uses."""
+
+
 @attrs.define(eq=False)
 class Conversion:
     """Conversion for one response with at most `limit` bytes; `needs_v2` converts all to v2."""
 
-    services: Services
+    services: _Services
     context: RequestContext
     needs_v2: bool
     limit: int

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum, auto
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -42,7 +42,7 @@ from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -53,6 +53,10 @@ _PARTITIONS_INLINE_MAX: Final = 100
 _READ_ROUNDS_MAX = 10
 _CONVERTED_BYTES: Final = 1 << 20  # for one job of a worker
 _Failed = tuple[RequestedPartition, PartitionData, OSError]
+
+
+class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
+    """Services that this module uses."""
 
 
 class FetchState(IntEnum):
@@ -105,7 +109,7 @@ class _Announcement:
 
 
 def fetch(
-    services: Services,
+    services: _Services,
     context: RequestContext,
     request: FetchRequest,
     session: FetchSession | None,
@@ -135,7 +139,7 @@ def _names_nothing(partitions: list[RequestedPartition], session: FetchSession |
 class FetchOperation:
     """One fetch request that is not answered at once; a DelayedOperation while it waits."""
 
-    services: Services
+    services: _Services
     context: RequestContext
     request: FetchRequest
     asked: list[RequestedPartition]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
@@ -26,7 +26,7 @@ from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.current_leaders import find_leader
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
@@ -53,6 +53,10 @@ _FIRST_WITH_ZSTD = 10
 _FIRST_FROM_FOLLOWERS = 11
 _FIRST_WITH_LEADERS = 16
 _ERRORS_OF_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
+    """Services that this module uses."""
 
 
 class FetchReader(ABC):
@@ -82,7 +86,7 @@ class FetchReader(ABC):
     mark: ClassVar[Mark]
     """Mark that the fetcher waits for."""
     skips_empty_batches: ClassVar[bool]
-    _services: Services
+    _services: _Services
     _context: RequestContext
     request: FetchRequest
     answers: list[PartitionData]
@@ -98,7 +102,7 @@ class FetchReader(ABC):
     needs_v2: bool
     _access: Access | None
 
-    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(self, services: _Services, context: RequestContext, request: FetchRequest) -> None:
         self._services = services
         self._context = context
         self.request = request
@@ -286,7 +290,7 @@ class ConsumerReader(FetchReader):
     _may_follow: bool
     _rack: str  # empty if the leader serves all racks
 
-    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(self, services: _Services, context: RequestContext, request: FetchRequest) -> None:
         super().__init__(services, context, request)
         version = context.api_version
         self.announces_high_watermarks = False
@@ -386,7 +390,7 @@ class FollowerReader(FetchReader):
     _log_ends: dict[Partition, int]
     _is_exceeded: bool
 
-    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(self, services: _Services, context: RequestContext, request: FetchRequest) -> None:
         super().__init__(services, context, request)
         self._replica = fetcher_of(request)
         self.announces_high_watermarks = services.fetches.selects_by_rack
@@ -472,7 +476,7 @@ class FollowerReader(FetchReader):
         )
 
 
-def make_reader(services: Services, context: RequestContext, request: FetchRequest) -> FetchReader:
+def make_reader(services: _Services, context: RequestContext, request: FetchRequest) -> FetchReader:
     """Return the reader for a request's fetcher."""
     kind = FollowerReader if fetcher_of(request) > CONSUMER else ConsumerReader
     return kind(services, context, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -11,18 +12,22 @@ from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 FetchedPartition = tuple[RequestedPartition, PartitionData]
 
 
+class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
+    """Services that this module uses."""
+
+
 @attrs.define(eq=False)
 class FetchResponseBuilder:
     """Builds the response to one request; `begin` and `add` do so in parts."""
 
-    _services: Services
+    _services: _Services
     _context: RequestContext
     _reader: FetchReader
     _session: FetchSession | None

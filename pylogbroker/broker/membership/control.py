@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from pylogbroker.broker.services import Services
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -58,14 +57,14 @@ class ClusterControl(PlacementControl, Protocol):
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int, /) -> ProducerIdBlock: ...
 
 
-class PlacementServices(Services, Protocol):
+class HasPlacementControl(Protocol):
     """Services of any broker."""
 
     @property
     def cluster_control(self) -> PlacementControl: ...
 
 
-class ClusterServices(Services, Protocol):
+class HasClusterControl(Protocol):
     """Services of a member of a cluster."""
 
     @property

@@ -10,7 +10,7 @@ import attrs
 from pylogbroker.broker.metadata.config_resources import Resource, ResourceType, find_resource, is_allowed
 from pylogbroker.broker.requests.limits import duplicate_error, duplicates, find_duplicates
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasController, HasMetadata, HasNode, HasTls
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.long_loops import over
@@ -18,6 +18,10 @@ from pylogbroker.security.acls.bindings import AclOperation
 
 _SETTINGS_MAX: Final = 1000
 """Settings that one resource may name: more than exist."""
+
+
+class _Services(HasConfig, HasMetadata, HasController, HasNode, HasTls, Protocol):
+    """Services that this module uses."""
 
 
 class RequestedResource(Protocol):
@@ -46,7 +50,7 @@ def may_alter(access: Access, wanted: RequestedResource) -> bool:
 
 
 async def alter(
-    services: Services,
+    services: _Services,
     resources: Sequence[Q],
     alteration: Callable[[Q], ConfigAlteration],
     respond: Callable[[ErrorCode, str | None, int, str], R],
@@ -64,7 +68,7 @@ async def alter(
 
 
 async def _attempt(
-    services: Services, alteration: ConfigAlteration, twice: bool, validate_only: bool
+    services: _Services, alteration: ConfigAlteration, twice: bool, validate_only: bool
 ) -> KafkaError | None:
     try:
         if twice:

@@ -18,7 +18,7 @@ from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.services import Controller, Metadata, Services
+from pylogbroker.broker.services import Controller, HasConfig, HasController, HasMetadata, HasNode, HasTls, Metadata
 from pylogbroker.config import (
     BROKER,
     TOPIC,
@@ -41,6 +41,10 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.topic_names import check_name
 from pylogbroker.security.acls.bindings import AclOperation
+
+
+class _Services(HasConfig, HasMetadata, HasController, HasNode, HasTls, Protocol):
+    """Services that this module uses."""
 
 
 class ResourceType(IntEnum):
@@ -168,7 +172,7 @@ def config_error(kind: int) -> ErrorCode:
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def find_resource(services: Services, kind: int, name: str) -> Resource:
+def find_resource(services: _Services, kind: int, name: str) -> Resource:
     """Return the resource, or raise INVALID_REQUEST; topics need not exist."""
     if kind == ResourceType.TOPIC:
         check_name(name)

@@ -18,13 +18,14 @@ The coordinator on this broker is asked when the batch is appended, one on anoth
 from __future__ import annotations
 
 import struct
+from typing import Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.verifications import Verification
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasTransactions, HasTransactionService
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer
 
@@ -42,7 +43,11 @@ _TRY_AGAIN = frozenset(
 )
 
 
-def verify(services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
+class _Services(HasConfig, HasTransactions, HasTransactionService, Protocol):
+    """Services that this module uses."""
+
+
+def verify(services: _Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
     """Raise KafkaError if a batch's transaction does not include the partition; `version` is of Produce."""
     producer = _producer_to_verify(services, partition, batch)
     if producer is None:
@@ -55,7 +60,7 @@ def verify(services: Services, transactional_id: str, partition: Partition, batc
 
 
 def ask_coordinator(
-    services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int
+    services: _Services, transactional_id: str, partition: Partition, batch: Buffer, version: int
 ) -> AskedCoordinator | None:
     """Ask the coordinator on another broker; return None if `verify` is enough."""
     producer = _producer_to_verify(services, partition, batch)
@@ -63,7 +68,7 @@ def ask_coordinator(
 
 
 def ask_about(
-    services: Services, transactional_id: str, partition: Partition, producer_id: int, epoch: int, version: int
+    services: _Services, transactional_id: str, partition: Partition, producer_id: int, epoch: int, version: int
 ) -> AskedCoordinator | None:
     """Like `ask_coordinator`, for a producer id and epoch."""
     verification = partition.verifications.join(producer_id, epoch, partition.leader_epoch)
@@ -109,7 +114,7 @@ class AskedCoordinator:
         self._partition.verifications.leave(self._verification)
 
 
-def _producer_to_verify(services: Services, partition: Partition, batch: Buffer) -> tuple[int, int] | None:
+def _producer_to_verify(services: _Services, partition: Partition, batch: Buffer) -> tuple[int, int] | None:
     """Return producer id and epoch, unless the batch belongs to a transaction that is open in the partition."""
     if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # the log will reject it
         return None

@@ -7,12 +7,12 @@ CONCURRENT_TRANSACTIONS, after which clients pause for 20 to 300 ms. The markers
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.context import Caller
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasRuntime, HasTransactions
 from pylogbroker.coordinators import Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
 
@@ -22,8 +22,12 @@ COMPLETION_WAIT_MS: Final = 500
 T = TypeVar("T")
 
 
+class _Services(HasRuntime, HasTransactions, Protocol):
+    """Services that this module uses."""
+
+
 async def ask_when_complete(
-    services: Services,
+    services: _Services,
     caller: Caller,
     transactional_id: str,
     ask: Callable[[Reply[T]], None],
@@ -39,7 +43,7 @@ async def ask_when_complete(
 
 
 async def add_when_complete(
-    services: Services,
+    services: _Services,
     caller: Caller,
     transactional_id: str,
     producer_id: int,
@@ -61,7 +65,7 @@ def _ask(ask: Callable[[Reply[T]], None]) -> Deferred[T]:
     return replied
 
 
-async def _completion(services: Services, transactional_id: str) -> bool:
+async def _completion(services: _Services, transactional_id: str) -> bool:
     """Wait until no end of a transaction is under way; return False if that takes long."""
     completed: Deferred[bool] = Deferred()
     stop_waiting = services.transactions.on_completion(transactional_id, completed.callback)

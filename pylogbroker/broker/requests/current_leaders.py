@@ -5,14 +5,19 @@ A replica here may know of its leader earlier than the image does: the controlle
 
 from __future__ import annotations
 
+from typing import Protocol
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.broker.metadata.local_node import BrokerAddress
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMetadata, HasNode, HasPartitions
 from pylogbroker.metadata.image import NO_LEADER
+
+
+class _Services(HasMetadata, HasPartitions, HasNode, Protocol):
+    """Services that this module uses."""
 
 
 @attrs.frozen
@@ -24,7 +29,7 @@ class CurrentLeader:
     address: BrokerAddress | None
 
 
-def find_leader(services: Services, context: RequestContext, topic: str | UUID, index: int) -> CurrentLeader | None:
+def find_leader(services: _Services, context: RequestContext, topic: str | UUID, index: int) -> CurrentLeader | None:
     """Return the newest leader that this broker knows of; None if it knows none."""
     leader = _newest(services, topic, index)
     if leader is None or leader[0] == NO_LEADER:
@@ -33,7 +38,7 @@ def find_leader(services: Services, context: RequestContext, topic: str | UUID, 
     return CurrentLeader(*leader, address)
 
 
-def _newest(services: Services, topic: str | UUID, index: int) -> tuple[int, int] | None:
+def _newest(services: _Services, topic: str | UUID, index: int) -> tuple[int, int] | None:
     image = services.metadata.image
     name = image.topic_names.get(topic.int) if isinstance(topic, UUID) else topic
     if name is None:

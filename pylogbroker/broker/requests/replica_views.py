@@ -13,13 +13,18 @@ Source: Kafka's class ZkMetadataCache.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import attrs
 
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMetadata, HasNode, HasPartitions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_LEADER, PartitionState, TopicImage
+
+
+class _Services(HasMetadata, HasPartitions, HasNode, Protocol):
+    """Services that this module uses."""
 
 
 @attrs.frozen
@@ -35,11 +40,11 @@ class ShownReplicas:
 class ReplicaViews:
     """Views for one request; `reached` has the brokers with its listener."""
 
-    _services: Services
+    _services: _Services
     reached: frozenset[int]
 
     @classmethod
-    def of(cls, services: Services, context: RequestContext) -> ReplicaViews:
+    def of(cls, services: _Services, context: RequestContext) -> ReplicaViews:
         image = services.metadata.image
         return cls(services, frozenset(broker.id for broker in services.node.live_brokers(image, context)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasMetadata
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.long_loops import STEP_ITEMS, give_way
 
@@ -40,7 +40,7 @@ def count_elements(topics: Sequence[WithPartitions]) -> int:
 
 
 async def existing_partitions(
-    services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
+    services: HasMetadata, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
 ) -> dict[TopicPartition, R]:
     """Return `make` of each existing partition; give way between steps."""
     by_partition: dict[TopicPartition, R] = {}

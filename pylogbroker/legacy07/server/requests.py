@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.logger import Logger
@@ -25,7 +25,7 @@ from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.visibility import may_create_topic
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasConfig, HasController, HasMetadata, HasPartitions, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
 from pylogbroker.legacy07.wire import (
     ANY_PARTITION,
@@ -64,6 +64,10 @@ Answer = list[Chunk] | None  # None: no response
 log = Logger()
 
 
+class _Services(HasConfig, HasRuntime, HasMetadata, HasController, HasPartitions, Protocol):
+    """Services that this module uses."""
+
+
 @attrs.frozen
 class _ReadResult:
     error: Legacy07ErrorCode
@@ -72,7 +76,7 @@ class _ReadResult:
 
 
 def handle(
-    services: Services, request: Legacy07Request, caller: Caller | None = None, access: Access | None = None
+    services: _Services, request: Legacy07Request, caller: Caller | None = None, access: Access | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
     """Return the encoded response, or a coroutine of it; raise ProtocolViolation for a failed produce.
 
@@ -93,7 +97,7 @@ def handle(
             return _offsets(services, access, request)
 
 
-async def handle_long(services: Services, request: Legacy07Request, caller: Caller, access: Access | None) -> Answer:
+async def handle_long(services: _Services, request: Legacy07Request, caller: Caller, access: Access | None) -> Answer:
     """Like `handle`, in slices, for requests of more than `PARTS_INLINE_MAX` parts."""
     match request:
         case MultiProduce(productions):
@@ -109,7 +113,7 @@ async def handle_long(services: Services, request: Legacy07Request, caller: Call
 
 
 def _produce(
-    services: Services, access: Access | None, parts: Sequence[Production]
+    services: _Services, access: Access | None, parts: Sequence[Production]
 ) -> Answer | Coroutine[Any, Any, Answer]:
     if access is not None:
         _check_access(services, access, parts)
@@ -119,19 +123,19 @@ def _produce(
     return None
 
 
-def _check_access(services: Services, access: Access, parts: Sequence[Production]) -> None:
+def _check_access(services: _Services, access: Access, parts: Sequence[Production]) -> None:
     """Raise ProtocolViolation unless the client may write to each topic, and create the missing ones."""
     for topic in {part.topic for part in parts}:
         _check_topic(services, access, topic)
 
 
-def _check_topic(services: Services, access: Access, topic: str) -> None:
+def _check_topic(services: _Services, access: Access, topic: str) -> None:
     is_allowed = access.allows_on_topic(AclOperation.WRITE, topic)
     if not is_allowed or not (topic in services.metadata.topics or may_create_topic(access, topic)):
         raise ProtocolViolation(f"a produce to {topic!r} is not authorized")
 
 
-async def _produce_long(services: Services, access: Access | None, parts: Sequence[Production]) -> None:
+async def _produce_long(services: _Services, access: Access | None, parts: Sequence[Production]) -> None:
     slices = services.runtime.slices
     if access is not None:
         async for topic in slices.over({part.topic for part in parts}):
@@ -141,13 +145,13 @@ async def _produce_long(services: Services, access: Access | None, parts: Sequen
             await _append_late(services, part)
 
 
-async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
+async def _append_rest(services: _Services, parts: Sequence[Production]) -> None:
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)
 
 
-def _append_at_once(services: Services, part: Production) -> bool:
+def _append_at_once(services: _Services, part: Production) -> bool:
     """Append, or return False if that must wait."""
     if not part.messages:
         return True
@@ -162,7 +166,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
     return appended is not None
 
 
-async def _append_late(services: Services, part: Production) -> None:
+async def _append_late(services: _Services, part: Production) -> None:
     try:
         if part.topic not in services.metadata.topics:
             await _create(services, part)
@@ -174,7 +178,7 @@ async def _append_late(services: Services, part: Production) -> None:
         raise _violation(services, part, error) from error
 
 
-async def _create(services: Services, part: Production) -> None:
+async def _create(services: _Services, part: Production) -> None:
     """Create the topic; raise KafkaError if not allowed, or for a missing partition."""
     name = part.topic
     check_name(name)
@@ -189,7 +193,7 @@ async def _create(services: Services, part: Production) -> None:
             raise
 
 
-def _placed(services: Services, part: Production) -> Production:
+def _placed(services: _Services, part: Production) -> Production:
     if part.partition != ANY_PARTITION:
         return part
     partitions = services.metadata.require_topic(part.topic).partitions
@@ -197,14 +201,14 @@ def _placed(services: Services, part: Production) -> Production:
     return attrs.evolve(part, partition=random.choice(online or list(partitions)))
 
 
-def _writable(services: Services, part: Production) -> Partition:
+def _writable(services: _Services, part: Production) -> Partition:
     partition = services.partitions.find(part.topic, part.partition)
     if not partition.log.byte_addressed:
         raise KafkaError("the topic is not of format 0.7", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return partition
 
 
-def _violation(services: Services, part: Production, error: KafkaError) -> ProtocolViolation:
+def _violation(services: _Services, part: Production, error: KafkaError) -> ProtocolViolation:
     if isinstance(error, StorageFailure) and (partition := services.partitions.led.get((part.topic, part.partition))):
         services.partitions.request_failed(partition.log, error)
     return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
@@ -213,7 +217,7 @@ def _violation(services: Services, part: Production, error: KafkaError) -> Proto
 # Fetch
 
 
-def _read_all(services: Services, access: Access | None, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
+def _read_all(services: _Services, access: Access | None, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
     bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
     reads = []
     for fetch_range in ranges:
@@ -223,7 +227,7 @@ def _read_all(services: Services, access: Access | None, ranges: Sequence[FetchR
 
 
 async def _fetch_long(
-    services: Services, caller: Caller, access: Access | None, ranges: Sequence[FetchRange]
+    services: _Services, caller: Caller, access: Access | None, ranges: Sequence[FetchRange]
 ) -> Answer:
     slices = services.runtime.slices
     reads: list[_ReadResult] = []
@@ -243,7 +247,7 @@ async def _fetch_long(
     return await slices.run(encode_sets_in_steps(parts))
 
 
-def _read(services: Services, access: Access | None, fetch_range: FetchRange, bytes_left: int) -> _ReadResult:
+def _read(services: _Services, access: Access | None, fetch_range: FetchRange, bytes_left: int) -> _ReadResult:
     if fetch_range.max_size <= 0:
         return _ReadResult(Legacy07ErrorCode.INVALID_FETCH_SIZE)
     error, partition = _find(services, access, AclOperation.READ, fetch_range.topic, fetch_range.partition)
@@ -261,7 +265,7 @@ def _read(services: Services, access: Access | None, fetch_range: FetchRange, by
 
 
 def _find(
-    services: Services, access: Access | None, operation: AclOperation, topic: str, index: int
+    services: _Services, access: Access | None, operation: AclOperation, topic: str, index: int
 ) -> tuple[Legacy07ErrorCode, Partition | None]:
     """Return the partition; None without an error for a missing topic. Denied access is the error UNKNOWN."""
     if access is not None and not access.allows_on_topic(operation, topic):
@@ -282,7 +286,7 @@ def _find(
 
 
 def _send(
-    services: Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool
+    services: _Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool
 ) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     bytes_left = _IN_MEMORY_BYTES_MAX
@@ -303,12 +307,12 @@ def _chunk_if_cached(region: FileRegion, bytes_left: int) -> Chunk | None:
     return region if is_cached(region) else None
 
 
-async def _send_cold(services: Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool) -> Answer:
+async def _send_cold(services: _Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool) -> Answer:
     parts = [await _read_ahead(services, caller, read) for read in reads]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _read_ahead(services: Services, caller: Caller, read: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
+async def _read_ahead(services: _Services, caller: Caller, read: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
     if read.region is None or read.log is None:
         return read.error, b""
     try:
@@ -322,7 +326,7 @@ async def _read_ahead(services: Services, caller: Caller, read: _ReadResult) -> 
 # Offsets
 
 
-def _offsets(services: Services, access: Access | None, request: Offsets) -> Answer:
+def _offsets(services: _Services, access: Access | None, request: Offsets) -> Answer:
     error, partition = _find(services, access, AclOperation.DESCRIBE, request.topic, request.partition)
     if partition is None:
         is_empty = error is Legacy07ErrorCode.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
