@@ -16,6 +16,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any, Final
 
+import attrs
 from twisted.internet.base import DelayedCall
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -140,39 +141,59 @@ class NotSettled(RuntimeError):
     """The clock has moved, but brokers are still doing what was due."""
 
 
+_Work = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen
+class _RunningBrokers:
+    """Brokers between `attach` and `detach`; its arguments describe the functions."""
+
+    clock: MovableClock
+    call: Callable[[_Work, str], None]
+    is_busy: Callable[[], bool]
+    retain: _Work
+
+    async def settle(self) -> str:
+        """Wait until the brokers have nothing to do at once, neither in worker threads; return what they still do."""
+        clock = self.clock
+        quiet, deadline = 0, clock._reactor.seconds() + _SETTLE_SECONDS_MAX
+        while quiet < _QUIET_ITERATIONS:
+            await deferLater(clock._reactor, 0.001 if quiet else 0)
+            quiet = 0 if clock.is_due or self.is_busy() else quiet + 1
+            if not quiet and clock._reactor.seconds() > deadline:
+                return f"{clock.due} is due again and again" if clock.is_due else "worker threads are busy"
+        return ""
+
+
 class BrokerClock:
     """Moves the time of a test's brokers, from any thread but theirs; the time stays moved when they are restarted."""
 
     def __init__(self) -> None:
         self._offset = 0.0
-        self._clock: MovableClock | None = None
-        self._is_busy: Callable[[], bool] = bool
-        self._call: Callable[[Callable[[], Awaitable[None]], str], None] | None = None
-        self._retain: Callable[[], Awaitable[None]] | None = None
+        self._brokers: _RunningBrokers | None = None
 
     def attach(
         self,
         reactor: Any,
-        call: Callable[[Callable[[], Awaitable[None]], str], None],
+        call: Callable[[_Work, str], None],
         is_busy: Callable[[], bool],
-        retain: Callable[[], Awaitable[None]],
+        retain: _Work,
     ) -> MovableClock:
         """Return the clock of brokers that start.
 
         `call` runs work on their thread, `is_busy` asks their workers, and `retain` applies retention to their logs.
         """
-        self._clock = MovableClock(reactor, self._offset)
-        self._call, self._is_busy, self._retain = call, is_busy, retain
-        return self._clock
+        self._brokers = _RunningBrokers(MovableClock(reactor, self._offset), call, is_busy, retain)
+        return self._brokers.clock
 
     def detach(self) -> None:
-        if self._clock is not None:
-            self._offset = self._clock.offset
-        self._clock = self._call = self._retain = None
+        if self._brokers is not None:
+            self._offset = self._brokers.clock.offset
+        self._brokers = None
 
     def time(self) -> float:
         """Return the seconds since 1970."""
-        return time.time() + (self._offset if self._clock is None else self._clock.offset)
+        return time.time() + (self._offset if self._brokers is None else self._brokers.clock.offset)
 
     def advance(self, duration: Duration) -> None:
         """Advance the time by `"1h"`, `"90s"`, a timedelta or seconds; return when the work that became due is done.
@@ -180,8 +201,8 @@ class BrokerClock:
         Raise NotSettled if that takes longer than 10 seconds: the time has moved then.
         """
         seconds = seconds_of(duration)
-        clock, call, retain = self._clock, self._call, self._retain
-        if clock is None or call is None or retain is None:
+        brokers = self._brokers
+        if brokers is None:
             self._offset += seconds
             return
 
@@ -189,23 +210,13 @@ class BrokerClock:
             last = min(seconds, _LAST_SECONDS)  # a periodic job that still runs is not started, so it gets another time
             unsettled = ""
             for part in filter(None, (seconds - last, last)):
-                clock.advance(part)
-                unsettled = await self._settle(clock)
+                brokers.clock.advance(part)
+                unsettled = await brokers.settle()
             if seconds:
-                await retain()
+                await brokers.retain()
             if unsettled:
                 raise NotSettled(
                     f"the brokers are not done {_SETTLE_SECONDS_MAX:g} s after the clock moved: {unsettled}"
                 )
 
-        call(move, f"advance of the clock by {duration}")
-
-    async def _settle(self, clock: MovableClock) -> str:
-        """Wait until the brokers have nothing to do at once, neither in worker threads; return what they still do."""
-        quiet, deadline = 0, clock._reactor.seconds() + _SETTLE_SECONDS_MAX
-        while quiet < _QUIET_ITERATIONS:
-            await deferLater(clock._reactor, 0.001 if quiet else 0)
-            quiet = 0 if clock.is_due or self._is_busy() else quiet + 1
-            if not quiet and clock._reactor.seconds() > deadline:
-                return f"{clock.due} is due again and again" if clock.is_due else "worker threads are busy"
-        return ""
+        brokers.call(move, f"advance of the clock by {duration}")

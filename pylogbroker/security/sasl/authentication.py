@@ -31,8 +31,10 @@ class IllegalState(AuthenticationFailed):
 class Mechanism(Protocol):
     user: str | None
     """Set once the client has proved that it is this user."""
-    expires_ms: int | None
-    """Time at which the proof ends, if it does."""
+
+    @property
+    def expires_ms(self) -> int | None:
+        """Time at which the proof ends, if it does."""
 
     @property
     def by_token(self) -> bool:

@@ -55,6 +55,17 @@ FindToken = Callable[[str], TokenLogin]
 """Finds a delegation token by its id; any thread may call it."""
 
 
+@attrs.frozen
+class _Challenged:
+    """A client that has got its challenge, the answer to its first message."""
+
+    first: re.Match[str]
+    nonce: str
+    message: str
+    users: Users
+    token: TokenLogin | None
+
+
 @attrs.define
 class ScramServer:
     """Answers the two messages of a client; `user` is set after the second.
@@ -67,15 +78,17 @@ class ScramServer:
     _make_nonce: Callable[[], str] = token_urlsafe
     _find_token: FindToken | None = None
     user: str | None = None
-    expires_ms: int | None = None
-    _token: TokenLogin | None = attrs.field(default=None, init=False)
-    _first: re.Match[str] | None = attrs.field(default=None, init=False)
-    _challenge: str = attrs.field(default="", init=False)
-    _nonce: str = attrs.field(default="", init=False)
+    _challenged: _Challenged | None = attrs.field(default=None, init=False)
 
     @property
     def by_token(self) -> bool:
-        return self._token is not None
+        return self._challenged is not None and self._challenged.token is not None
+
+    @property
+    def expires_ms(self) -> int | None:
+        """End of the token that the client logged in with."""
+        token = None if self._challenged is None or self.user is None else self._challenged.token
+        return None if token is None else token.expires_ms
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the next message; raise AuthenticationFailed."""
@@ -83,30 +96,34 @@ class ScramServer:
             text = token.decode()
         except UnicodeDecodeError:
             raise AuthenticationFailed("the message is not UTF-8") from None
-        return (self._begin(text) if self._first is None else self._end(self._first, text)).encode()
+        if self._challenged is not None:
+            return self._end(self._challenged, text).encode()
+        self._challenged = self._begin(text)
+        return self._challenged.message.encode()
 
-    def _begin(self, text: str) -> str:
+    def _begin(self, text: str) -> _Challenged:
         first = _FIRST.fullmatch(text)
         if first is None:
             raise AuthenticationFailed("the first message is malformed, or asks for channel binding")
         if first["authorization"] not in (None, first["name"]):
             raise AuthenticationFailed("the client asks to be another user")
+        users, token = self._users, None
         if _names_token(first):
             if self._find_token is None:
                 raise AuthenticationFailed("delegation tokens are not enabled")
-            self._token = self._find_token(_user(first))
-            self._users = self._token.users
-        self._first = first
-        self._nonce = first["nonce"] + self._make_nonce()
-        salt, iterations = self._users.challenge(self._mechanism, _user(first))
-        self._challenge = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
-        return self._challenge
+            token = self._find_token(_user(first))
+            users = token.users
+        nonce = first["nonce"] + self._make_nonce()
+        salt, iterations = users.challenge(self._mechanism, _user(first))
+        message = f"r={nonce},s={base64.b64encode(salt).decode()},i={iterations}"
+        return _Challenged(first, nonce, message, users, token)
 
-    def _end(self, first: re.Match[str], text: str) -> str:
+    def _end(self, challenged: _Challenged, text: str) -> str:
+        first = challenged.first
         final = _FINAL.fullmatch(text)
         if final is None:
             raise AuthenticationFailed("the final message is malformed")
-        if not final["nonce"].endswith(self._nonce):
+        if not final["nonce"].endswith(challenged.nonce):
             raise AuthenticationFailed(
                 "the nonce of the final message does not end with the broker's: the message is of another login, or "
                 "was changed on its way"
@@ -114,9 +131,9 @@ class ScramServer:
         proof = _decoded(final["proof"])
         if _decoded(final["header"]) not in (_NO_HEADER, first["header"].encode()):
             raise AuthenticationFailed("the final message has another header than the first one")
-        keys, exists = self._users.scram_keys(self._mechanism, _user(first))
+        keys, exists = challenged.users.scram_keys(self._mechanism, _user(first))
         name = HASHES[self._mechanism]
-        signed = f"{first['bare']},{self._challenge},{final['unsigned']}".encode()
+        signed = f"{first['bare']},{challenged.message},{final['unsigned']}".encode()
         signature = hmac.digest(keys.stored_key, signed, name)
         if len(proof) != len(signature):
             raise AuthenticationFailed("the proof is wrong")
@@ -124,8 +141,7 @@ class ScramServer:
         is_right = hmac.compare_digest(digest(name, client_key), keys.stored_key)
         if not (is_right and exists):
             raise AuthenticationFailed("the user or the password is wrong")
-        self.user = _user(first) if self._token is None else self._token.owner
-        self.expires_ms = None if self._token is None else self._token.expires_ms
+        self.user = _user(first) if challenged.token is None else challenged.token.owner
         return f"v={base64.b64encode(hmac.digest(keys.server_key, signed, name)).decode()}"
 
 

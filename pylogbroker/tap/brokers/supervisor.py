@@ -68,6 +68,15 @@ class _Supervised:
     ended: Deferred[None] = attrs.field(factory=Deferred)
 
 
+@attrs.frozen
+class _Tree:
+    """The brokers' coordination tree, and who serves it: to the brokers, and to others."""
+
+    database: TreeDatabase
+    factory: ZooKeeperFactory
+    own_factory: ZooKeeperFactory
+
+
 class Supervisor(Service):
     """`settings` are those of the command line and its file; `arguments` give a broker the same ones."""
 
@@ -78,9 +87,7 @@ class Supervisor(Service):
         self._arguments = arguments
         self._planned: Sequence[PlannedBroker] = ()
         self._brokers: dict[int, _Supervised] = {}
-        self._database: TreeDatabase | None = None
-        self._factory: ZooKeeperFactory | None = None
-        self._own_factory: ZooKeeperFactory | None = None
+        self._tree: _Tree | None = None
         self._tree_password = token_urlsafe()
         self._ports: list[Any] = []
         self._forks = BrokerForks(reactor)
@@ -96,11 +103,12 @@ class Supervisor(Service):
         planned = await deferToThread(self._plan)
         self._planned = planned.brokers
         file = await deferToThread(TreeFile.open, planned.tree_directory, wall_clock_ms(), keeps_sessions=True)
-        self._database = TreeDatabase(file, deferToThread)
-        self._database.listen(self._on_write)
-        self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())
-        self._own_factory = self._factory.restricted(acls.digest(f"{tree_login.USER}:{self._tree_password}"))
-        address = self._serve_tree(planned)
+        database = TreeDatabase(file, deferToThread)
+        database.listen(self._on_write)
+        factory = ZooKeeperFactory(database, self._reactor, ServerSettings())
+        own_factory = factory.restricted(acls.digest(f"{tree_login.USER}:{self._tree_password}"))
+        self._tree = _Tree(database, factory, own_factory)
+        address = self._listen(self._tree, planned)
         await self._end_former_life()  # first: their registrations are no sign that new processes serve
         if self._is_stopping:
             return
@@ -121,11 +129,11 @@ class Supervisor(Service):
         check_data_of_several(planned.tree_directory, directories)
         return planned
 
-    def _serve_tree(self, planned: BrokersPlan) -> str:
+    def _listen(self, tree: _Tree, planned: BrokersPlan) -> str:
         """Listen for the brokers, who log in, and for others where they are wanted; return the brokers' address."""
         endpoints = [
-            (self._own_factory, _LOOPBACK, 0),
-            *((self._factory, *listener) for listener in planned.tree_listeners),
+            (tree.own_factory, _LOOPBACK, 0),
+            *((tree.factory, *listener) for listener in planned.tree_listeners),
         ]
         for factory, host, port in endpoints:
             try:
@@ -188,7 +196,7 @@ class Supervisor(Service):
         return {} if self._controller() is None else self._registrations()
 
     def _row(self, path: str) -> Row | None:
-        return None if self._database is None else self._database.nodes.get(path)
+        return None if self._tree is None else self._tree.database.nodes.get(path)
 
     def _on_process_ended(self, process: BrokerProcess, cause: str) -> None:
         supervised = self._brokers[process.broker_id]
@@ -212,7 +220,7 @@ class Supervisor(Service):
     def _end_session(self, broker_id: int) -> Deferred[Any]:
         """End the session of a process that is gone, so that others take over without waiting for its time limit."""
         row = self._row(zk_paths.broker(broker_id))
-        ended = None if row is None or self._factory is None else self._factory.end_session(row.owner)
+        ended = None if row is None or self._tree is None else self._tree.factory.end_session(row.owner)
         return succeed(None) if ended is None else ended
 
     def reload(self) -> None:
@@ -250,11 +258,10 @@ class Supervisor(Service):
         self._forks.close()
         for port in self._ports:
             await maybeDeferred(port.stopListening)
-        for factory in (self._own_factory, self._factory):
-            if factory is not None:
-                factory.stop()
-        if self._database is not None:
-            await self._database.close()
+        if self._tree is not None:
+            self._tree.own_factory.stop()
+            self._tree.factory.stop()
+            await self._tree.database.close()
 
     async def _stop_brokers(self, brokers: Sequence[_Supervised]) -> None:
         alive = [broker for broker in brokers if broker.process is not None]
