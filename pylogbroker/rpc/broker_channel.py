@@ -115,6 +115,8 @@ class BrokerChannel:
 class _ChannelConnection:
     """One connection of a channel, from the attempt to its end."""
 
+    # Stages without types: requests are added before the attempt, and it may end at once
+
     def __init__(self, in_flight_max: int) -> None:
         self._in_flight_max = in_flight_max
         self._in_flight = 0

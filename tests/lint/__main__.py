@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from pylogbroker import features
-from tests.lint import checks, late_imports, wall_time
+from tests.lint import checks, late_imports, stages, wall_time
 from tests.lint.checks import Finding
 from tests.lint.glossary import Glossary
 from tests.lint.texts import Kind, Name, PythonFile, Text, defined_names, markdown_texts, public_classes, python_texts
@@ -70,6 +70,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
         *of_digits,
+        *chain.from_iterable(map(stages.unstaged_classes, of_packages)),
         *late_imports.findings(of_packages, features.MODULES),
         *wall_time.findings(of_tests, wall_time.WallTime.read(ROOT / wall_time.LIST)),
     ]
@@ -78,6 +79,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         "long_sentences": list(checks.long_sentences(texts)),
         "vague_names": list(checks.vague_names(in_packages)),
         "settings_by_name": [finding for file in of_packages for finding in checks.settings_by_name(file)],
+        "late_attributes": [finding for file in of_packages for finding in stages.late_attributes(file)],
     }
     return findings, counted
 
