@@ -25,7 +25,7 @@ class Checksum(Protocol):
 
 def portable_crc32c() -> Checksum:
     """About fifty times slower than `crc32c`."""
-    function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")
+    function: Checksum = crcmod.mkCrcFun("crc-32c")
     return function
 
 

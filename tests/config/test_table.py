@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import attrs
@@ -109,7 +110,13 @@ def test_a_setting_with_an_effect_is_read_by_code() -> None:
     code = "".join(path.read_text() for path in package.rglob("*.py") if not path.stem.endswith("_settings"))
     synonyms = {synonym.name for setting in SETTINGS for synonym in setting.synonyms}
     of_logs = {field.name.replace("_", ".") for field in attrs.fields(LogConfig)}
-    unread = {setting.name for setting in USED if f'"{setting.name}"' not in code} - synonyms - of_logs
+    attributes = set(re.findall(r"\.(\w+)", code))
+    unread = {
+        setting.name
+        for setting in USED
+        if f'"{setting.name}"' not in code and setting.name.replace(".", "_") not in attributes
+    }
+    unread -= synonyms | of_logs
     assert unread == READ_BY_NOBODY
 
 
