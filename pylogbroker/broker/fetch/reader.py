@@ -158,7 +158,11 @@ class FetchReader(ABC):
         for requested in some:
             partition = None
             try:
-                answer, partition = self._read_partition(requested, may_wait)
+                replica = self.find(requested)
+                replica.traffic.fetches += 1
+                if self._context.api_version < _FIRST_WITH_ZSTD:
+                    self._check_age(replica)
+                answer, partition = self._read_partition(replica, requested, may_wait)
             except KafkaError as error:
                 self.is_urgent = True
                 answer = PartitionData(requested.partition.partition)
@@ -186,7 +190,9 @@ class FetchReader(ABC):
         self._services.partitions.traffic.of(self._name_of(topic)).fetch_converted(records, size, ns)
 
     @abstractmethod
-    def _read_partition(self, requested: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
+    def _read_partition(
+        self, partition: Partition, requested: RequestedPartition, may_wait: bool
+    ) -> tuple[PartitionData, Partition | None]:
         """Return an answer, and its partition unless it is held back."""
 
     def _read_records(
@@ -317,11 +323,9 @@ class ConsumerReader(FetchReader):
     def count_sent(self, partition: Partition, size: int) -> None:
         partition.traffic.bytes_out += size
 
-    def _read_partition(self, requested: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
-        partition = self.find(requested)
-        partition.traffic.fetches += 1
-        if self._context.api_version < _FIRST_WITH_ZSTD:
-            self._check_age(partition)
+    def _read_partition(
+        self, partition: Partition, requested: RequestedPartition, may_wait: bool
+    ) -> tuple[PartitionData, Partition | None]:
         fetch, log = requested.partition, partition.log
         diverging = None
         if fetch.current_leader_epoch >= 0 or fetch.last_fetched_epoch >= 0:
@@ -425,12 +429,10 @@ class FollowerReader(FetchReader):
     def count_sent(self, partition: Partition, size: int) -> None:
         partition.traffic.replication_bytes_out += size
 
-    def _read_partition(self, requested: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
+    def _read_partition(
+        self, partition: Partition, requested: RequestedPartition, may_wait: bool
+    ) -> tuple[PartitionData, Partition | None]:
         """Return an answer, and its partition unless it is held back: the throttle's rate is exceeded."""
-        partition = self.find(requested)
-        partition.traffic.fetches += 1
-        if self._context.api_version < _FIRST_WITH_ZSTD:
-            self._check_age(partition)
         fetch, log = requested.partition, partition.log
         diverging = self._note_follower(partition, fetch)
         log_end = log.log_end_offset
