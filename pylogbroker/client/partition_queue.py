@@ -79,6 +79,7 @@ B = TypeVar("B", bound=QueuedBatch)
 @attrs.define(eq=False)
 class PartitionQueue(Generic[B]):
     # Stages without types: an identity, a gap and a loss are independent of each other
+
     topic: str
     partition: int
     idempotent: bool = False

@@ -89,6 +89,7 @@ class _BrokerEndpoint:
 
 class Channel:
     # Stages without types: connections and pauses come and go
+
     def __init__(
         self, reactor: Any, address: Address, settings: ConnectionSettings, backoff: Backoff, dial: Dial
     ) -> None:

@@ -45,6 +45,7 @@ class BrokerService(Service):
     accepts_unknown_names = False
 
     # Stages without types: Twisted starts and stops a service as often as it likes
+
     def __init__(self, reactor: Any, settings: Mapping[str, Any], clock: IReactorTime | None = None) -> None:
         self._reactor = reactor
         self._clock = reactor if clock is None else clock

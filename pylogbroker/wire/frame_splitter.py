@@ -28,6 +28,7 @@ class FrameSplitter:
     """
 
     # Stages without types: one object for all frames: each read passes here
+
     __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_setting", "_size", "violation")
 
     def __init__(self, max_size: int) -> None:

@@ -14,7 +14,6 @@ from pylogbroker.broker import apis
 from pylogbroker.broker.membership.control import HasClusterControl
 from pylogbroker.broker.requests.api import Api, serves
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import Services
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 from tests.broker.security import broker_requests
@@ -55,21 +54,6 @@ def _services(api: Api) -> type:
     services: Parameter = next(iter(signature(api.handle, eval_str=True).parameters.values()))
     assert isinstance(services.annotation, type)
     return services.annotation
-
-
-def _declared(protocol: type) -> set[str]:
-    """Return the names of the services that a protocol has."""
-    return {name for each in protocol.__mro__ for name, value in vars(each).items() if isinstance(value, property)}
-
-
-@pytest.mark.parametrize("api", apis.APIS, ids=lambda api: api.name)
-def test_a_handler_declares_the_services_that_it_uses(api: Api) -> None:
-    """Mypy lets it use no other. Users and tokens are for their own APIs alone."""
-    declared = _declared(_services(api))
-    assert declared < _declared(Services) | {"cluster_control"}
-    assert len(declared) <= 7
-    for service, suffix in {"scram": "ScramCredentials", "tokens": "DelegationToken"}.items():
-        assert service not in declared or api.name.endswith(suffix)
 
 
 def test_own_apis_are_not_kafkas() -> None:

@@ -140,6 +140,7 @@ class FetchOperation:
     """One fetch request that is not answered at once; a DelayedOperation while it waits."""
 
     # Stages without types: its state says what is there, by the table at the head
+
     services: _Services
     context: RequestContext
     request: FetchRequest

@@ -12,14 +12,14 @@ from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
+from pylogbroker.broker.services import HasFetches, HasQuotas
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 FetchedPartition = tuple[RequestedPartition, PartitionData]
 
 
-class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
+class _Services(HasQuotas, HasFetches, Protocol):
     """Services that this module uses."""
 
 

@@ -58,14 +58,14 @@ class ClusterControl(PlacementControl, Protocol):
 
 
 class HasPlacementControl(Protocol):
-    """Services of any broker."""
+    """Any broker, for APIs about leaders and replicas."""
 
     @property
     def cluster_control(self) -> PlacementControl: ...
 
 
 class HasClusterControl(Protocol):
-    """Services of a member of a cluster."""
+    """Member of a cluster, for APIs that need its controller."""
 
     @property
     def cluster_control(self) -> ClusterControl: ...

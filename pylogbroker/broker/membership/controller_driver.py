@@ -49,6 +49,7 @@ class ControllerDriver:
     """Implements `ClusterControl`. `settings` are read at each election; without `balance_seconds` nothing balances."""
 
     # Stages without types: sessions and terms come and go for as long as the broker lives
+
     _broker_id: int
     _tree: ITree
     _clock: IReactorTime

@@ -1,6 +1,10 @@
 """Registration of APIs: `serves` declares the request that a module of `pylogbroker.broker.apis` handles.
 
 `access` declares what its sender must be allowed (see `pylogbroker.broker.security.rules`).
+
+A handler's first parameter is the broker. Its annotation declares the services that the API uses: a protocol of
+`pylogbroker.broker.services`, a class `_Services` that joins several, or `object` for none. Rules of access are
+annotated in the same way, so mypy rejects each use of another service. The broker that is passed has all of them.
 """
 
 from __future__ import annotations

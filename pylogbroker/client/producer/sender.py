@@ -43,6 +43,7 @@ class Sender:
     """Sends batches; `prepare` sees each before its first attempt."""
 
     # Stages without types: calls are pending, or not
+
     reactor: IReactorTime
     cluster: Cluster
     accumulator: Accumulator

@@ -33,6 +33,7 @@ class InitialDelay:
 @attrs.define(eq=False)
 class Group:
     # Stages without types: an empty group has none, as in Kafka's records
+
     group_id: str
     partition: int
     _events: EventQueue
