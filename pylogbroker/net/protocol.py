@@ -19,6 +19,7 @@ cancels decoding and encoding (see `pylogbroker.broker.requests.context`).
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Coroutine
 from functools import partial
 from time import perf_counter
@@ -197,7 +198,8 @@ class KafkaProtocol(Protocol):
                 self._measured.resume()
             until = perf_counter() + self.round_seconds if len(frames) > 1 else 0.0
             while frames and flow.state is OPEN:
-                self._request(frames.popleft())
+                if not (self._headers.repeated and self._answer_repeated(frames)):
+                    self._request(frames.popleft())
                 if not frames:
                     break
                 if flow.state is not OPEN or answers.out_bytes > OUT_BYTES_MAX or len(answers.out) > OUT_CHUNKS_MAX:
@@ -263,6 +265,28 @@ class KafkaProtocol(Protocol):
 
     # -- requests ------------------------------------------------------------------------------------------------
 
+    def _answer_repeated(self, frames: deque[memoryview]) -> bool:
+        """Handle the first requests if they repeat an earlier one; return False if the first does not."""
+        answers = self._answers
+        if answers.slots or self._quotas.meters is not None:
+            return False
+        form = self._headers.repeated.find(frames[0])
+        if form is None:
+            return False
+        route, repeated = form
+        responses = repeated.answer_run(frames)
+        if not responses:
+            return False
+        for _ in responses:
+            frames.popleft()
+        route.requests += len(responses)
+        answers.send([responses[0] if len(responses) == 1 else b"".join(responses)])
+        if (measured := self._measured) is not None:
+            measured.latency = route.latency
+            for _ in responses:
+                measured.answered()
+        return True
+
     def _request(self, frame: memoryview) -> None:
         correlation_id = -1
         try:
@@ -291,7 +315,9 @@ class KafkaProtocol(Protocol):
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
             self.violated(self._with_hint(f"bad request: {violation}", frame))
         else:
-            self._handle(request, route, context, correlation_id, len(frame))
+            answer = self._handle(request, route, context, correlation_id, len(frame))
+            if answer is not None and route.learn is not None:
+                self._headers.repeated.learn(route, self.factory.services, context, frame, position, request, answer)
 
     def _await_decoding(
         self,
@@ -327,7 +353,8 @@ class KafkaProtocol(Protocol):
         self._requests.cancel_with_connection(decoding)
         decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
-    def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
+    def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> Any:
+        """Handle a request; return its answer if that leaves with the next write, else None."""
         route.requests += 1
         if (measured := self._measured) is not None:
             measured.latency = route.latency if route.latency_of is None else route.latency_of(request)
@@ -340,25 +367,27 @@ class KafkaProtocol(Protocol):
                 answer = meters.handle(route.handle, self.factory.services, context, request, held, self._flow.mute)
         except ProtocolViolation as violation:
             self.violated(str(violation))
-            return
+            return None
         except Exception:
             answer = answers.failed(route, Failure())
         if type(answer) is route.response_type:
             if answers.slots:
                 answers.answer_ready(self._take_slot(route, correlation_id, held), answer)
-                return
+                return None
             if (chunks := answers.encode(route, correlation_id, answer)) is None:
                 answers.encode_in_slices(self._take_slot(route, correlation_id, held), answer)
-                return
+                return None
             answers.send(chunks)
-        elif type(answer) is CoroutineType:
+            if measured is not None:
+                measured.answered()
+            return answer
+        if type(answer) is CoroutineType:
             self._run(route, correlation_id, answer, held)
-            return
         elif answer is not None:
             self._take_slot(route, correlation_id, held).await_answer(answer)
-            return
-        if measured is not None:
+        elif measured is not None:
             measured.answered()
+        return None
 
     def _run(self, route: ResponseEncoder, correlation_id: int, work: Coroutine[Any, Any, Any], held: int) -> None:
         """Run a handler in slices; the next requests wait until it ends, or waits for something else."""

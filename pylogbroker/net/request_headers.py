@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pylogbroker.broker.requests.context import Caller, RequestContext
 from pylogbroker.broker.services import Authorization
 from pylogbroker.errors import ProtocolViolation
+from pylogbroker.net.repeated_requests import RepeatedRequests
 from pylogbroker.net.routes import Route, Routes, has_client_id, read_client_id
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.security.principals import ANONYMOUS
@@ -40,6 +41,7 @@ class RequestHeaders:
         "_transport",
         "known",
         "principal",
+        "repeated",
         "routes",
     )
 
@@ -54,6 +56,7 @@ class RequestHeaders:
     ) -> None:
         self.routes = routes
         self.known: dict[tuple[int, int, bytes], tuple[Route, RequestContext]] = {}
+        self.repeated = RepeatedRequests()
         self.principal = ANONYMOUS
         self._by_token = False
         self._access: Access | None = None
@@ -66,12 +69,16 @@ class RequestHeaders:
     def identify(self, principal: str, by_token: bool = False) -> None:
         """Handle requests as those of `principal` from now on."""
         self.principal, self._by_token = principal, by_token
-        self.known.clear()
+        self._forget()
 
     def use(self, routes: Routes) -> None:
         """Find requests in other routes from now on."""
         self.routes = routes
+        self._forget()
+
+    def _forget(self) -> None:
         self.known.clear()
+        self.repeated = RepeatedRequests()
 
     @property
     def access(self) -> Access | None:

@@ -22,7 +22,7 @@ from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 
 if TYPE_CHECKING:
     from pylogbroker.broker.apis import api_versions
-    from pylogbroker.broker.requests.api import Api
+    from pylogbroker.broker.requests.api import Api, Learn
     from pylogbroker.wire.messages.fetch import FetchRequest
 else:
     api_versions = on_first_use("pylogbroker.broker.apis.api_versions")
@@ -109,6 +109,7 @@ class Route:
     has_error_code: bool = False
     latency: Latency = attrs.field(factory=Latency)
     latency_of: Callable[[Any], Latency] | None = None
+    learn: Learn | None = None
 
 
 class Routes:
@@ -170,6 +171,7 @@ def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
         has_error_code=hasattr(api.response, "error_code"),
         latency=latencies["FetchConsumer" if is_fetch else api.name],
         latency_of=_fetch_latency(latencies) if is_fetch else None,
+        learn=api.learn,
     )
 
 

@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
+from pylogbroker.broker.repeated.produce import RepeatedProduce
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.current_leaders import find_leader
@@ -136,7 +137,7 @@ def _close(_: object) -> None:
     raise ProtocolViolation("a produce with acks=0 is not authorized, and has no answer that could say so")
 
 
-@serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual)
+@serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual, learn=RepeatedProduce.learn)
 def handle(services: _Services, context: RequestContext, request: ProduceRequest) -> Answer:
     response = ProduceResponse([])
     appends = _Appends(services, context, request, response)

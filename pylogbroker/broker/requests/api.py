@@ -18,12 +18,15 @@ from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.repeated import RepeatedRequest
+    from pylogbroker.broker.requests.context import RequestContext
     from pylogbroker.broker.security import rules
     from pylogbroker.broker.security.rules import Rule, Shortcut
 else:
     rules = on_first_use("pylogbroker.broker.security.rules")
 
 Handler = Callable[..., Any]
+Learn = Callable[[Any, "RequestContext", memoryview, int, Any, Any], "RepeatedRequest | None"]
 H = TypeVar("H", bound=Handler)
 
 _registered: dict[int, HandledRequest] = {}
@@ -45,6 +48,8 @@ class HandledRequest:
     access: tuple[Rule, ...] = ()
     shortcut: Shortcut | None = None
     """Way around the rules for requests that are known to be allowed (see `pylogbroker.broker.security.rules`)."""
+    learn: Learn | None = None
+    """Returns the form of a request that was answered, if it may repeat (see `pylogbroker.broker.repeated`)."""
 
 
 @attrs.define(eq=False)
@@ -96,23 +101,40 @@ class Api:
     def shortcut(self) -> Shortcut | None:
         return self._handled().shortcut
 
+    @property
+    def learn(self) -> Learn | None:
+        return self._handled().learn
+
     def handled_by(self, wrap: Callable[[Api], Handler]) -> Api:
-        """Return the API with another handler, which `wrap` makes of this one when it is needed."""
-        load = lambda: attrs.evolve(self._handled(), handle=wrap(self))  # noqa: E731
+        """Return the API with another handler, which `wrap` makes of this one when it is needed.
+
+        What it answers is not learned: the next answer may be another one.
+        """
+        load = lambda: attrs.evolve(self._handled(), handle=wrap(self), learn=None)  # noqa: E731
         return attrs.evolve(self, load=load)
 
     def guarded(self) -> Api:
         """Return the API as a broker with an authorizer serves it."""
-        return self.handled_by(lambda api: rules.guard(api.handle, api.access, api.shortcut))
+
+        def load() -> HandledRequest:
+            handled = self._handled()
+            return attrs.evolve(handled, handle=rules.guard(handled.handle, handled.access, handled.shortcut))
+
+        return attrs.evolve(self, load=load)
 
 
 def serves(
-    request: type[Request], *, access: Sequence[Rule], shortcut: Shortcut | None = None, is_read: bool = False
+    request: type[Request],
+    *,
+    access: Sequence[Rule],
+    shortcut: Shortcut | None = None,
+    is_read: bool = False,
+    learn: Learn | None = None,
 ) -> Callable[[H], H]:
     """Register a handler; raise ValueError for a second one, and without a rule of access."""
 
     def register(handle: H) -> H:
-        handled = HandledRequest(request, handle, is_read, tuple(access), shortcut)
+        handled = HandledRequest(request, handle, is_read, tuple(access), shortcut, learn)
         name = request.__name__.removesuffix("Request")
         if not handled.access:
             raise ValueError(f"{name} does not say what its sender must be allowed")

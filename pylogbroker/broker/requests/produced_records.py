@@ -11,7 +11,7 @@ from pylogbroker.wire.messages.produce import PartitionProduceData
 
 ATTRIBUTES_AT: Final = 22
 FIRST_WITH_V2: Final = 3
-_FIRST_WITH_ZSTD: Final = 7
+FIRST_WITH_ZSTD: Final = 7
 _MAGIC_AT: Final = 16
 _ACKS: Final = (-1, 0, 1)
 
@@ -27,7 +27,7 @@ def checked_records(partition: Partition, data: PartitionProduceData, acks: int,
     records = data.records
     if records is None or (version >= FIRST_WITH_V2 and len(records) <= ATTRIBUTES_AT):
         raise InvalidRecords("a produce request needs at least one record for each partition")
-    if version < _FIRST_WITH_ZSTD:
+    if version < FIRST_WITH_ZSTD:
         return _checked_of_old(records, version)
     if records[_MAGIC_AT] != 2:
         raise _wrong_magic(records, version)

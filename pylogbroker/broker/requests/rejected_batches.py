@@ -120,6 +120,10 @@ class RejectedBatches:
             if (rejection := self._rejections.get(key)) is not None:
                 rejection.behind = self._last_unanswered()
 
+    def concern(self, topic: str, index: int) -> bool:
+        """Return whether a rejection may stand in the way of batches to a partition."""
+        return (topic, index) in self._rejections
+
     def check(self, partition: Partition, batch: ProducerBatch) -> None:
         """Raise the error of an earlier batch, if it stands in the way of this one."""
         key = partition.topic, partition.index

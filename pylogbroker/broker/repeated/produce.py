@@ -1,0 +1,226 @@
+"""Produce requests for one partition that repeat an earlier one: other records, the same rest.
+
+    request     api_key:2 version:2 | correlation_id:4 | prefix | size, records | tail
+                                                         as learned               as learned
+    answer      size:4 correlation_id:4 | as learned | base_offset:8 | as learned | log_start_offset:8 | as learned
+
+The size of the records is an int32 before version 9, and a varint of size + 1 from there on. The tail has the empty
+tagged fields of these versions. Answers before version 5 have no log start offset.
+
+The records of one read are appended together (`Partition.append_run`), up to the first unusual batch. These requests
+take the usual path:
+
+    what is unusual                                          noticed
+    -------------------------------------------------------  ------------------------------------------------
+    errors, throttling, waits; several partitions, acks=0,   no answer, or another one: nothing is learned
+    transactional ids, tagged fields
+    another leader; acks=all with replicas, or too few       before each run
+    topics that may not be written any more; a partition     before each run
+    that has rejected a batch of the connection
+    other settings, offline logs, queued appends; batches    by `Partition.append_run`
+    to reject, to change, or out of their producer's order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
+from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.records import Codec
+from pylogbroker.records.batch import CODEC
+from pylogbroker.wire import request_codec, response_codec
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+
+RUN_BYTES_MAX: Final = 128 * 1024
+RUN_REQUESTS_MAX: Final = 256
+"""With more of either, other requests and answers come before the rest of a read."""
+
+BODY_AT: Final = 8
+"""Position in a frame behind the correlation id."""
+
+_HEADER_V2_BYTES: Final = 61
+_SKIPPED_MAX: Final = 1024
+_KEY: Final = ProduceRequest.api_key << 16
+_unpack_start = Struct(">Ii").unpack_from
+_unpack_size = Struct(">i").unpack_from
+_BASE_OFFSET: Final = 0x7E818283_84858687
+_LOG_START_OFFSET: Final = 0x7E919293_94959697
+"""Stand for the offsets in the answer that is learned; no topic name has such bytes."""
+
+
+class _Services(HasPartitions, HasRuntime, Protocol):
+    """Services that a repeated produce uses."""
+
+
+@attrs.define(eq=False)
+class RepeatedProduce:
+    """Form of a request for one partition, and of its answer."""
+
+    prefix: bytes
+    """Constant part of a frame between the correlation id and the size of the records."""
+    _start: int
+    _tail: bytes
+    _acks: int
+    _version: int
+    _is_flexible: bool
+    _topic: str
+    _partition: Partition
+    _services: _Services
+    _context: RequestContext
+    _answer: Struct
+    _answer_parts: tuple[bytes, bytes, bytes]
+    _skipped: int = attrs.field(default=0, init=False)
+    """Requests that still take the usual path, because one before them was unusual."""
+    _skips_next: int = attrs.field(default=1, init=False)
+
+    @classmethod
+    def learn(
+        cls,
+        services: _Services,
+        context: RequestContext,
+        frame: memoryview,
+        body_at: int,
+        request: ProduceRequest,
+        response: ProduceResponse,
+    ) -> RepeatedProduce | None:
+        """Return the form of a request that was answered; None if it has none that is known.
+
+        The body of the request begins at `body_at` in its frame.
+        """
+        topics, version = request.topic_data, context.api_version
+        if len(topics) != 1 or len(topics[0].partition_data) != 1 or version < FIRST_WITH_V2:
+            return None
+        [topic] = topics
+        [data] = topic.partition_data
+        partition = services.partitions.led.get((topic.name, data.index))
+        if (
+            partition is None
+            or request.acks == 0
+            or request.transactional_id is not None
+            or response.throttle_time_ms
+            or response.responses[0].partition_responses[0].error_code
+        ):
+            return None
+        empty = TopicProduceData(topic.name, [PartitionProduceData(data.index, None)])
+        body = request_codec(ProduceRequest.api_key, version).encode(
+            ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, [empty])
+        )
+        is_flexible = ProduceRequest.versions.is_flexible(version)
+        before, tail = (body[:-4], body[-3:]) if is_flexible else (body[:-4], b"")
+        records_at = body_at + len(before)
+        if frame[body_at:records_at] != before or frame[len(frame) - len(tail) :] != tail:
+            return None
+        return cls(
+            bytes(frame[BODY_AT:records_at]), _KEY | version, tail, request.acks, version, is_flexible, topic.name,
+            partition, services, context, *_answer_form(response, version),
+        )  # fmt: skip
+
+    @property
+    def is_over(self) -> bool:
+        """True if the partition is not led here any more, or was created again."""
+        return self._services.partitions.led.get((self._topic, self._partition.index)) is not self._partition
+
+    def answer_run(self, frames: Iterable[memoryview]) -> list[bytes]:
+        """Append the records of the first requests of `frames` that have this form; return their answers."""
+        if self._skipped:
+            self._skipped -= 1
+            return []
+        if not self._is_allowed():
+            return []
+        correlation_ids, batches = self._split(frames)
+        if not batches:
+            return []
+        partition = self._partition
+        appended = partition.append_run(batches, self._services.runtime.now_ms())
+        if appended is None:
+            self._skipped, self._skips_next = self._skips_next, min(self._skips_next * 2, _SKIPPED_MAX)
+            return []
+        self._skips_next = 1
+        return self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
+
+    def _is_allowed(self) -> bool:
+        partition, access, rejected = self._partition, self._context.access, self._context.caller.rejected_batches
+        return (
+            (access is None or self._topic in access.writable_topics)
+            and (rejected is None or not rejected.concern(self._topic, partition.index))
+            and (self._acks == 1 or (partition.replication is None and partition.min_insync_replicas <= 1))
+        )
+
+    def _split(self, frames: Iterable[memoryview]) -> tuple[list[int], list[memoryview]]:
+        """Return the correlation ids and the records of the first requests that have this form."""
+        correlation_ids: list[int] = []
+        batches: list[memoryview] = []
+        start, prefix, tail = self._start, self.prefix, self._tail
+        records_at = BODY_AT + len(prefix)
+        least = records_at + _HEADER_V2_BYTES + len(tail)
+        is_flexible, knows_zstd = self._is_flexible, self._version >= FIRST_WITH_ZSTD
+        run_bytes = 0
+        for frame in frames:
+            if len(frame) <= least:
+                break
+            frame_start, correlation_id = _unpack_start(frame)
+            if frame_start != start or frame[BODY_AT:records_at] != prefix:
+                break
+            if is_flexible:
+                size, at, shift = frame[records_at], records_at + 1, 7
+                if size >= 0x80:
+                    size &= 0x7F
+                    while frame[at] >= 0x80 and shift < 28:
+                        size |= (frame[at] & 0x7F) << shift
+                        at, shift = at + 1, shift + 7
+                    size |= frame[at] << shift
+                    at += 1
+                end = at + size - 1
+                if frame[end:] != tail:
+                    break
+            else:
+                at = records_at + 4
+                end = at + _unpack_size(frame, records_at)[0]
+                if end != len(frame):
+                    break
+            records = frame[at:end]
+            if len(records) < _HEADER_V2_BYTES or not (knows_zstd or records[ATTRIBUTES_AT] & CODEC != Codec.ZSTD):
+                break
+            correlation_ids.append(correlation_id)
+            batches.append(records)
+            run_bytes += len(records)
+            if run_bytes >= RUN_BYTES_MAX or len(batches) == RUN_REQUESTS_MAX:
+                break
+        return correlation_ids, batches
+
+    def _answers(self, correlation_ids: list[int], base_offsets: list[int]) -> list[bytes]:
+        pack, size = self._answer.pack, self._answer.size - 4
+        before, between, behind = self._answer_parts
+        if not between:
+            return [
+                pack(size, correlation_id, before, offset, behind)
+                for correlation_id, offset in zip(correlation_ids, base_offsets, strict=False)
+            ]
+        start = self._partition.log.log_start_offset
+        return [
+            pack(size, correlation_id, before, offset, between, start, behind)
+            for correlation_id, offset in zip(correlation_ids, base_offsets, strict=False)
+        ]
+
+
+def _answer_form(response: ProduceResponse, version: int) -> tuple[Struct, tuple[bytes, bytes, bytes]]:
+    """Return how an answer is packed, and its constant parts: before, between and behind the offsets."""
+    [topic] = response.responses
+    [partition] = topic.partition_responses
+    offsets = partition.base_offset, partition.log_start_offset
+    partition.base_offset, partition.log_start_offset = _BASE_OFFSET, _LOG_START_OFFSET
+    chunks: list[Any] = response_codec(ProduceResponse.api_key, version).frame(0, response)
+    partition.base_offset, partition.log_start_offset = offsets
+    frame = b"".join(chunks)
+    before, _, rest = frame[8:].partition(_BASE_OFFSET.to_bytes(8))
+    between, has_start, behind = rest.partition(_LOG_START_OFFSET.to_bytes(8))
+    if not has_start:
+        return Struct(f">ii{len(before)}sq{len(rest)}s"), (before, b"", rest)
+    return Struct(f">ii{len(before)}sq{len(between)}sq{len(behind)}s"), (before, between, behind)
