@@ -65,6 +65,6 @@ async def _answers(
             row = ListOffsetsPartition(index, timestamp=timestamp)
             topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
         answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]), leader)
-        rows = ((topic.name, row) for topic in answer.topics for row in topic.partitions)
-        async for name, partition in visitor.services.runtime.slices.over(rows):
-            yield (name, partition.partition_index), partition
+        for topic_answer in answer.topics:
+            for partition in topic_answer.partitions:
+                yield (topic_answer.name, partition.partition_index), partition
