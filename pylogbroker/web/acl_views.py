@@ -7,7 +7,6 @@ from enum import IntEnum
 from typing import Annotated, Final, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclPermission, AclResourceType, PatternType
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Start
@@ -86,8 +85,7 @@ async def acls(
     if is_enabled:
         raise_for(answer.error_code, answer.error_message)
     rows = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
-    ordered = [row async for row in slices.over(await slices.run(in_order(rows)))]
-    values, shown = slice_rows(start, count, ordered)
+    values, shown = slice_rows(start, count, await slices.in_order(rows))
     return {
         "is_enabled": is_enabled,
         "filter": wanted,

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, TypedDict
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.group_offsets import Committed
 from pylogbroker.web.group_views import GroupId, read_group
@@ -196,8 +195,7 @@ async def _keys(visitor: Visitor, wanted: _Wanted, committed: Committed) -> list
     ]
     if not keys:
         raise BadRequest("the group has no committed offset of such a partition")
-    slices = visitor.services.runtime.slices
-    return [key async for key in slices.over(await slices.run(in_order(keys)))]
+    return await visitor.services.runtime.slices.in_order(keys)
 
 
 async def _targets(

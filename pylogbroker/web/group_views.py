@@ -8,7 +8,6 @@ from typing import Annotated, Final, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
-from pylogbroker.long_loops import in_order
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.group_offsets import (
     Committed,
@@ -102,13 +101,12 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
         async for listed in slices.over(() if answer is None else answer.groups):
             if search in listed.group_id:
                 matching[listed.group_id] = broker_id, listed
-    ordered = slices.over(await slices.run(in_order(list(matching))))
-    values, shown = slice_rows(start, count, [matching[group_id] async for group_id in ordered])
+    values, shown = slice_rows(start, count, await slices.in_order(list(matching)))
     return {
         "search": search,
         **values,
         "is_complete": not any(answer is None or answer.error_code for answer in answers.values()),
-        "groups": await _group_rows(visitor, shown),
+        "groups": await _group_rows(visitor, [matching[group_id] for group_id in shown]),
     }
 
 
@@ -148,7 +146,7 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
     services, group_id = visitor.services, id
     slices, (description, committed) = services.runtime.slices, await read_group(visitor, group_id)
     ends = await ends_of(visitor, committed)
-    keys = await slices.run(in_order(list(committed)))
+    keys = await slices.in_order(list(committed))
     lag, rows = 0, list[OffsetRow]()
     async for number, key in slices.over(enumerate(keys)):
         row = _offset_row(key, committed[key], ends.get(key))

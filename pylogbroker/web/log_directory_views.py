@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import code_of, raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Start
@@ -94,8 +93,8 @@ async def log_directory(
     if directory is None:
         raise KafkaError(f"broker {broker} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
     rows = [_log_row(topic, partition) async for topic, partition in slices.over(_logs(directory))]
-    ordered = await slices.run(in_order(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
-    values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
+    ordered = await slices.in_order(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"]))
+    values, shown = slice_rows(start, count, ordered)
     return {**await _row(visitor, broker, directory), **values, "details": [*shown]}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.quotas.filters import FIELDS
 from pylogbroker.security.quotas.keys import QuotaKey
@@ -57,8 +56,7 @@ async def quotas(visitor: Visitor, search: Search = "", start: Start = 0, count:
     raise_for(answer.error_code, answer.error_message)
     rows = [_row(entry) async for entry in slices.over(answer.entries or ())]
     matching = [row async for row in slices.over(rows) if any(search in name for name in _order(row))]
-    ordered = await slices.run(in_order(matching, key=_order))
-    values, shown = slice_rows(start, count, [row async for row in slices.over(ordered)])
+    values, shown = slice_rows(start, count, await slices.in_order(matching, key=_order))
     return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, TypedDict
 from twisted.internet.task import deferLater
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.long_loops import in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
@@ -99,8 +98,7 @@ async def transactions(
         async for listed in slices.over(() if answer is None else answer.transaction_states):
             if search in listed.transactional_id:
                 matching[listed.transactional_id] = broker_id
-    ordered = slices.over(await slices.run(in_order(list(matching.items()))))
-    values, shown = slice_rows(start, count, [pair async for pair in ordered])
+    values, shown = slice_rows(start, count, await slices.in_order(list(matching.items())))
     return {
         "search": search,
         "state": state,
@@ -196,11 +194,9 @@ async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerS
     answer = await visitor.ask(request, leader_of(visitor, topic, index))
     [partition] = answer.topics[0].partitions
     raise_for(partition.error_code, partition.error_message)
-    slices = visitor.services.runtime.slices
-    ordered = in_order(
+    return await visitor.services.runtime.slices.in_order(
         partition.active_producers, key=lambda writer: (writer.current_txn_start_offset < 0, writer.producer_id)
     )
-    return [writer async for writer in slices.over(await slices.run(ordered))]
 
 
 async def abort_transaction(

@@ -57,6 +57,25 @@ def test_a_short_loop_does_not_wait() -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
+def test_a_long_list_is_sorted_in_slices() -> None:
+    harness = Harness()
+
+    def key(number: int) -> int:
+        harness.time += 0.000_001
+        return -number
+
+    numbers = [number * 7919 % 10_007 for number in range(10_007)]
+    finished = Deferred.fromCoroutine(harness.slices.in_order(numbers, key))
+    iterations = 0
+    while not finished.called:
+        began = harness.time
+        harness.iterate()
+        iterations += 1
+        assert harness.time - began < 0.01  # the last slice of sorting, and the first of merging, at most
+    assert iterations >= 4
+    assert finished.result == list(range(10_006, -1, -1))
+
+
 def test_all_loops_share_one_slice_per_iteration() -> None:
     harness = Harness()
     loops = [harness.loop("abcdef"), harness.loop("ABC"), harness.loop("1234")]

@@ -18,7 +18,7 @@ All share one slice per iteration of the reactor, so that a hundred long request
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Sequence
 from math import inf
 from time import perf_counter
 from types import coroutine
@@ -27,6 +27,8 @@ from typing import Any, Final, TypeVar
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+
+from pylogbroker.long_loops import in_order
 
 T = TypeVar("T")
 _Result = TypeVar("_Result")
@@ -109,6 +111,10 @@ class Slices:
             if self._now() >= until:
                 await self.next()
                 until = self._until
+
+    async def in_order(self, items: Sequence[T], key: Callable[[T], Any] | None = None) -> list[T]:
+        """Return the sorted items."""
+        return [item async for item in self.over(await self.run(in_order(items, key)))]
 
     @coroutine
     def run(self, work: Work[T]) -> Generator[Deferred[Any], Any, T]:

@@ -27,7 +27,6 @@ from pylogbroker.interfaces import (
     Operation,
     SetData,
 )
-from pylogbroker.long_loops import in_order
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import changed_entity, notification
 from pylogbroker.metadata.entity_names import desanitized, sanitized
@@ -72,12 +71,9 @@ class ScramStore:
     async def names(self) -> list[str]:
         """Return the users that have settings in the tree, in order; raise KafkaError."""
         try:
-            names = await self._names()
+            return await self._runtime.slices.in_order(await self._names())
         except CoordinationError as error:
             raise kafka_error(error) from error
-
-        slices = self._runtime.slices
-        return [name async for name in slices.over(await slices.run(in_order(names)))]
 
     async def read(self, names: Sequence[str]) -> list[Settings | zk_schema.BadNode]:
         """Return the settings of each user; raise KafkaError."""
