@@ -274,16 +274,16 @@ class KafkaProtocol(Protocol):
         if form is None:
             return False
         route, repeated = form
-        responses = repeated.answer_run(frames)
-        if not responses:
+        count, chunks = repeated.answer_run(frames)
+        if not count:
             return False
-        for _ in responses:
+        route.requests += count
+        answers.send(chunks)
+        measured = self._measured
+        for _ in range(count):
             frames.popleft()
-        route.requests += len(responses)
-        answers.send([responses[0] if len(responses) == 1 else b"".join(responses)])
-        if (measured := self._measured) is not None:
-            measured.latency = route.latency
-            for _ in responses:
+            if measured is not None:
+                measured.latency = route.latency
                 measured.answered()
         return True
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pylogbroker.broker.repeated import PREFIX_AT
+
 if TYPE_CHECKING:
     from pylogbroker.broker.repeated import RepeatedRequest
     from pylogbroker.broker.requests.context import RequestContext
     from pylogbroker.net.routes import Route
-
-PREFIX_AT: Final = 8
-"""Position in a frame behind the correlation id."""
 
 _FORMS_MAX: Final = 64
 _LENGTHS_MAX: Final = 4

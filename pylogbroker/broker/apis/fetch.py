@@ -12,6 +12,7 @@ from pylogbroker.broker.fetch.session import (
     requested_partitions,
 )
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
+from pylogbroker.broker.repeated.fetch import RepeatedFetch
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import count_elements
@@ -32,7 +33,7 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
     """Services that this API uses."""
 
 
-@serves(FetchRequest, access=[by_handler], is_read=True)
+@serves(FetchRequest, access=[by_handler], is_read=True, learn=RepeatedFetch.learn)
 def handle(services: _Services, context: RequestContext, request: FetchRequest) -> Answer:
     by_id = context.api_version >= _FIRST_WITH_IDS
     if count_elements(request.topics) > _PARTITIONS_INLINE_MAX:

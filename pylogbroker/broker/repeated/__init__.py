@@ -1,14 +1,23 @@
 """Requests that repeat an earlier one of their connection, handled without decoding and encoding.
 
 A client sends the same request over and over: a produce differs from the one before in its correlation id and its
-records. After a usual answer, what is constant in request and answer is remembered as bytes. The usual path has all
-rules. A repeated request checks what they depend on, and leaves what is unusual to it, with the same result.
+records, a fetch in its offset. After a usual answer, what is constant in request and answer is remembered as bytes. The
+usual path has all rules. A repeated request checks what they depend on, and leaves what is unusual to it, with the same
+result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from pylogbroker.wire import Chunk
+
+PREFIX_AT: Final = 8
+"""Position in a frame behind API key, version and correlation id."""
+
+NOTHING: Final[tuple[int, list[Chunk]]] = 0, []
+"""Number and answers, if no request has the form."""
 
 
 class RepeatedRequest(Protocol):
@@ -20,8 +29,8 @@ class RepeatedRequest(Protocol):
     def is_over(self) -> bool:
         """True if no request will have this form any more; another one may be learned instead."""
 
-    def answer_run(self, frames: Iterable[memoryview], /) -> list[bytes]:
-        """Handle the first requests of `frames` that have this form; return their answers.
+    def answer_run(self, frames: Sequence[memoryview], /) -> tuple[int, list[Chunk]]:
+        """Handle the first requests of `frames` that have this form; return their number and their answers.
 
         The next one takes the usual path.
         """

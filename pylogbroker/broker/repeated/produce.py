@@ -12,8 +12,8 @@ take the usual path:
 
     what is unusual                                          noticed
     -------------------------------------------------------  ------------------------------------------------
-    errors, throttling, waits; several partitions, acks=0,   no answer, or another one: nothing is learned
-    transactional ids, tagged fields
+    errors, throttling, waits, LogAppendTime; several        no answer, or another one: nothing is learned
+    partitions, acks=0, transactional ids, tagged fields
     another leader; acks=all with replicas, or too few       before each run
     topics that may not be written any more; a partition     before each run
     that has rejected a batch of the connection
@@ -23,27 +23,26 @@ take the usual path:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any, Final, Protocol
 
 import attrs
 
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
 from pylogbroker.broker.services import HasPartitions, HasRuntime
 from pylogbroker.records import Codec
 from pylogbroker.records.batch import CODEC
-from pylogbroker.wire import request_codec, response_codec
+from pylogbroker.wire import Chunk, WireError, request_codec, response_codec
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from pylogbroker.wire.primitives import read_uvarint
 
 RUN_BYTES_MAX: Final = 128 * 1024
 RUN_REQUESTS_MAX: Final = 256
 """With more of either, other requests and answers come before the rest of a read."""
-
-BODY_AT: Final = 8
-"""Position in a frame behind the correlation id."""
 
 _HEADER_V2_BYTES: Final = 61
 _SKIPPED_MAX: Final = 1024
@@ -100,13 +99,10 @@ class RepeatedProduce:
         [topic] = topics
         [data] = topic.partition_data
         partition = services.partitions.led.get((topic.name, data.index))
-        if (
-            partition is None
-            or request.acks == 0
-            or request.transactional_id is not None
-            or response.throttle_time_ms
-            or response.responses[0].partition_responses[0].error_code
-        ):
+        if partition is None or request.acks == 0 or request.transactional_id is not None or response.throttle_time_ms:
+            return None
+        [answer] = response.responses[0].partition_responses
+        if answer.error_code or answer.log_append_time_ms >= 0:
             return None
         empty = TopicProduceData(topic.name, [PartitionProduceData(data.index, None)])
         body = request_codec(ProduceRequest.api_key, version).encode(
@@ -118,7 +114,7 @@ class RepeatedProduce:
         if frame[body_at:records_at] != before or frame[len(frame) - len(tail) :] != tail:
             return None
         return cls(
-            bytes(frame[BODY_AT:records_at]), _KEY | version, tail, request.acks, version, is_flexible, topic.name,
+            bytes(frame[PREFIX_AT:records_at]), _KEY | version, tail, request.acks, version, is_flexible, topic.name,
             partition, services, context, *_answer_form(response, version),
         )  # fmt: skip
 
@@ -127,23 +123,23 @@ class RepeatedProduce:
         """True if the partition is not led here any more, or was created again."""
         return self._services.partitions.led.get((self._topic, self._partition.index)) is not self._partition
 
-    def answer_run(self, frames: Iterable[memoryview]) -> list[bytes]:
-        """Append the records of the first requests of `frames` that have this form; return their answers."""
+    def answer_run(self, frames: Sequence[memoryview]) -> tuple[int, list[Chunk]]:
+        """Append the records of the first requests of `frames` that have this form; return number and answers."""
         if self._skipped:
             self._skipped -= 1
-            return []
+            return NOTHING
         if not self._is_allowed():
-            return []
+            return NOTHING
         correlation_ids, batches = self._split(frames)
         if not batches:
-            return []
-        partition = self._partition
-        appended = partition.append_run(batches, self._services.runtime.now_ms())
+            return NOTHING
+        appended = self._partition.append_run(batches, self._services.runtime.now_ms())
         if appended is None:
             self._skipped, self._skips_next = self._skips_next, min(self._skips_next * 2, _SKIPPED_MAX)
-            return []
+            return NOTHING
         self._skips_next = 1
-        return self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
+        answers = self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
+        return len(answers), [answers[0] if len(answers) == 1 else b"".join(answers)]
 
     def _is_allowed(self) -> bool:
         partition, access, rejected = self._partition, self._context.access, self._context.caller.rejected_batches
@@ -158,7 +154,7 @@ class RepeatedProduce:
         correlation_ids: list[int] = []
         batches: list[memoryview] = []
         start, prefix, tail = self._start, self.prefix, self._tail
-        records_at = BODY_AT + len(prefix)
+        records_at = PREFIX_AT + len(prefix)
         least = records_at + _HEADER_V2_BYTES + len(tail)
         is_flexible, knows_zstd = self._is_flexible, self._version >= FIRST_WITH_ZSTD
         run_bytes = 0
@@ -166,17 +162,13 @@ class RepeatedProduce:
             if len(frame) <= least:
                 break
             frame_start, correlation_id = _unpack_start(frame)
-            if frame_start != start or frame[BODY_AT:records_at] != prefix:
+            if frame_start != start or frame[PREFIX_AT:records_at] != prefix:
                 break
             if is_flexible:
-                size, at, shift = frame[records_at], records_at + 1, 7
-                if size >= 0x80:
-                    size &= 0x7F
-                    while frame[at] >= 0x80 and shift < 28:
-                        size |= (frame[at] & 0x7F) << shift
-                        at, shift = at + 1, shift + 7
-                    size |= frame[at] << shift
-                    at += 1
+                try:
+                    size, at = read_uvarint(frame, records_at)
+                except WireError:
+                    break
                 end = at + size - 1
                 if frame[end:] != tail:
                     break

@@ -1,0 +1,202 @@
+"""Fetch requests of consumers for one partition, without a session, that repeat an earlier one at another offset.
+
+    request   api_key:2 version:2 | correlation_id:4 | prefix | fetch_offset:8 | rest
+                                                       as learned                as learned
+    answer    size:4 correlation_id:4 | as learned | high_watermark:8 last_stable_offset:8 log_start_offset:8
+              | as learned | size of the records | records | empty tagged fields
+
+The size of the records is an int32 before version 12, and a varint of size + 1 from there on.
+
+These requests take the usual path:
+
+    what is unusual                                               noticed
+    ------------------------------------------------------------  --------------------------------------------------
+    sessions, followers, several partitions, read_committed,      nothing is learned
+    errors, a partition that is followed here, a preferred
+    replica, versions before 5, logs addressed by bytes
+    another leader or leader epoch, topics that may not be read   before each read
+    at the end of the log, or fewer than `min_bytes` there        by the read
+    records that are not in the page cache, or have to be         by the read
+    converted; emptied batches
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pylogbroker.broker.fetch.conversion import FIRST_WITH_V2_ALONE
+from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
+from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.services import HasFetches, HasPartitions
+from pylogbroker.errors import KafkaError
+from pylogbroker.records import HEADER_V2, MAGIC_AT, Buffer
+from pylogbroker.storage import NotCached
+from pylogbroker.wire import Chunk, request_codec, response_codec
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
+from pylogbroker.wire.primitives import compact_size
+
+_FIRST_WITH_LOG_START: Final = 5
+_FIRST_WITH_ZSTD: Final = 10
+_FIRST_WITH_IDS: Final = 13
+_NO_SESSION: Final = (0, -1)
+_KEY: Final = FetchRequest.api_key << 16
+_OWN_CHUNK_BYTES_MIN: Final = 4096
+_OFFSET: Final = 0x7E818283_84858687
+"""Stands for offsets in what is learned; no text or number there has such bytes."""
+
+_unpack_start = Struct(">Ii").unpack_from
+_unpack_offset = Struct(">q").unpack_from
+_pack_size = Struct(">i").pack
+
+
+class _Services(HasPartitions, HasFetches, Protocol):
+    """Services that a repeated fetch uses."""
+
+
+@attrs.define(eq=False)
+class RepeatedFetch:
+    """Form of a request for one partition, and of its answer."""
+
+    prefix: bytes
+    """Constant part of a frame between the correlation id and the offset."""
+    _start: int
+    _rest: bytes
+    _request: FetchRequest
+    _partition: Partition
+    _leader_epoch: int
+    _services: _Services
+    _context: RequestContext
+    _head: Struct
+    _before: bytes
+    _between: bytes
+    _tail: bytes
+
+    @classmethod
+    def learn(
+        cls,
+        services: _Services,
+        context: RequestContext,
+        frame: memoryview,
+        body_at: int,
+        request: FetchRequest,
+        response: FetchResponse,
+    ) -> RepeatedFetch | None:
+        """Return the form of a request that was answered; None if it has none that is known.
+
+        The body of the request begins at `body_at` in its frame.
+        """
+        version = context.api_version
+        if (
+            (request.session_id, request.session_epoch) != _NO_SESSION
+            or fetcher_of(request) != CONSUMER
+            or request.isolation_level
+            or len(request.topics) != 1
+            or len(request.topics[0].partitions) != 1
+            or version < _FIRST_WITH_LOG_START
+            or not response.responses
+            or response.throttle_time_ms
+            or response.node_endpoints
+            or (request.rack_id and services.fetches.selects_by_rack)
+        ):
+            return None
+        topic = request.topics[0]
+        fetch = topic.partitions[0]
+        [topic_answer] = response.responses
+        [answer] = topic_answer.partitions
+        if answer.error_code or answer.diverging_epoch.end_offset >= 0 or fetch.last_fetched_epoch >= 0:
+            return None
+        try:
+            partition = services.partitions.find(
+                topic.topic_id if version >= _FIRST_WITH_IDS else topic.topic, fetch.partition
+            )
+        except KafkaError:
+            return None
+        if partition.log.byte_addressed:
+            return None
+        offset, fetch.fetch_offset = fetch.fetch_offset, _OFFSET
+        body = request_codec(FetchRequest.api_key, version).encode(request)
+        fetch.fetch_offset = offset
+        before, _, rest = body.partition(_OFFSET.to_bytes(8))
+        if frame[body_at:] != before + offset.to_bytes(8) + rest:
+            return None
+        values = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = _OFFSET
+        answer.records = b""
+        chunks: list[Any] = response_codec(FetchResponse.api_key, version).frame(0, response)
+        answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records = values
+        answer_before, _, answer_rest = b"".join(chunks)[8:].partition(_OFFSET.to_bytes(8) * 3)
+        is_flexible = FetchResponse.versions.is_flexible(version)
+        between, tail = (answer_rest[:-4], answer_rest[-3:]) if is_flexible else (answer_rest[:-4], b"")
+        return cls(
+            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, request, partition,
+            partition.leader_epoch, services, context, Struct(f">ii{len(answer_before)}sqqq{len(between)}s"),
+            answer_before, between, tail,
+        )  # fmt: skip
+
+    @property
+    def is_over(self) -> bool:
+        """True if the partition is not led here in the same leader epoch any more, or was created again."""
+        partition = self._partition
+        return (
+            self._services.partitions.led.get((partition.topic, partition.index)) is not partition
+            or partition.leader_epoch != self._leader_epoch
+        )
+
+    def answer_run(self, frames: Sequence[memoryview]) -> tuple[int, list[Chunk]]:
+        """Read for the first request of `frames`, if it has this form; return 1 and the answer."""
+        frame = frames[0]
+        offset_at = PREFIX_AT + len(self.prefix)
+        start, correlation_id = _unpack_start(frame)
+        if start != self._start or frame[offset_at + 8 :] != self._rest:
+            return NOTHING
+        access, partition = self._context.access, self._partition
+        if access is not None and partition.topic not in access.readable_topics:
+            return NOTHING
+        records = self._read(_unpack_offset(frame, offset_at)[0])
+        if records is None:
+            return NOTHING
+        traffic, log = partition.traffic, partition.log
+        traffic.fetches += 1
+        size = len(records)
+        traffic.bytes_out += size
+        record_size = compact_size(size) if self._tail else _pack_size(size)
+        head = self._head.pack(
+            self._head.size - 4 + len(record_size) + size + len(self._tail), correlation_id, self._before,
+            log.high_watermark, log.last_stable_offset, log.log_start_offset, self._between,
+        )  # fmt: skip
+        if size < _OWN_CHUNK_BYTES_MIN and isinstance(records, Buffer):
+            return 1, [b"".join((head, record_size, records, self._tail))]
+        return 1, [head + record_size, records, self._tail] if self._tail else [head + record_size, records]
+
+    def _read(self, offset: int) -> Chunk | None:
+        """Return the records from an offset on; None if the usual path must find out what to answer."""
+        request, log, version = self._request, self._partition.log, self._context.api_version
+        upto = log.high_watermark
+        if not log.log_start_offset <= offset < upto:
+            return None
+        if version < _FIRST_WITH_ZSTD and log.config.compression_type == "zstd":
+            return None
+        max_bytes = min(request.topics[0].partitions[0].partition_max_bytes, request.max_bytes)
+        max_bytes = max(0, min(max_bytes, self._services.fetches.bytes_max))
+        try:
+            region = log.read(offset, max_bytes, upto=upto, may_wait=False)
+        except (KafkaError, NotCached):
+            return None
+        if (
+            region is None
+            or region.length <= HEADER_V2.size
+            or (region.length < request.min_bytes and request.max_wait_ms > 0)
+        ):
+            return None
+        needs_v2 = version >= FIRST_WITH_V2_ALONE
+        if region.length > READ_INLINE_BYTES_MAX:
+            return region if is_cached(region) and not (needs_v2 and magic_if_cached(region) != 2) else None
+        data = read_if_cached(region)
+        return None if data is None or (needs_v2 and data[MAGIC_AT] != 2) else data
