@@ -2,8 +2,7 @@
 
     @struct
     class ProduceRequest(Request):
-        api_key = 0
-        versions = Versions(0, 11, flexible=9)
+        api_key, versions = APIS["produce"]  # a row of pylogbroker.wire.api_table; the response has the same line
 
         transactional_id: Annotated[String | None, Since(3)] = None
         acks: Int16 = 0

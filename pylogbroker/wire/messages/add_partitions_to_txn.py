@@ -24,7 +24,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -82,8 +81,7 @@ class AddPartitionsToTxnResult:
 class AddPartitionsToTxnResponse(Response):
     """Response with `results_by_transaction` from version 4 on; before that, with the results of one transaction."""
 
-    api_key = 24
-    versions = Versions(0, 5, flexible=3)
+    api_key, versions = APIS["add_partitions_to_txn"]
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Since(4), IGNORABLE] = 0

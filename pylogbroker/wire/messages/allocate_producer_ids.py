@@ -6,7 +6,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Versions, struct
+from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, struct
 
 
 @struct
@@ -19,8 +19,7 @@ class AllocateProducerIdsRequest(Request):
 
 @struct
 class AllocateProducerIdsResponse(Response):
-    api_key = 67
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["allocate_producer_ids"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

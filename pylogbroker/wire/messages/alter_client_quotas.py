@@ -17,7 +17,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -57,8 +56,7 @@ class QuotaAlterationResult:
 class AlterClientQuotasResponse(Response):
     """One result for each entity of the request."""
 
-    api_key = 49
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["alter_client_quotas"]
 
     throttle_time_ms: Int32 = 0
     entries: list[QuotaAlterationResult] = fresh(list)

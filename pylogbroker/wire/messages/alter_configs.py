@@ -17,7 +17,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -56,8 +55,7 @@ class AlterConfigsResourceResponse:
 
 @struct
 class AlterConfigsResponse(Response):
-    api_key = 33
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["alter_configs"]
 
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = fresh(list)

@@ -24,7 +24,6 @@ from pylogbroker.wire.schema import (
     String,
     Until,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -88,8 +87,7 @@ class AlterPartitionTopicResponse:
 
 @struct
 class AlterPartitionResponse(Response):
-    api_key = 56
-    versions = Versions(0, 3, flexible=0)
+    api_key, versions = APIS["alter_partition"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -6,7 +6,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, fresh, struct
 
 
 @struct
@@ -46,8 +46,7 @@ class ReassignableTopicResponse:
 
 @struct
 class AlterPartitionReassignmentsResponse(Response):
-    api_key = 45
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["alter_partition_reassignments"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

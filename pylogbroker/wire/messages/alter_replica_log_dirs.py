@@ -8,7 +8,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Int16, Int32, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import Int16, Int32, Request, Response, String, fresh, struct
 
 
 @struct
@@ -44,8 +44,7 @@ class AlterReplicaLogDirTopicResult:
 
 @struct
 class AlterReplicaLogDirsResponse(Response):
-    api_key = 34
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["alter_replica_log_dirs"]
 
     throttle_time_ms: Int32 = 0
     results: list[AlterReplicaLogDirTopicResult] = fresh(list)

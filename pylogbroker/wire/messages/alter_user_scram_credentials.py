@@ -10,7 +10,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -48,8 +47,7 @@ class AlterUserScramCredentialsResult:
 
 @struct
 class AlterUserScramCredentialsResponse(Response):
-    api_key = 51
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["alter_user_scram_credentials"]
 
     throttle_time_ms: Int32 = 0
     results: list[AlterUserScramCredentialsResult] = fresh(list)

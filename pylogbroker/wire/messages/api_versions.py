@@ -23,7 +23,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Tag,
-    Versions,
     fresh,
     struct,
 )
@@ -64,8 +63,7 @@ class FinalizedFeatureKey:
 class ApiVersionsResponse(Response):
     """Supported versions; with UNSUPPORTED_VERSION, the response has the layout of version 0."""
 
-    api_key = 18
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["api_versions"]
 
     error_code: Int16 = 0
     api_keys: list[ApiVersion] = fresh(list)

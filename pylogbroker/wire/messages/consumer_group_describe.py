@@ -12,7 +12,6 @@ from pylogbroker.wire.schema import (
     Response,
     String,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -69,8 +68,7 @@ class DescribedConsumerGroup:
 
 @struct
 class ConsumerGroupDescribeResponse(Response):
-    api_key = 69
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["consumer_group_describe"]
 
     throttle_time_ms: Int32 = 0
     groups: list[DescribedConsumerGroup] = fresh(list)

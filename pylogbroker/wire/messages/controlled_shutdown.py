@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -44,8 +43,7 @@ class RemainingPartition:
 
 @struct
 class ControlledShutdownResponse(Response):
-    api_key = 7
-    versions = Versions(0, 3, flexible=3)
+    api_key, versions = APIS["controlled_shutdown"]
 
     error_code: Int16 = 0
     remaining_partitions: list[RemainingPartition] = fresh(list)

@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -54,8 +53,7 @@ class AclCreationResult:
 class CreateAclsResponse(Response):
     """Results in the order of the request."""
 
-    api_key = 30
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_acls"]
 
     throttle_time_ms: Int32 = 0
     results: list[AclCreationResult] = fresh(list)

@@ -19,7 +19,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -45,8 +44,7 @@ class CreateDelegationTokenRequest(Request):
 
 @struct
 class CreateDelegationTokenResponse(Response):
-    api_key = 38
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_delegation_token"]
 
     error_code: Int16 = 0
     principal_type: String = ""

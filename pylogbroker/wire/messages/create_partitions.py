@@ -17,7 +17,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -57,8 +56,7 @@ class CreatePartitionsTopicResult:
 
 @struct
 class CreatePartitionsResponse(Response):
-    api_key = 37
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["create_partitions"]
 
     throttle_time_ms: Int32 = 0
     results: list[CreatePartitionsTopicResult] = fresh(list)

@@ -29,7 +29,6 @@ from pylogbroker.wire.schema import (
     String,
     Tag,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -94,8 +93,7 @@ class CreatableTopicResult:
 
 @struct
 class CreateTopicsResponse(Response):
-    api_key = 19
-    versions = Versions(0, 7, flexible=5)
+    api_key, versions = APIS["create_topics"]
 
     throttle_time_ms: Annotated[Int32, Since(2), IGNORABLE] = 0
     topics: list[CreatableTopicResult] = fresh(list)

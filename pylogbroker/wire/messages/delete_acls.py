@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -70,8 +69,7 @@ class DeleteAclsFilterResult:
 class DeleteAclsResponse(Response):
     """Results in the order of the request."""
 
-    api_key = 31
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["delete_acls"]
 
     throttle_time_ms: Int32 = 0
     filter_results: list[DeleteAclsFilterResult] = fresh(list)

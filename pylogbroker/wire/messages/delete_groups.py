@@ -14,7 +14,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -35,8 +34,7 @@ class DeletableGroupResult:
 
 @struct
 class DeleteGroupsResponse(Response):
-    api_key = 42
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["delete_groups"]
 
     throttle_time_ms: Int32 = 0
     results: list[DeletableGroupResult] = fresh(list)

@@ -15,7 +15,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -60,8 +59,7 @@ class DeleteRecordsTopicResult:
 
 @struct
 class DeleteRecordsResponse(Response):
-    api_key = 21
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["delete_records"]
 
     throttle_time_ms: Int32 = 0
     topics: list[DeleteRecordsTopicResult] = fresh(list)

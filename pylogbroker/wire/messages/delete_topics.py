@@ -27,7 +27,6 @@ from pylogbroker.wire.schema import (
     String,
     Until,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -62,8 +61,7 @@ class DeletableTopicResult:
 
 @struct
 class DeleteTopicsResponse(Response):
-    api_key = 20
-    versions = Versions(0, 6, flexible=4)
+    api_key, versions = APIS["delete_topics"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     responses: list[DeletableTopicResult] = fresh(list)

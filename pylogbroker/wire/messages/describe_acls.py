@@ -19,7 +19,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -60,8 +59,7 @@ class DescribeAclsResource:
 
 @struct
 class DescribeAclsResponse(Response):
-    api_key = 29
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["describe_acls"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

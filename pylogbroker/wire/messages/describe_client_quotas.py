@@ -17,7 +17,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -64,8 +63,7 @@ class EntryData:
 
 @struct
 class DescribeClientQuotasResponse(Response):
-    api_key = 48
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["describe_client_quotas"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -44,8 +43,7 @@ class DescribeClusterBroker:
 
 @struct
 class DescribeClusterResponse(Response):
-    api_key = 60
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["describe_cluster"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

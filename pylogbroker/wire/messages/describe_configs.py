@@ -24,7 +24,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -83,8 +82,7 @@ class DescribeConfigsResult:
 
 @struct
 class DescribeConfigsResponse(Response):
-    api_key = 32
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["describe_configs"]
 
     throttle_time_ms: Int32 = 0
     results: list[DescribeConfigsResult] = fresh(list)

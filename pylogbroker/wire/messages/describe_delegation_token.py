@@ -19,7 +19,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -62,8 +61,7 @@ class DescribedDelegationToken:
 
 @struct
 class DescribeDelegationTokenResponse(Response):
-    api_key = 41
-    versions = Versions(0, 3, flexible=2)
+    api_key, versions = APIS["describe_delegation_token"]
 
     error_code: Int16 = 0
     tokens: list[DescribedDelegationToken] = fresh(list)

@@ -24,7 +24,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -63,8 +62,7 @@ class DescribedGroup:
 
 @struct
 class DescribeGroupsResponse(Response):
-    api_key = 15
-    versions = Versions(0, 5, flexible=5)
+    api_key, versions = APIS["describe_groups"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     groups: list[DescribedGroup] = fresh(list)

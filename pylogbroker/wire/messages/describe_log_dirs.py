@@ -22,7 +22,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -70,8 +69,7 @@ class DescribeLogDirsResult:
 
 @struct
 class DescribeLogDirsResponse(Response):
-    api_key = 35
-    versions = Versions(0, 4, flexible=2)
+    api_key, versions = APIS["describe_log_dirs"]
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Since(3), IGNORABLE] = 0

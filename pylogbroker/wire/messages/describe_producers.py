@@ -9,7 +9,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -58,8 +57,7 @@ class TopicResponse:
 class DescribeProducersResponse(Response):
     """Topics in the order of the request."""
 
-    api_key = 61
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_producers"]
 
     throttle_time_ms: Int32 = 0
     topics: list[TopicResponse] = fresh(list)

@@ -11,7 +11,6 @@ from pylogbroker.wire.schema import (
     Response,
     String,
     Uuid,
-    Versions,
     fresh,
     frozen_struct,
     struct,
@@ -69,8 +68,7 @@ class DescribeTopicPartitionsResponseTopic:
 class DescribeTopicPartitionsResponse(Response):
     """`next_cursor` is null on the last page."""
 
-    api_key = 75
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_topic_partitions"]
 
     throttle_time_ms: Int32 = 0
     topics: list[DescribeTopicPartitionsResponseTopic] = fresh(list)

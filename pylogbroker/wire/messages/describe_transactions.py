@@ -1,7 +1,7 @@
 """DescribeTransactions (key 65): states of transactions."""
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, fresh, struct
 
 
 @struct
@@ -33,8 +33,7 @@ class TransactionState:
 
 @struct
 class DescribeTransactionsResponse(Response):
-    api_key = 65
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_transactions"]
 
     throttle_time_ms: Int32 = 0
     transaction_states: list[TransactionState] = fresh(list)

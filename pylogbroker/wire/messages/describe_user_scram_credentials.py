@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (key 50): which mechanisms of SCRAM users have credentials for."""
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import ErrorText, Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import ErrorText, Int8, Int16, Int32, Request, Response, String, fresh, struct
 
 
 @struct
@@ -34,8 +34,7 @@ class DescribeUserScramCredentialsResult:
 
 @struct
 class DescribeUserScramCredentialsResponse(Response):
-    api_key = 50
-    versions = Versions(0, 0, flexible=0)
+    api_key, versions = APIS["describe_user_scram_credentials"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -19,7 +19,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -57,8 +56,7 @@ class ReplicaElectionResult:
 
 @struct
 class ElectLeadersResponse(Response):
-    api_key = 43
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["elect_leaders"]
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Since(1)] = 0

@@ -10,7 +10,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Response, String, Versions, struct
+from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Response, String, struct
 
 
 @struct
@@ -25,8 +25,7 @@ class EndTxnRequest(Request):
 
 @struct
 class EndTxnResponse(Response):
-    api_key = 26
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["end_txn"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -7,7 +7,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, Versions, struct
+from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, struct
 
 
 @struct
@@ -20,8 +20,7 @@ class ExpireDelegationTokenRequest(Request):
 
 @struct
 class ExpireDelegationTokenResponse(Response):
-    api_key = 40
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["expire_delegation_token"]
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0

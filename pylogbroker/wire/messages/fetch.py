@@ -40,7 +40,6 @@ from pylogbroker.wire.schema import (
     Tag,
     Until,
     Uuid,
-    Versions,
     fresh,
     frozen_struct,
     struct,
@@ -172,8 +171,7 @@ class NodeEndpoint:
 class FetchResponse(Response):
     """`session_id` 0 means no session."""
 
-    api_key = 1
-    versions = Versions(0, 17, flexible=12)
+    api_key, versions = APIS["fetch"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Annotated[Int16, Since(7), IGNORABLE] = 0

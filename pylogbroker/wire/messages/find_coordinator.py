@@ -25,7 +25,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -56,8 +55,7 @@ class Coordinator:
 class FindCoordinatorResponse(Response):
     """Response with `coordinators` from version 4 on; before that, with one coordinator."""
 
-    api_key = 10
-    versions = Versions(0, 6, flexible=3)
+    api_key, versions = APIS["find_coordinator"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Annotated[Int16, Until(3)] = 0

@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     struct,
 )
 
@@ -39,8 +38,7 @@ class HeartbeatRequest(Request):
 class HeartbeatResponse(Response):
     """REBALANCE_IN_PROGRESS asks the member to send JoinGroup."""
 
-    api_key = 12
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["heartbeat"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Int16 = 0

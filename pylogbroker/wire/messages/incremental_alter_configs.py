@@ -16,7 +16,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -56,8 +55,7 @@ class AlterConfigsResourceResponse:
 
 @struct
 class IncrementalAlterConfigsResponse(Response):
-    api_key = 44
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["incremental_alter_configs"]
 
     throttle_time_ms: Int32 = 0
     responses: list[AlterConfigsResourceResponse] = fresh(list)

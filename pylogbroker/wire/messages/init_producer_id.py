@@ -21,7 +21,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     struct,
 )
 
@@ -38,8 +37,7 @@ class InitProducerIdRequest(Request):
 
 @struct
 class InitProducerIdResponse(Response):
-    api_key = 22
-    versions = Versions(0, 5, flexible=2)
+    api_key, versions = APIS["init_producer_id"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -28,7 +28,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -69,8 +68,7 @@ class JoinGroupResponseMember:
 class JoinGroupResponse(Response):
     """Only the leader gets `members`."""
 
-    api_key = 11
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["join_group"]
 
     throttle_time_ms: Annotated[Int32, Since(2), IGNORABLE] = 0
     error_code: Int16 = 0

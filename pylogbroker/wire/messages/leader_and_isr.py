@@ -29,7 +29,6 @@ from pylogbroker.wire.schema import (
     String,
     Until,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -103,8 +102,7 @@ class LeaderAndIsrTopicError:
 
 @struct
 class LeaderAndIsrResponse(Response):
-    api_key = 4
-    versions = Versions(0, 7, flexible=4)
+    api_key, versions = APIS["leader_and_isr"]
 
     error_code: Int16 = 0
     partition_errors: Annotated[list[LeaderAndIsrPartitionError], Until(4)] = fresh(list)

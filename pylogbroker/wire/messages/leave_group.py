@@ -22,7 +22,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -55,8 +54,7 @@ class MemberResponse:
 
 @struct
 class LeaveGroupResponse(Response):
-    api_key = 13
-    versions = Versions(0, 5, flexible=4)
+    api_key, versions = APIS["leave_group"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Int16 = 0

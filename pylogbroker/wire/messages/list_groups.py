@@ -21,7 +21,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -47,8 +46,7 @@ class ListedGroup:
 
 @struct
 class ListGroupsResponse(Response):
-    api_key = 16
-    versions = Versions(0, 5, flexible=3)
+    api_key, versions = APIS["list_groups"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Int16 = 0

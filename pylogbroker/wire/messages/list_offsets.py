@@ -28,7 +28,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -85,8 +84,7 @@ class ListOffsetsTopicResponse:
 
 @struct
 class ListOffsetsResponse(Response):
-    api_key = 2
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["list_offsets"]
 
     throttle_time_ms: Annotated[Int32, Since(2), IGNORABLE] = 0
     topics: list[ListOffsetsTopicResponse] = fresh(list)

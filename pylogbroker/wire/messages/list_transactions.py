@@ -9,7 +9,7 @@ Versions::
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Since, String, Versions, fresh, struct
+from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Since, String, fresh, struct
 
 
 @struct
@@ -34,8 +34,7 @@ class TransactionState:
 class ListTransactionsResponse(Response):
     """`unknown_state_filters` are states that do not exist."""
 
-    api_key = 66
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["list_transactions"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

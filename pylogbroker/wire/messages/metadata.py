@@ -34,7 +34,6 @@ from pylogbroker.wire.schema import (
     String,
     Until,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -93,8 +92,7 @@ class MetadataResponseTopic:
 
 @struct
 class MetadataResponse(Response):
-    api_key = 3
-    versions = Versions(0, 12, flexible=9)
+    api_key, versions = APIS["metadata"]
 
     throttle_time_ms: Annotated[Int32, Since(3), IGNORABLE] = 0
     brokers: list[MetadataResponseBroker] = fresh(list)

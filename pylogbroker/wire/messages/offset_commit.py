@@ -27,7 +27,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -78,8 +77,7 @@ class OffsetCommitResponseTopic:
 
 @struct
 class OffsetCommitResponse(Response):
-    api_key = 8
-    versions = Versions(0, 9, flexible=8)
+    api_key, versions = APIS["offset_commit"]
 
     throttle_time_ms: Annotated[Int32, Since(3), IGNORABLE] = 0
     topics: list[OffsetCommitResponseTopic] = fresh(list)

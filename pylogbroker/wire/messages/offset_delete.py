@@ -10,7 +10,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -49,8 +48,7 @@ class OffsetDeleteResponseTopic:
 
 @struct
 class OffsetDeleteResponse(Response):
-    api_key = 47
-    versions = Versions(0, 0)
+    api_key, versions = APIS["offset_delete"]
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

@@ -29,7 +29,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -122,8 +121,7 @@ class OffsetFetchResponseGroup:
 class OffsetFetchResponse(Response):
     """`topics` below version 8, then `groups`."""
 
-    api_key = 9
-    versions = Versions(0, 9, flexible=6)
+    api_key, versions = APIS["offset_fetch"]
 
     throttle_time_ms: Annotated[Int32, Since(3), IGNORABLE] = 0
     topics: Annotated[list[OffsetFetchResponseTopic], Until(7)] = fresh(list)

@@ -21,7 +21,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -68,8 +67,7 @@ class OffsetForLeaderTopicResult:
 
 @struct
 class OffsetForLeaderEpochResponse(Response):
-    api_key = 23
-    versions = Versions(0, 4, flexible=4)
+    api_key, versions = APIS["offset_for_leader_epoch"]
 
     throttle_time_ms: Annotated[Int32, Since(2), IGNORABLE] = 0
     topics: list[OffsetForLeaderTopicResult] = fresh(list)

@@ -31,7 +31,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Tag,
-    Versions,
     fresh,
     frozen_struct,
     struct,
@@ -110,8 +109,7 @@ class NodeEndpoint:
 
 @struct
 class ProduceResponse(Response):
-    api_key = 0
-    versions = Versions(0, 11, flexible=9)
+    api_key, versions = APIS["produce"]
 
     responses: list[TopicProduceResponse] = fresh(list)
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0

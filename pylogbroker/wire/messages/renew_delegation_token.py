@@ -7,7 +7,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, Versions, struct
+from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, struct
 
 
 @struct
@@ -20,8 +20,7 @@ class RenewDelegationTokenRequest(Request):
 
 @struct
 class RenewDelegationTokenResponse(Response):
-    api_key = 39
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["renew_delegation_token"]
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0

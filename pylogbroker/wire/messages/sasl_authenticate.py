@@ -9,7 +9,7 @@ Versions::
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import IGNORABLE, Bytes, Int16, Int64, Request, Response, Since, String, Versions, struct
+from pylogbroker.wire.schema import IGNORABLE, Bytes, Int16, Int64, Request, Response, Since, String, struct
 
 
 @struct
@@ -21,8 +21,7 @@ class SaslAuthenticateRequest(Request):
 
 @struct
 class SaslAuthenticateResponse(Response):
-    api_key = 36
-    versions = Versions(0, 2, flexible=2)
+    api_key, versions = APIS["sasl_authenticate"]
 
     error_code: Int16 = 0
     error_message: String | None = None

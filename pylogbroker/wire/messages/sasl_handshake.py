@@ -7,7 +7,7 @@ Versions::
 """
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Int16, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import Int16, Request, Response, String, fresh, struct
 
 
 @struct
@@ -19,8 +19,7 @@ class SaslHandshakeRequest(Request):
 
 @struct
 class SaslHandshakeResponse(Response):
-    api_key = 17
-    versions = Versions(0, 1)
+    api_key, versions = APIS["sasl_handshake"]
 
     error_code: Int16 = 0
     mechanisms: list[String] = fresh(list)

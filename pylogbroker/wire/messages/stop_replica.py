@@ -23,7 +23,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -79,8 +78,7 @@ class StopReplicaPartitionError:
 
 @struct
 class StopReplicaResponse(Response):
-    api_key = 5
-    versions = Versions(0, 4, flexible=2)
+    api_key, versions = APIS["stop_replica"]
 
     error_code: Int16 = 0
     partition_errors: list[StopReplicaPartitionError] = fresh(list)

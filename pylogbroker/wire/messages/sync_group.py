@@ -22,7 +22,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -51,8 +50,7 @@ class SyncGroupRequest(Request):
 
 @struct
 class SyncGroupResponse(Response):
-    api_key = 14
-    versions = Versions(0, 5, flexible=4)
+    api_key, versions = APIS["sync_group"]
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Int16 = 0

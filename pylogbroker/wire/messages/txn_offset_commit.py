@@ -21,7 +21,6 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -73,8 +72,7 @@ class TxnOffsetCommitResponseTopic:
 
 @struct
 class TxnOffsetCommitResponse(Response):
-    api_key = 28
-    versions = Versions(0, 4, flexible=3)
+    api_key, versions = APIS["txn_offset_commit"]
 
     throttle_time_ms: Int32 = 0
     topics: list[TxnOffsetCommitResponseTopic] = fresh(list)

@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
-    Versions,
     fresh,
     struct,
 )
@@ -57,8 +56,7 @@ class UpdatableFeatureResult:
 
 @struct
 class UpdateFeaturesResponse(Response):
-    api_key = 57
-    versions = Versions(0, 1, flexible=0)
+    api_key, versions = APIS["update_features"]
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

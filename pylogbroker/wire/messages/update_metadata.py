@@ -31,7 +31,6 @@ from pylogbroker.wire.schema import (
     Tag,
     Until,
     Uuid,
-    Versions,
     fresh,
     struct,
 )
@@ -99,7 +98,6 @@ class UpdateMetadataRequest(ClusterRequest):
 
 @struct
 class UpdateMetadataResponse(Response):
-    api_key = 6
-    versions = Versions(0, 8, flexible=6)
+    api_key, versions = APIS["update_metadata"]
 
     error_code: Int16 = 0

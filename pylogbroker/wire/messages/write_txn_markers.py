@@ -15,7 +15,6 @@ from pylogbroker.wire.schema import (
     Request,
     Response,
     String,
-    Versions,
     fresh,
     struct,
 )
@@ -65,7 +64,6 @@ class WritableTxnMarkerResult:
 
 @struct
 class WriteTxnMarkersResponse(Response):
-    api_key = 27
-    versions = Versions(0, 1, flexible=1)
+    api_key, versions = APIS["write_txn_markers"]
 
     markers: list[WritableTxnMarkerResult] = fresh(list)
