@@ -315,4 +315,10 @@ def _kind(cls: type, name: str, hint: Any, marks: list[Any]) -> FieldType | type
         return kind
     if isinstance(hint, type) and attrs.has(hint):
         return hint
-    raise TypeError(f"{cls.__name__}.{name}: {hint!r} is no type of the wire")
+    where = f"{cls.__name__}.{name}: {hint!r}"
+    if isinstance(hint, str):
+        raise TypeError(
+            f"{where} is the text of a type: remove `from __future__ import annotations`, or the quotes, "
+            f"from {cls.__module__}"
+        )
+    raise TypeError(f"{where} is no type of the wire: take one of pylogbroker.wire.schema, such as Int32 or String")

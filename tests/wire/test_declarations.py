@@ -126,7 +126,20 @@ def test_a_field_that_is_no_type_of_the_wire() -> None:
         versions = Versions(0, 0)
         field: dict[str, int] = fresh(dict)
 
-    with pytest.raises(TypeError, match=r"Wrong\.field"):
+    with pytest.raises(TypeError, match=r"Wrong\.field.*Int32 or String"):
+        MessageCodec(Wrong, 0)
+
+
+def test_a_field_whose_type_is_a_text() -> None:
+    """Annotations are texts with `from __future__ import annotations`."""
+
+    @struct
+    class Wrong(Request):
+        api_key = 999
+        versions = Versions(0, 0)
+        field: "Int32" = 0
+
+    with pytest.raises(TypeError, match=rf"Wrong\.field: 'Int32' .* annotations`.* from {__name__}"):
         MessageCodec(Wrong, 0)
 
 
