@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from typing import Any
 import attrs
 
 DIRECTORY = Path(__file__).parents[1] / "oracle_answers"
-REMEDY = "run `make oracle ARGS=--record`, look at what has changed, and commit tests/oracle_answers"
 
 
 class OutOfDate(AssertionError):
@@ -41,7 +41,7 @@ class OracleAnswers:
             self._record(name, question, ask())
         recorded = self._recorded(name, question)
         if self.asks and not self.records and (answer := json.loads(json.dumps(ask()))) != recorded:
-            raise OutOfDate(f"the oracle's answer differs from {self._path(name)}: {answer!r}; {REMEDY}")
+            raise OutOfDate(f"the oracle's answer differs from {self._path(name)}: {answer!r}; {_remedy()}")
         return recorded
 
     def sample(self, name: str, question: str | bytes, ask: Callable[[], Any]) -> Any:
@@ -66,11 +66,18 @@ class OracleAnswers:
         path = self._path(name)
         recorded = json.loads(path.read_text()) if path.exists() else {}
         if recorded.get("question") != _digest(question):
-            raise OutOfDate(f"{path} does not answer the question that the test asks now; {REMEDY}")
+            raise OutOfDate(f"{path} does not answer the question that the test asks now; {_remedy()}")
         return recorded["answer"]
 
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}.json"
+
+
+def _remedy() -> str:
+    """Return what to do about the answers of the test that runs."""
+    test_file = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0].removeprefix("tests/")
+    command = f"make oracle PACKAGE={test_file} ARGS=--record"
+    return f"run `{command}`, look at what has changed, and commit tests/oracle_answers"
 
 
 def _digest(question: str | bytes) -> str:
