@@ -1,12 +1,12 @@
 """Answers of one connection, which leave in the order of the requests.
 
-    answer of a handler -----------> encoded --+------------------------> out --> transport
-                                               |                           ^
-    slot, awaited ---> encoded, in its slot <--+-- if other slots are first
-                              |                                            |
-                              +----- if no earlier slot is without answer -+
+    a handler returns           path of the answer
+    --------------------------  ---------------------------------------------------------------
+    a short answer, no slots    encoded ------------------------------------> out --> transport
+    a long one, or with slots   slot: encoded ------------> first in line --> out --> transport
+    a Deferred or coroutine     slot: awaited, encoded ---> first in line --> out --> transport
 
-Long answers are encoded in slices, in their slots.
+Long answers are encoded in slices. `ResponseSlot` has the stages of a slot.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _GONE: Final = _Gone()
 
 
 class AnswerQueue:
-    """Encoded answers `out` that leave with one write, and `slots` of those that are not ready or behind one.
+    """Encoded answers, `out`, that leave with the next write, and `slots` of answers that cannot leave yet.
 
     `held` is the memory of the slots in bytes: of each request while it is handled, of its answer from then on.
     """

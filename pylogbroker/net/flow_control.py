@@ -17,12 +17,18 @@
     these five        FINISH   FINISHING         no more requests begin; close after the last answer
     all but CLOSED    CLOSE    CLOSED            the connection ends
 
-Only OPEN begins requests. Reading is on if and only if the state is OPEN; a change within a round counts at its end.
+An event that a state does not list has no effect. Only OPEN begins requests. The connection is read only in OPEN; a
+change within a round of work stops or starts reading at the round's end.
 
-Holds are counted. A large request holds the next one in its line, a long one in decoding and in its handler's steps.
-So do authentications, throttle times of quotas, and faults of test brokers.
+Holds are counted: RELEASE comes with the last of them. A large request is a hold while it waits for others
+(`pylogbroker.net.large_requests`). A long one is a hold while it is decoded, and while its handler runs in slices. So
+are authentications, throttle times of quotas, and faults of test brokers.
 
-A round of work begins requests and sends answers. One that is DUE comes with the deferred actions.
+A round of work begins requests and sends answers. A connection has one at a time, and its `Round` says how far it is:
+
+    NONE     an answer that becomes ready is sent at once, or begins a round, or makes one DUE
+    DUE      the round runs with the deferred actions of requests at work; more answers leave with it
+    RUNNING  answers that become ready leave before the round's end
 """
 
 from __future__ import annotations

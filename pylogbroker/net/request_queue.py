@@ -1,4 +1,4 @@
-"""Requests of one connection that were read and have not begun, and the memory that requests hold until they wait.
+"""Requests of one connection before their handlers run.
 
 received --> splitter --> frames --> the connection's next round of work
 """
@@ -17,8 +17,9 @@ from pylogbroker.wire.frame_splitter import FrameSplitter
 class RequestQueue:
     """Frames in the order of their requests.
 
-    `frames` has all requests of a read before the first of them begins. `at_work_bytes` counts requests that hold the
-    next ones and have no place for their answer yet: those in the line of large ones, or in decoding.
+    `frames` has all requests of a read before the first of them begins. `at_work_bytes` is the memory of requests that
+    hold the next ones and have no slot for their answer yet. These are large requests that wait for those of other
+    connections, and long ones that are being decoded.
     """
 
     __slots__ = ("_work", "at_work_bytes", "frames", "splitter")

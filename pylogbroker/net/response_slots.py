@@ -46,7 +46,13 @@ class AnswerTaker(Protocol):
 class ResponseSlot:
     """Place of an answer that is not ready, or waits for earlier ones.
 
-    `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
+    stage     work                      is_encoding  chunks  held: bytes of
+    --------  ------------------------  -----------  ------  -----------------------------------
+    handled   None; then of the handler False        None    the request
+    encoding  of the encoder            True         None    the request
+    encoded   None                      either       yes     the answer, if it waits for others
+
+    A short answer is never in the stage `encoding`. Without `answers` the connection is lost, in any stage.
     """
 
     answers: AnswerTaker | None  # None: the connection is lost

@@ -13,12 +13,16 @@
     any        FAILED            ANSWERED    an exception ends the request
     any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
 
-A fetch whose first read of few partitions can be answered never becomes a FetchOperation.
+ANSWERED and ABANDONED are the ends: no event has an effect there.
+`fetch` itself reads few partitions first, and makes a FetchOperation only if that read cannot be answered.
 
 READING finds regions of files. PREPARING reads small ones from the page cache; worker threads read uncached ones, and
 convert.
 
-Growth during a read counts: many partitions are watched before they are read, few are compared after it.
+Whatever the last read finds is answered (`_is_last`). A read is the last one after EXPIRED, and if the fetch would have
+expired during it. With few partitions it is also the one after GROWN, but not for readers of committed records.
+
+Growth during a read is not missed: many partitions are watched before they are read, few are compared after it.
 """
 
 from __future__ import annotations
