@@ -101,7 +101,7 @@ class _Commands(click.Group):
 
 def _with_remedy(error: click.NoSuchOption) -> click.UsageError:
     """Say how to give a command an argument, such as an id, that begins with '-'."""
-    if error.ctx is None or not any(isinstance(each, click.Argument) for each in error.ctx.command.params):
+    if error.ctx is None or not any(isinstance(parameter, click.Argument) for parameter in error.ctx.command.params):
         return error
     remedy = f"An argument that begins with '-' comes after --: {error.ctx.command_path} -- {error.option_name}"
     return click.UsageError(f"{error.format_message()} {remedy}...", error.ctx)

@@ -320,14 +320,14 @@ def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) ->
     return known_offsets(offsets)
 
 
-def known_offsets(found: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
+def known_offsets(offsets: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
     """Return the offsets that are known, as those of a log's ends always are."""
-    return {key: listed.offset for key, listed in found.items() if listed.offset is not None}
+    return {key: listed.offset for key, listed in offsets.items() if listed.offset is not None}
 
 
-def check_complete(problem: str, wanted: Iterable[TopicPartition], done: Container[TopicPartition]) -> None:
+def check_complete(problem: str, partitions: Iterable[TopicPartition], done: Container[TopicPartition]) -> None:
     """Raise KafkaError if partitions were left out."""
-    missing = [f"{topic}/{number}" for topic, number in sorted(wanted) if (topic, number) not in done]
+    missing = [f"{topic}/{number}" for topic, number in sorted(partitions) if (topic, number) not in done]
     if missing:
         raise KafkaError(
             f"{problem}: {', '.join(missing)}: their leaders do not answer", ErrorCode.LEADER_NOT_AVAILABLE

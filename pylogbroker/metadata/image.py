@@ -30,9 +30,9 @@ NO_TOPIC_ID: Final = uuid.UUID(int=0)
 """Id of topics without one."""
 
 
-def is_another_topic(topic_id: uuid.UUID, known: uuid.UUID) -> bool:
+def is_another_topic(topic_id: uuid.UUID, other_id: uuid.UUID) -> bool:
     """Return whether two ids are of different topics; before protocol version 2.8 one may be missing."""
-    return topic_id != known and NO_TOPIC_ID not in (topic_id, known)
+    return topic_id != other_id and NO_TOPIC_ID not in (topic_id, other_id)
 
 
 @attrs.frozen

@@ -103,27 +103,27 @@ def bytes_to_verify(config: BrokerConfig) -> int:
     )
 
 
-def _verify_partition(path: str, found: VerificationReport) -> int:
+def _verify_partition(path: str, report: VerificationReport) -> int:
     """Verify a partition's directory; return the log's end offset."""
-    found.partitions += 1
+    report.partitions += 1
     files = sorted(parsed for name in os.listdir(path) if (parsed := names.parse_file(name)) is not None)
     end = -1
     for base, suffix in files:
         if suffix == names.RECORDS:
             file = names.file_of(path, base, suffix)
             if base < end:
-                found.note(file, f"begins below offset {end}, where the segment before it ends")
-            end = _verify_segment(path, base, found)
+                report.note(file, f"begins below offset {end}, where the segment before it ends")
+            end = _verify_segment(path, base, report)
         elif suffix == names.SNAPSHOT:
-            with found.noting(names.file_of(path, base, suffix)):
+            with report.noting(names.file_of(path, base, suffix)):
                 producer_snapshots.read(names.file_of(path, base, suffix))
-    with found.noting(path):
+    with report.noting(path):
         read_topic_id(path)
     epochs_file = f"{path}/{names.LEADER_EPOCHS}"
-    with found.noting(epochs_file):
+    with report.noting(epochs_file):
         epochs = read_epochs(epochs_file) or []
         if any(one >= two for one, two in pairwise(epochs)):
-            found.note(epochs_file, "epochs do not rise")
+            report.note(epochs_file, "epochs do not rise")
     return max(end, 0)
 
 

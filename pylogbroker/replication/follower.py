@@ -177,15 +177,15 @@ class FollowerReplica:
             return (AppendFetched(),)
         return self._follow_leader()
 
-    def epoch_end_found(self, request: FollowerRequest, found: EpochEnd) -> Actions:
+    def epoch_end_found(self, request: FollowerRequest, epoch_end: EpochEnd) -> Actions:
         if not self._is_answered(request):
             return NO_ACTIONS
-        if found.end_offset == UNKNOWN_OFFSET:
+        if epoch_end.end_offset == UNKNOWN_OFFSET:
             return self._truncate(TruncateTo(self.high_watermark))
-        own = EpochEnd(*self._log.end_offset_for_epoch(found.epoch))
-        knows_epoch = own.epoch in (found.epoch, UNKNOWN_EPOCH)
+        own = EpochEnd(*self._log.end_offset_for_epoch(epoch_end.epoch))
+        knows_epoch = own.epoch in (epoch_end.epoch, UNKNOWN_EPOCH)
         following = FollowerState.FETCHING if knows_epoch else FollowerState.FINDING_END
-        return self._truncate(TruncateTo(self._agreed_end(found)), following)
+        return self._truncate(TruncateTo(self._agreed_end(epoch_end)), following)
 
     def offset_listed(self, request: FollowerRequest, offset: int) -> Actions:
         if not self._is_answered(request):

@@ -31,8 +31,8 @@ def _written(value: Any, depth: int) -> str:
         return line
     inner, outer = "\n" + "  " * (depth + 1), "\n" + "  " * depth
     if isinstance(value, list):
-        return f"[{inner}" + f",{inner}".join(_written(each, depth + 1) for each in value) + f"{outer}]"
-    members = (f"{json.dumps(name)}: {_written(each, depth + 1)}" for name, each in value.items())
+        return f"[{inner}" + f",{inner}".join(_written(item, depth + 1) for item in value) + f"{outer}]"
+    members = (f"{json.dumps(name)}: {_written(member, depth + 1)}" for name, member in value.items())
     return f"{{{inner}" + f",{inner}".join(members) + f"{outer}}}"
 
 

@@ -46,12 +46,12 @@ def decode(text: str | None) -> tuple[Acl, ...]:
     return tuple(Acl(scheme, name, Permission(bits)) for scheme, name, bits in json.loads(text))
 
 
-def check(path: str, text: str | None, wanted: Permission, identities: Collection[Identity]) -> None:
+def check(path: str, text: str | None, permissions: Permission, identities: Collection[Identity]) -> None:
     """Raise NotPermitted unless a row's ACL gives one of the wanted permissions to one of the identities."""
     if text is None or SUPER in identities:
         return
     for entry in decode(text):
-        if entry.permissions & wanted and _matches(entry, identities):
+        if entry.permissions & permissions and _matches(entry, identities):
             return
     raise NotPermitted(path)
 

@@ -79,8 +79,8 @@ async def acls(
     count: Count = ROWS_MAX,
 ) -> AclList:
     """Return ACLs by resource, from the `start`th on, of those that the filter matches."""
-    wanted = _row(resource, name, pattern, principal, host, operation, permission)
-    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(wanted)))
+    filter_row = _row(resource, name, pattern, principal, host, operation, permission)
+    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(filter_row)))
     is_enabled = answer.error_code != ErrorCode.SECURITY_DISABLED
     if is_enabled:
         raise_for(answer.error_code, answer.error_message)
@@ -88,7 +88,7 @@ async def acls(
     values, shown = slice_rows(start, count, await slices.in_order(rows))
     return {
         "is_enabled": is_enabled,
-        "filter": wanted,
+        "filter": filter_row,
         "choices": {
             "resource": [*_RESOURCES],
             "pattern": [*PATTERNS],
@@ -164,14 +164,14 @@ async def delete_acl(
     return fields
 
 
-def _filter(wanted: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:
+def _filter(row: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:
     """Return the fields of a request; what is not given matches any."""
     return (
-        _RESOURCES[wanted["resource"]],
-        wanted["name"] or None,
-        PATTERNS[wanted["pattern"]],
-        wanted["principal"] or None,
-        wanted["host"] or None,
-        OPERATIONS[wanted["operation"]],
-        _PERMISSIONS[wanted["permission"]],
+        _RESOURCES[row["resource"]],
+        row["name"] or None,
+        PATTERNS[row["pattern"]],
+        row["principal"] or None,
+        row["host"] or None,
+        OPERATIONS[row["operation"]],
+        _PERMISSIONS[row["permission"]],
     )

@@ -88,8 +88,8 @@ async def restore_setting(visitor: Visitor, name: Name, setting: Name) -> Change
 
 async def _alter(visitor: Visitor, topic: str, change: AlterableConfig) -> ChangedSetting:
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, [change])])
-    [found] = (await visitor.ask(request)).responses
-    raise_for(found.error_code, found.error_message)
+    [result] = (await visitor.ask(request)).responses
+    raise_for(result.error_code, result.error_message)
     return {"name": topic, "setting": change.name}
 
 
@@ -122,9 +122,9 @@ async def produce(
     data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
     leader = leader_of(visitor, topic, index)
     answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]), leader)
-    [found] = answer.responses[0].partition_responses
-    raise_for(found.error_code, found.error_message)
-    return {"topic": topic, "partition": index, "offset": found.base_offset}
+    [result] = answer.responses[0].partition_responses
+    raise_for(result.error_code, result.error_message)
+    return {"topic": topic, "partition": index, "offset": result.base_offset}
 
 
 def _partition_of(visitor: Visitor, topic: str, key: bytes | None) -> int:

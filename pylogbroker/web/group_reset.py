@@ -61,7 +61,7 @@ class Reset(TypedDict):
 
 
 @attrs.frozen
-class _Wanted:
+class _ResetRequest:
     """Partitions of a reset, and where their offsets go."""
 
     to: Target
@@ -94,13 +94,13 @@ class _Plan:
     ends: Mapping[Key, int]
     after: Mapping[Key, int]
 
-    def values(self, wanted: _Wanted) -> Reset:
+    def values(self, request: _ResetRequest) -> Reset:
         return {
             "id": self.group,
             "state": self.state,
             "may_reset": self.state in _WITHOUT_MEMBERS,
             "total": len(self.after),
-            "parameters": wanted.parameters(),
+            "parameters": request.parameters(),
             "offsets": [
                 {
                     "topic": topic,
@@ -130,8 +130,8 @@ async def preview_reset(
     by: _Shift = None,
 ) -> Reset:
     """Return the offsets that a reset would commit, of which the first rows are shown."""
-    wanted = _Wanted(to, topic, partition, offset, time, by)
-    return (await _planned(visitor, id, wanted)).values(wanted)
+    request = _ResetRequest(to, topic, partition, offset, time, by)
+    return (await _planned(visitor, id, request)).values(request)
 
 
 async def reset_group(
@@ -145,8 +145,8 @@ async def reset_group(
     by: _Shift = None,
 ) -> Reset:
     """Commit offsets for a group without members."""
-    wanted = _Wanted(to, topic, partition, offset, time, by)
-    plan = await _planned(visitor, id, wanted)
+    request = _ResetRequest(to, topic, partition, offset, time, by)
+    plan = await _planned(visitor, id, request)
     if plan.state not in _WITHOUT_MEMBERS:
         raise KafkaError(
             f"group {plan.group} is {plan.state}: stop its members first, they would commit over the new offsets",
@@ -155,7 +155,7 @@ async def reset_group(
     offsets = list(plan.after.items())
     for start in range(0, len(offsets), _COMMITTED_MAX):
         await _commit(visitor, plan, offsets[start : start + _COMMITTED_MAX])
-    return plan.values(wanted)
+    return plan.values(request)
 
 
 async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, int]]) -> None:
@@ -171,19 +171,19 @@ async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, in
                 raise KafkaError(f"{topic_answer.name}-{row.partition_index} was not reset", code_of(row.error_code))
 
 
-async def _planned(visitor: Visitor, group_id: str, wanted: _Wanted) -> _Plan:
+async def _planned(visitor: Visitor, group_id: str, request: _ResetRequest) -> _Plan:
     description, committed = await read_group(visitor, group_id)
-    keys = await _keys(visitor, wanted, committed)
+    keys = await _keys(visitor, request, committed)
     starts, ends = await offsets_at(visitor, keys, EARLIEST), await offsets_at(visitor, keys, LATEST)
-    targets = await _targets(visitor, wanted, keys, committed, (starts, ends))
+    targets = await _targets(visitor, request, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
     return _Plan(group_id, description.group_state, committed, ends, after)
 
 
-async def _keys(visitor: Visitor, wanted: _Wanted, committed: Committed) -> list[Key]:
+async def _keys(visitor: Visitor, request: _ResetRequest, committed: Committed) -> list[Key]:
     """Return the partitions with an offset, in order; those of deleted topics are left out."""
-    topic, partition = wanted.topic, wanted.partition
+    topic, partition = request.topic, request.partition
     existing = visitor.services.metadata.topics
     keys = [
         key
@@ -200,27 +200,27 @@ async def _keys(visitor: Visitor, wanted: _Wanted, committed: Committed) -> list
 
 async def _targets(
     visitor: Visitor,
-    wanted: _Wanted,
+    request: _ResetRequest,
     keys: Iterable[Key],
     committed: Committed,
     bounds: tuple[Mapping[Key, int], Mapping[Key, int]],
 ) -> Mapping[Key, int]:
     over = visitor.services.runtime.slices.over
     starts, ends = bounds
-    if wanted.to == "earliest":
+    if request.to == "earliest":
         return starts
-    if wanted.to == "latest":
+    if request.to == "latest":
         return ends
-    if wanted.to == "offset":
-        if wanted.offset is None:
+    if request.to == "offset":
+        if request.offset is None:
             raise BadRequest("offset is missing")
-        return dict.fromkeys(keys, wanted.offset)
-    if wanted.to == "time":
-        if not wanted.time:
+        return dict.fromkeys(keys, request.offset)
+    if request.to == "time":
+        if not request.time:
             raise BadRequest("time is missing")
-        offsets = await offsets_at(visitor, keys, milliseconds(wanted.time))
+        offsets = await offsets_at(visitor, keys, milliseconds(request.time))
         return {key: ends[key] if offset < 0 else offset async for key, offset in over(offsets.items())}
-    by = wanted.by
+    by = request.by
     if by is None:
         raise BadRequest("by is missing")
     return {key: committed[key].offset + by async for key in over(keys)}

@@ -91,7 +91,7 @@ async def live(
     if not offsets:
         logs = await open_logs(visitor, topic, _indexes(visitor, topic, partition))
         beginning = Beginning(offset, time, last or 0)
-        offsets = {each.index: await first_offset(visitor, each, beginning) for each in logs}
+        offsets = {log.index: await first_offset(visitor, log, beginning) for log in logs}
     await LiveView(visitor, request, topic, offsets, search, format).run()
 
 

@@ -94,8 +94,8 @@ async def _alter(visitor: Visitor, given: Mapping[str, str], change: OpData) -> 
     parts = [EntityData(kind, None if name == _DEFAULT_NAME else name) for kind, name in names.items() if name]
     if not parts:
         raise BadRequest(f"give {', '.join(FIELDS.values())}, or several")
-    [found] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries
-    raise_for(found.error_code, found.error_message)
+    [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries
+    raise_for(result.error_code, result.error_message)
     return {
         "user": given["user"] or None,
         "client_id": given["client_id"] or None,

@@ -94,21 +94,21 @@ class RecordRegion(Protocol):
     def read(self) -> Buffer: ...
 
 
-def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
+def decode(region: RecordRegion, selection: Wanted) -> RecordRows:
     """Read a region and decode its records. Blocks. Raise CorruptRecords or InvalidRecords for damage at its begin."""
-    decoded = RecordRows([], wanted.offset)
+    decoded = RecordRows([], selection.offset)
     shown = 0
-    needle = wanted.search.casefold()
+    needle = selection.search.casefold()
     try:
         for record in _records(region.read()):
-            if record.offset < wanted.offset:
+            if record.offset < selection.offset:
                 continue
-            if record.offset >= wanted.upto:
+            if record.offset >= selection.upto:
                 break
             if decoded.first_offset is None:
                 decoded.first_offset = record.offset
             if not needle or _contains(record, needle):
-                row = _row(record, wanted.format)
+                row = _row(record, selection.format)
                 size = shown_characters(row)
                 if decoded.rows and shown + size > SHOWN_SUM_MAX:
                     decoded.is_full = True
@@ -116,7 +116,7 @@ def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
                 decoded.rows.append(row)
                 shown += size
             decoded.next_offset = record.offset + 1
-            if len(decoded.rows) >= wanted.count:
+            if len(decoded.rows) >= selection.count:
                 decoded.is_full = True
                 return decoded
     except (CorruptRecords, InvalidRecords):

@@ -16,6 +16,6 @@ class RowRange(TypedDict):
     total: int
 
 
-def slice_rows(start: int, count: int, found: Sequence[T]) -> tuple[RowRange, Sequence[T]]:
+def slice_rows(start: int, count: int, rows: Sequence[T]) -> tuple[RowRange, Sequence[T]]:
     """Return where the rows that are asked for begin, how many there may be and are, and the rows."""
-    return {"start": start, "count": count, "total": len(found)}, found[start : start + count]
+    return {"start": start, "count": count, "total": len(rows)}, rows[start : start + count]

@@ -82,11 +82,11 @@ async def set_password(
     """Add a user, or change the password of one, for one mechanism or for all."""
     if not password:
         raise BadRequest("password is empty")
-    for each, number in _NUMBERS.items():
-        if mechanism in ("all", each):
+    for mechanism_name, number in _NUMBERS.items():
+        if mechanism in ("all", mechanism_name):
             salt = os.urandom(_SALT_BYTES)
             in_thread = visitor.services.runtime.in_thread
-            salted = await in_thread(salt_password, each, password, salt, ITERATIONS_MIN)
+            salted = await in_thread(salt_password, mechanism_name, password, salt, ITERATIONS_MIN)
             row = ScramCredentialUpsertion(name, number, ITERATIONS_MIN, salt, salted)
             await _alter(visitor, AlterUserScramCredentialsRequest([], [row]))
     return {"name": name}

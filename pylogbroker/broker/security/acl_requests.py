@@ -44,40 +44,40 @@ class FilterInRequest(Protocol):
     def permission_type(self) -> int: ...
 
 
-def acl_filter(asked: FilterInRequest) -> AclFilter:
+def acl_filter(row: FilterInRequest) -> AclFilter:
     """Return a request's filter; raise INVALID_REQUEST."""
     return AclFilter(
-        _known(AclResourceType, asked.resource_type_filter, "resource type"),
-        asked.resource_name_filter,
-        _known(PatternType, asked.pattern_type_filter, "pattern type"),
-        asked.principal_filter,
-        asked.host_filter,
-        _known(AclOperation, asked.operation, "operation"),
-        _known(AclPermission, asked.permission_type, "permission"),
+        _known(AclResourceType, row.resource_type_filter, "resource type"),
+        row.resource_name_filter,
+        _known(PatternType, row.pattern_type_filter, "pattern type"),
+        row.principal_filter,
+        row.host_filter,
+        _known(AclOperation, row.operation, "operation"),
+        _known(AclPermission, row.permission_type, "permission"),
     )
 
 
-def new_binding(asked: AclCreation) -> AclBinding:
+def new_binding(creation: AclCreation) -> AclBinding:
     """Return the ACL to create; raise INVALID_REQUEST."""
-    kind = _specific(AclResourceType, asked.resource_type, "resource type")
-    pattern = _known(PatternType, asked.resource_pattern_type, "pattern type")
-    operation = _specific(AclOperation, asked.operation, "operation")
-    permission = _specific(AclPermission, asked.permission_type, "permission")
+    kind = _specific(AclResourceType, creation.resource_type, "resource type")
+    pattern = _known(PatternType, creation.resource_pattern_type, "pattern type")
+    operation = _specific(AclOperation, creation.operation, "operation")
+    permission = _specific(AclPermission, creation.permission_type, "permission")
     if pattern not in tree_layout.STORED_PATTERNS:
         raise _invalid(f"An ACL has a literal or prefixed name, not the pattern type {pattern.name}")
-    if kind is AclResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
+    if kind is AclResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
-    if not asked.resource_name:
+    if not creation.resource_name:
         raise _invalid("An ACL needs a resource name; * stands for all")
-    if not tree_layout.can_be_stored(asked.resource_name):
+    if not tree_layout.can_be_stored(creation.resource_name):
         raise _invalid("Names of resources in ACLs cannot have a slash, or be . or ..; use a prefix")
-    principal_type, _, principal = asked.principal.partition(":")
+    principal_type, _, principal = creation.principal.partition(":")
     if not (principal_type and principal):
-        raise _invalid(f"{asked.principal!r} is no principal; expected User:name, or User:* for everybody")
-    if not asked.host:
+        raise _invalid(f"{creation.principal!r} is no principal; expected User:name, or User:* for everybody")
+    if not creation.host:
         raise _invalid("An ACL needs a host, an IP address; * stands for all")
-    entry = AccessControlEntry(asked.principal, asked.host, operation, permission)
-    return AclBinding(ResourcePattern(kind, asked.resource_name, pattern), entry)
+    entry = AccessControlEntry(creation.principal, creation.host, operation, permission)
+    return AclBinding(ResourcePattern(kind, creation.resource_name, pattern), entry)
 
 
 def _known(kind: type[E], number: int, what: str) -> E:

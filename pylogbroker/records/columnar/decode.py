@@ -128,8 +128,8 @@ def decode(
     return columns_from(entry_groups(buffer, aborted, limit=limit, check=check), first_offset)
 
 
-def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
-    for group in found:
+def columns_from(groups: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
+    for group in groups:
         for columns in columns_of(group):
             early = columns.offsets < first_offset
             yield columns.select(~early) if early.any() else columns

@@ -100,10 +100,10 @@ class RecoverySummary:
         self._report = report
         self._found: list[Recovered] = []
 
-    def add(self, found: Recovered) -> None:
-        self._found.append(found)
-        if found.cut is not None:
-            self._report(found)
+    def add(self, recovered: Recovered) -> None:
+        self._found.append(recovered)
+        if recovered.cut is not None:
+            self._report(recovered)
 
     def report_totals(self) -> None:
         cut = Counter(os.path.dirname(recovery.path) for recovery in self._found if recovery.cut is not None)

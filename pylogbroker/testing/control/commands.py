@@ -158,14 +158,14 @@ class Commands:
         """Return all records of a topic, by partition and offset."""
         return [
             {
-                "partition": each.partition,
-                "offset": each.offset,
-                "timestamp": each.timestamp,
-                "key": _encode(each.key, encoding),
-                "value": _encode(each.value, encoding),
-                "headers": [(name, _encode(value, encoding)) for name, value in each.headers],
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "key": _encode(record.key, encoding),
+                "value": _encode(record.value, encoding),
+                "headers": [(name, _encode(value, encoding)) for name, value in record.headers],
             }
-            for each in self.broker.records(topic, isolation_level=isolation_level)
+            for record in self.broker.records(topic, isolation_level=isolation_level)
         ]
 
     def produce(
@@ -211,8 +211,8 @@ class Commands:
 
     def list_faults(self) -> list[FaultRow]:
         """Return faults and watches, also those that the page added."""
-        watches = sorted((*self.faults.listed(), *self.faults.watched()), key=lambda each: each.id)
-        return [fault_row(each) for each in watches]
+        watches = sorted((*self.faults.listed(), *self.faults.watched()), key=lambda watch: watch.id)
+        return [fault_row(watch) for watch in watches]
 
     def add_fault(
         self,
@@ -246,9 +246,9 @@ class Commands:
 
     def release_fault(self, id: Id) -> FaultRow:
         """Let held requests go on, and later ones pass."""
-        found = self._find(id)
-        found.release()
-        return fault_row(found)
+        watch = self._find(id)
+        watch.release()
+        return fault_row(watch)
 
     def wait_for_fault(self, id: Id, hits: int = 1, timeout: Annotated[float, "seconds"] = 10.0) -> RequestRow:
         """Wait for hits, and return the last request; 409 after the timeout."""

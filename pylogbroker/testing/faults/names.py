@@ -38,9 +38,9 @@ def error_code(error: str | int) -> ErrorCode:
         raise unknown("error", error, ErrorCode.__members__) from None
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+def unknown(kind: str, name: str, names: Iterable[str]) -> ValueError:
     """Return the error for an unknown name."""
-    by_case = {candidate.casefold().replace("_", ""): candidate for candidate in known}
+    by_case = {candidate.casefold().replace("_", ""): candidate for candidate in names}
     likely = get_close_matches(name.casefold().replace("_", ""), by_case, 1)
     hint = f": did you mean {by_case[likely[0]]!r}?" if likely else ""
     return ValueError(f"there is no {kind} {name!r}{hint}")

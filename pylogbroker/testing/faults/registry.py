@@ -150,9 +150,9 @@ class Faults:
 
     def find(self, id: int) -> Watch:
         """Return a fault or a watch that is not removed; raise LookupError."""
-        for each in (*self._faults, *self._watches):
-            if each.id == id:
-                return each
+        for watch in (*self._faults, *self._watches):
+            if watch.id == id:
+                return watch
         raise LookupError(f"there is no fault or watch {id}")
 
     def watched(self) -> Sequence[Watch]:

@@ -97,9 +97,9 @@ class RegistryHandlers:
     def subjects(self, deleted: _Flag = False, deletedOnly: _Flag = False, subjectPrefix: Prefix = "") -> list[str]:
         """Return subjects."""
         state = self.registry.state
-        found = state.subjects(deleted=deleted or deletedOnly)
+        subjects = state.subjects(deleted=deleted or deletedOnly)
         live = set(state.subjects()) if deletedOnly else ()
-        return [each for each in found if each.startswith(subjectPrefix) and each not in live]
+        return [subject for subject in subjects if subject.startswith(subjectPrefix) and subject not in live]
 
     def look_up(self, subject: str, body: Body, normalize: _Flag = False, deleted: _Flag = False) -> Any:
         """Return the version of a subject that has a schema."""
@@ -111,10 +111,10 @@ class RegistryHandlers:
 
     def versions(self, subject: str, deleted: _Flag = False) -> list[int]:
         """Return the versions of a subject."""
-        found = self.registry.state.versions(subject, deleted=deleted)
-        if not found:
+        versions = self.registry.state.versions(subject, deleted=deleted)
+        if not versions:
             raise RegistryError.no_subject(subject)
-        return [each.version for each in found]
+        return [version.version for version in versions]
 
     def register(self, subject: str, body: Body, normalize: _Flag = False) -> Any:
         """Register a schema, and return its id."""
@@ -134,8 +134,8 @@ class RegistryHandlers:
 
     def referenced_by(self, subject: str, version: str, deleted: _Flag = False) -> list[int]:
         """Return the ids of schemas that refer to a version."""
-        found = self._version(subject, version, deleted)
-        return sorted({each.id for each in self.registry.state.referrers(subject, found.version)})
+        referred = self._version(subject, version, deleted)
+        return sorted({referrer.id for referrer in self.registry.state.referrers(subject, referred.version)})
 
     def check(self, subject: str, body: Body, normalize: _Flag = False, verbose: _Flag = False) -> Any:
         """Check a schema with the versions of a subject, by its level."""
@@ -161,10 +161,10 @@ class RegistryHandlers:
     ) -> list[dict[str, Any]]:
         """Return all versions of subjects."""
         every = self.registry.state.all_versions(deleted=deleted)
-        found = [each for each in every if each.subject.startswith(subjectPrefix)]
+        chosen = [version for version in every if version.subject.startswith(subjectPrefix)]
         if latestOnly:
-            found = list({each.subject: each for each in found}.values())
-        return [each.as_json() for each in found]
+            chosen = list({version.subject: version for version in chosen}.values())
+        return [version.as_json() for version in chosen]
 
     def schema(self, id: str, fetchMaxId: _Flag = False) -> dict[str, Any]:
         """Return a schema by its id."""
@@ -178,16 +178,16 @@ class RegistryHandlers:
 
     def subjects_of_id(self, id: str, deleted: _Flag = False) -> list[str]:
         """Return the subjects that have a schema."""
-        return sorted({each.subject for each in self._of_id(id, deleted)})
+        return sorted({version.subject for version in self._of_id(id, deleted)})
 
     def versions_of_id(self, id: str, deleted: _Flag = False) -> list[SubjectVersion]:
         """Return the subjects and versions that have a schema."""
-        return [{"subject": each.subject, "version": each.version} for each in self._of_id(id, deleted)]
+        return [{"subject": version.subject, "version": version.version} for version in self._of_id(id, deleted)]
 
     def _of_id(self, text: str, deleted: bool) -> list[Version]:
         state = self.registry.state
         state.schema(_id(text))
-        return [each for each in state.all_versions(deleted=deleted) if each.id == _id(text)]
+        return [version for version in state.all_versions(deleted=deleted) if version.id == _id(text)]
 
     # levels of compatibility, and modes
 
@@ -345,8 +345,8 @@ class RegistryResource(Resource):
         path = request.uri.decode("ascii", "replace").partition("?")[0]
         try:
             route, parts = self._router.find(request.method.decode("ascii", "replace"), path.rstrip("/") or "/")
-            known = route.parameters.by_name
-            texts = {name: text for name, text in texts_of(request, _TEXT_BYTES_MAX).items() if name in known}
+            declared = route.parameters.by_name
+            texts = {name: text for name, text in texts_of(request, _TEXT_BYTES_MAX).items() if name in declared}
             arguments = route.parameters.read(texts | parts, {})
         except NoRoute:
             raise RegistryError(404, "HTTP 404 Not Found") from None
@@ -364,12 +364,12 @@ class RegistryResource(Resource):
 def _body(content: bytes) -> Body:
     """Return the members of a body; raise RegistryError."""
     try:
-        found = json.loads(content)
+        members = json.loads(content)
     except ValueError as error:
         raise RegistryError(400, f"the body is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise RegistryError(400, "the body is no JSON object")
-    return found
+    return members
 
 
 def registry_site(reactor: Any, registry: SchemaRegistry) -> Site:

@@ -42,7 +42,7 @@ def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]
         for status in api.statuses
     }
     components: dict[str, Any] = {"schemas": dict(sorted(named.items())), "responses": errors}
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "openapi": _OPENAPI,
         "info": {"title": api.title, "version": "1", "description": api.description},
         "paths": paths,
@@ -50,14 +50,14 @@ def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]
     }
     if api.security:
         components["securitySchemes"] = dict(api.security)
-        found["security"] = [{}, *({name: []} for name in api.security)]
-    return found
+        described["security"] = [{}, *({name: []} for name in api.security)]
+    return described
 
 
 def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> dict[str, Any]:
     in_path = [route.parameters.by_name[name] for name in route.placeholders]
-    others = [each for name, each in route.parameters.by_name.items() if name not in route.placeholders]
-    parameters = [_parameter(each, "path", named) for each in in_path]
+    others = [parameter for name, parameter in route.parameters.by_name.items() if name not in route.placeholders]
+    parameters = [_parameter(parameter, "path", named) for parameter in in_path]
     answer = schema(route.answer_type, named)
     operation: dict[str, Any] = {
         "operationId": f"{route.name}",
@@ -74,33 +74,33 @@ def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> 
     if route.body is not None:
         content = {api.media: {"schema": schema(route.body, named)}}
         operation["requestBody"] = {"required": True, "content": content}
-        parameters += [_parameter(each, "query", named) for each in others]
+        parameters += [_parameter(parameter, "query", named) for parameter in others]
     elif route.has_body and others:
         operation["requestBody"] = _body(api, others, named)
     elif others:
-        parameters += [_parameter(each, "query", named) for each in others]
+        parameters += [_parameter(parameter, "query", named) for parameter in others]
     if parameters:
         operation["parameters"] = parameters
     return operation
 
 
 def _parameter(parameter: Parameter, place: str, named: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": parameter.name, "in": place, "required": parameter.is_required}
+    described: dict[str, Any] = {"name": parameter.name, "in": place, "required": parameter.is_required}
     if place == "path":
-        found["required"] = True
-    found["schema"] = schema(given(parameter.kind), named) | _default(parameter)
+        described["required"] = True
+    described["schema"] = schema(given(parameter.kind), named) | _default(parameter)
     if parameter.description:
-        found["description"] = parameter.description
-    return found
+        described["description"] = parameter.description
+    return described
 
 
 def _body(api: ApiDescription, parameters: Sequence[Parameter], named: dict[str, Any]) -> dict[str, Any]:
     properties = {}
-    for each in parameters:
-        properties[each.name] = schema(each.kind, named) | _default(each)
-        if each.description:
-            properties[each.name]["description"] = each.description
-    required = [each.name for each in parameters if each.is_required]
+    for parameter in parameters:
+        properties[parameter.name] = schema(parameter.kind, named) | _default(parameter)
+        if parameter.description:
+            properties[parameter.name]["description"] = parameter.description
+    required = [parameter.name for parameter in parameters if parameter.is_required]
     content: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         content["required"] = required

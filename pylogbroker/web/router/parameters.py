@@ -47,19 +47,19 @@ class Parameters:
     def by_name(self) -> Mapping[str, Parameter]:
         """Resolved at the first use: to evaluate annotations takes time."""
         hints = get_type_hints(self._function, include_extras=True)
-        found: dict[str, Parameter] = {}
-        for name, each in inspect.signature(self._function).parameters.items():
+        parameters: dict[str, Parameter] = {}
+        for name, declared in inspect.signature(self._function).parameters.items():
             kind = hints.get(name, Any)
             if name in self._hidden:
                 continue
-            if each.kind is inspect.Parameter.VAR_KEYWORD:
+            if declared.kind is inspect.Parameter.VAR_KEYWORD:
                 [fields] = get_args(kind) if get_origin(kind) is Unpack else [{}]
                 for field, field_kind in get_type_hints(fields, include_extras=True).items():
                     if field not in self._hidden:
-                        found[field] = Parameter(field, field_kind, OMITTED)
+                        parameters[field] = Parameter(field, field_kind, OMITTED)
             else:
-                found[name] = Parameter(name, kind, each.default)
-        return found
+                parameters[name] = Parameter(name, kind, declared.default)
+        return parameters
 
     @property
     def answer(self) -> Any:
@@ -72,22 +72,22 @@ class Parameters:
                 raise BadRequest(_unknown(name, self.by_name))
             if name in texts and name in members:
                 raise BadRequest(f"{name} is given twice")
-        found = {}
+        arguments = {}
         try:
             for name, parameter in self.by_name.items():
                 if name in members:
-                    found[name] = from_json(parameter.kind, members[name], name)
+                    arguments[name] = from_json(parameter.kind, members[name], name)
                 elif name in texts and (texts[name].strip() or is_text(parameter.kind)):
-                    found[name] = from_text(parameter.kind, texts[name], name)
+                    arguments[name] = from_text(parameter.kind, texts[name], name)
                 elif parameter.is_required:
                     raise BadRequest(f"{name} is missing")
         except BadValue as error:
             raise BadRequest(str(error)) from None
-        return found
+        return arguments
 
 
-def _unknown(name: str, known: Collection[str]) -> str:
-    likely = get_close_matches(name, known, 1)
+def _unknown(name: str, names: Collection[str]) -> str:
+    likely = get_close_matches(name, names, 1)
     if likely:
         return f"there is no parameter {name!r}: did you mean {likely[0]!r}?"
-    return f"there is no parameter {name!r}; there are: {', '.join(known)}" if known else f"there is no {name!r} here"
+    return f"there is no parameter {name!r}; there are: {', '.join(names)}" if names else f"there is no {name!r} here"

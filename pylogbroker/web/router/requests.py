@@ -16,15 +16,15 @@ _TEXT_BYTES_MAX: Final = 1000
 
 def texts_of(request: Request, bytes_max: int = _TEXT_BYTES_MAX) -> dict[str, str]:
     """Return the parameters of query and form, of several of one name the last; raise BadRequest."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, (*_, last) in (request.args or {}).items():
         try:
-            found[name.decode()] = last.decode()
+            texts[name.decode()] = last.decode()
         except UnicodeDecodeError:
             raise BadRequest("a parameter is not UTF-8") from None
         if len(last) > bytes_max:
             raise BadRequest(f"a parameter has more than {bytes_max} bytes")
-    return found
+    return texts
 
 
 def content_of(request: Request) -> bytes:
@@ -43,14 +43,14 @@ def members_of(content: bytes) -> dict[str, Any]:
     if not content:
         return {}
     try:
-        found = json.loads(content, object_pairs_hook=named_once, parse_constant=_reject)
+        members = json.loads(content, object_pairs_hook=named_once, parse_constant=_reject)
     except MemberTwice as error:
         raise BadRequest(str(error)) from None
     except (ValueError, RecursionError):
         raise BadRequest("the body is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise BadRequest("the body is not a JSON object")
-    return found
+    return members
 
 
 def _reject(constant: str) -> None:

@@ -58,7 +58,7 @@ class HttpRoute:
 
     @cached_property
     def placeholders(self) -> tuple[str, ...]:
-        return tuple(each[1:-1] for each in self.segments if each.startswith("{"))
+        return tuple(segment[1:-1] for segment in self.segments if segment.startswith("{"))
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -84,13 +84,13 @@ class HttpRoute:
         """Return the parts of a path in braces, None for another path."""
         if len(segments) != len(self.segments):
             return None
-        found = {}
+        parts = {}
         for own, given in zip(self.segments, segments, strict=True):
             if own.startswith("{") and given:
-                found[own[1:-1]] = unquote(given)
+                parts[own[1:-1]] = unquote(given)
             elif own != given:
                 return None
-        return found
+        return parts
 
     def arguments(
         self, parts: Mapping[str, str], texts: Mapping[str, str], members: Mapping[str, Any]
@@ -133,10 +133,10 @@ class HttpRouter:
         raise MethodNotAllowed(f"{path} has no {method}: it has {', '.join(sorted(allowed))}", sorted(allowed))
 
     def _no_route(self, path: str) -> str:
-        known = sorted({route.path for route in self.routes})
-        likely = get_close_matches(path, known, 1)
+        paths = sorted({route.path for route in self.routes})
+        likely = get_close_matches(path, paths, 1)
         hint = f": did you mean {likely[0]}?" if likely else ""
-        below = [each for each in known if each.startswith(f"{path.rstrip('/')}/")]
+        below = [candidate for candidate in paths if candidate.startswith(f"{path.rstrip('/')}/")]
         if below:
             hint = f"; there are {', '.join(below[:_LISTED_MAX])}"
         return f"there is no {path}{hint} (see {self._description})"

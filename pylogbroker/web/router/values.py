@@ -84,7 +84,7 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
 def from_text(kind: Any, text: str, name: str) -> Any:
     """Return a text of an address or a form as a value of its type; raise BadValue."""
     kind, rules = _plain(kind)
-    kind = next(each for each in _alternatives(kind) if each is not _NULL)
+    kind = next(alternative for alternative in _alternatives(kind) if alternative is not _NULL)
     kind, more = _plain(kind)
     rules = (*rules, *more)
     return _ruled(_read(kind, rules, text, name), rules, name)
@@ -93,7 +93,7 @@ def from_text(kind: Any, text: str, name: str) -> Any:
 def is_text(kind: Any) -> bool:
     """Return whether an empty text is a value of a type: of others it is none at all, as in an empty field."""
     kind, rules = _plain(kind)
-    return _one_of(rules) is None and any(_plain(each)[0] in (str, Any) for each in _alternatives(kind))
+    return _one_of(rules) is None and any(_plain(alternative)[0] in (str, Any) for alternative in _alternatives(kind))
 
 
 def words(kind: Any, rules: Sequence[Any] = ()) -> str:
@@ -102,13 +102,13 @@ def words(kind: Any, rules: Sequence[Any] = ()) -> str:
     rules = (*rules, *more)
     alternatives = _alternatives(kind)
     if len(alternatives) > 1:
-        return " or ".join(words(each, rules) for each in alternatives)
+        return " or ".join(words(alternative, rules) for alternative in alternatives)
     if (choices := _one_of(rules) or _choices(kind)) is not None:
         return f"one of {', '.join(map(str, choices))}"
     if kind is int:
         return "a number of at least 0" if _capped(rules) else "a number without a fraction"
     if get_origin(kind) is tuple:
-        return f"a list of {' and '.join(words(each) for each in get_args(kind))}"
+        return f"a list of {' and '.join(words(item) for item in get_args(kind))}"
     return {str: "a text", float: "a number", bool: "true or false", _NULL: "null", Any: "any value"}.get(
         kind, "an object" if _is_object(kind) else "a list"
     )
@@ -116,26 +116,26 @@ def words(kind: Any, rules: Sequence[Any] = ()) -> str:
 
 def description(kind: Any) -> str:
     """Return the outermost description of a type."""
-    return next((each for each in reversed(_plain(kind)[1]) if isinstance(each, str)), "")
+    return next((rule for rule in reversed(_plain(kind)[1]) if isinstance(rule, str)), "")
 
 
 def given(kind: Any) -> Any:
     """Return a type without null, which no text is."""
     plain, rules = _plain(kind)
-    others = tuple(each for each in _alternatives(plain) if each is not _NULL)
-    found: Any = functools.reduce(operator.or_, others)
-    return Annotated[(found, *rules)] if rules else found
+    others = tuple(alternative for alternative in _alternatives(plain) if alternative is not _NULL)
+    union: Any = functools.reduce(operator.or_, others)
+    return Annotated[(union, *rules)] if rules else union
 
 
 def schema(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a type; `named` gets those of its TypedDicts."""
     kind, rules = _plain(kind)
-    found = _schema(kind, named)
+    described = _schema(kind, named)
     if _capped(rules):
-        found["minimum"] = 0
+        described["minimum"] = 0
     if (choices := _one_of(rules)) is not None:
-        found["enum"] = [*choices]
-    return found
+        described["enum"] = [*choices]
+    return described
 
 
 def _plain(kind: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -148,11 +148,11 @@ def _plain(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _capped(rules: Sequence[Any]) -> Capped | None:
-    return next((each for each in rules if isinstance(each, Capped)), None)
+    return next((rule for rule in rules if isinstance(rule, Capped)), None)
 
 
 def _one_of(rules: Sequence[Any]) -> tuple[str, ...] | None:
-    return next((each.choices for each in rules if isinstance(each, OneOf)), None)
+    return next((rule.choices for rule in rules if isinstance(rule, OneOf)), None)
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -196,15 +196,19 @@ def _inner(kind: Any, value: Any, name: str) -> Any:
     if isinstance(value, dict) and kind is not Any:
         if is_typed_dict(kind):
             members = get_type_hints(kind, include_extras=True)
-            return {key: from_json(members.get(key, Any), each, f"{name}.{key}") for key, each in value.items()}
+            return {
+                key: from_json(members.get(key, Any), member_value, f"{name}.{key}")
+                for key, member_value in value.items()
+            }
         [_, member] = get_args(kind)
-        return {key: from_json(member, each, f"{name}.{key}") for key, each in value.items()}
+        return {key: from_json(member, member_value, f"{name}.{key}") for key, member_value in value.items()}
     if isinstance(value, list) and kind is not Any:
         items = get_args(kind) if get_origin(kind) is tuple else (get_args(kind)[0],) * len(value)
-        found = [
-            from_json(item, each, f"{name}[{at}]") for at, (item, each) in enumerate(zip(items, value, strict=True))
+        values = [
+            from_json(item, element, f"{name}[{at}]")
+            for at, (item, element) in enumerate(zip(items, value, strict=True))
         ]
-        return tuple(found) if get_origin(kind) is tuple else found
+        return tuple(values) if get_origin(kind) is tuple else values
     if kind is float or (isinstance(kind, type) and issubclass(kind, StrEnum)):
         return kind(value)
     return _ruled(value, rules, name)
@@ -226,7 +230,7 @@ def _ruled(value: Any, rules: Sequence[Any], name: str) -> Any:
 def _read(kind: Any, rules: Sequence[Any], text: str, name: str) -> Any:
     if kind in (str, Any):
         return text
-    if isinstance(lines := next((each for each in rules if isinstance(each, Lines)), None), Lines):
+    if isinstance(lines := next((rule for rule in rules if isinstance(rule, Lines)), None), Lines):
         pairs = _pairs(lines.separator, text, name)
         return _members(pairs, name) if _is_object(kind) else pairs
     value: Any = None
@@ -244,28 +248,29 @@ def _read(kind: Any, rules: Sequence[Any], text: str, name: str) -> Any:
     elif kind is bool:
         value = True if word.lower() in _TRUE else False if word.lower() in _FALSE else None
     elif (choices := _choices(kind)) is not None:
-        value = next((each for each in choices if each == word), None)
+        value = next((choice for choice in choices if choice == word), None)
     if value is None:
         raise BadValue(f"{name} must be {words(kind, rules)}, not {_shown(text)}")
     return value
 
 
 def _pairs(separator: str, text: str, name: str) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for line in filter(str.strip, text.splitlines()):
         left, mark, right = line.partition(separator)
         if not mark:
             raise BadValue(f"{name}: expected lines like name{separator}value")
-        found.append((left.strip(), right.strip()))
-    return found
+        pairs.append((left.strip(), right.strip()))
+    return pairs
 
 
 def _members(pairs: Sequence[tuple[str, str]], name: str) -> dict[str, str]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(left for left, _ in pairs if [each for each, _ in pairs].count(left) > 1)
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [left for left, _ in pairs]
+        twice = next(left for left in names if names.count(left) > 1)
         raise BadValue(f"{name}: {twice} is given twice")
-    return found
+    return members
 
 
 def _shown(value: Any) -> str:
@@ -287,25 +292,25 @@ def _schema(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
     if kind in _SCHEMAS:
         return dict(_SCHEMAS[kind])
     if (choices := _choices(kind)) is not None:
-        return {"type": "string", "enum": [str(each) for each in choices]}
+        return {"type": "string", "enum": [str(choice) for choice in choices]}
     if is_typed_dict(kind):
         _name(kind, named)
         return {"$ref": f"#/components/schemas/{kind.__name__}"}
     alternatives = _alternatives(kind)
     if len(alternatives) > 1:
-        return _union([schema(each, named) for each in alternatives])
+        return _union([schema(alternative, named) for alternative in alternatives])
     if _is_object(kind):
         return {"type": "object", "additionalProperties": schema(get_args(kind)[1], named)}
     if get_origin(kind) is tuple:
-        items = [schema(each, named) for each in get_args(kind)]
+        items = [schema(item, named) for item in get_args(kind)]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
     return {"type": "array", "items": schema(get_args(kind)[0], named)}
 
 
 def _union(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return one schema for several; simple types become a list of types."""
-    if all(each.keys() == {"type"} for each in schemas):
-        return {"type": [each["type"] for each in schemas]}
+    if all(described.keys() == {"type"} for described in schemas):
+        return {"type": [described["type"] for described in schemas]}
     return {"anyOf": [*schemas]}
 
 
