@@ -32,7 +32,6 @@ from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
 from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
-from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
@@ -93,9 +92,9 @@ class Broker:
     log_moves: LogMoves
     log_maintenance: LogMaintenance
     tls: TlsListeners
-    _sasl: SaslListeners | None
+    sasl: SaslListeners | None
     scram: ScramStore
-    _tokens: TokenManager | None
+    tokens: TokenManager | None
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
@@ -128,20 +127,6 @@ class Broker:
         return self.role
 
     @property
-    def sasl(self) -> SaslListeners:
-        """Raise LookupError if no listener has SASL."""
-        if self._sasl is None:
-            raise LookupError("no listener has SASL")
-        return self._sasl
-
-    @property
-    def tokens(self) -> TokenManager:
-        """Raise KafkaError, DELEGATION_TOKEN_AUTH_DISABLED, without a secret key."""
-        if self._tokens is None:
-            raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-        return self._tokens
-
-    @property
     def groups(self) -> GroupCoordinator:
         return self.group_service.coordinator
 
@@ -155,8 +140,8 @@ class Broker:
             await self.authorizer.open()
             self._check_brokers(self.authorizer)
         await self.quotas.open()
-        if self._tokens is not None:
-            await self._tokens.open()
+        if self.tokens is not None:
+            await self.tokens.open()
         self.dynamic_settings.open(self.metadata.image)
         await self.role.open_replicas()
         self.partitions.open()
@@ -184,13 +169,13 @@ class Broker:
 
     def release(self) -> None:
         self.tls.stop()
-        if self._sasl is not None:
-            self._sasl.stop()
+        if self.sasl is not None:
+            self.sasl.stop()
         if self.authorizer is not None:
             self.authorizer.close()
         self.quotas.close()
-        if self._tokens is not None:
-            self._tokens.close()
+        if self.tokens is not None:
+            self.tokens.close()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()

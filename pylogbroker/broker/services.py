@@ -362,8 +362,8 @@ class HasTls(Protocol):
 
 class HasSasl(Protocol):
     @property
-    def sasl(self) -> SaslListeners:
-        """Raise LookupError if no listener has SASL."""
+    def sasl(self) -> SaslListeners | None:
+        """SASL of the listeners that have it; None if no listener has."""
 
 
 class HasScram(Protocol):
@@ -373,8 +373,8 @@ class HasScram(Protocol):
 
 class HasTokens(Protocol):
     @property
-    def tokens(self) -> DelegationTokens:
-        """Raise KafkaError, DELEGATION_TOKEN_AUTH_DISABLED, without a secret key."""
+    def tokens(self) -> DelegationTokens | None:
+        """Delegation tokens; None without a secret key."""
 
 
 class HasMembership(Protocol):

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.services import Services
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation
@@ -155,7 +156,7 @@ class SaslProtocol(KafkaProtocol):
         return False
 
     def _begin(self, identity: tuple[str, str] | None) -> None:
-        self._authentication = self.factory.services.sasl.authentication(self.factory.listener_name, identity)
+        self._authentication = self._sasl.authentication(self.factory.listener_name, identity)
         self._headers.use(_Handlers(self, self._authentication).routes())
 
     async def _token(self, token: bytes) -> None:
@@ -210,9 +211,15 @@ class SaslProtocol(KafkaProtocol):
             self.factory.reactor.callLater(0, self._flow.release)  # after the answer
             return result
 
-        login = services.sasl.run(self._host, authentication.attempt, token)
+        login = self._sasl.run(self._host, authentication.attempt, token)
         self._requests.cancel_with_connection(login)  # so that no thread works for nobody
         return login.addCallback(responded).addErrback(failed).addBoth(go_on)
+
+    @property
+    def _sasl(self) -> SaslListeners:
+        sasl = self.factory.services.sasl
+        assert sasl is not None  # this listener has it
+        return sasl
 
     def _responded(self, token: bytes) -> bytes:
         authentication = None if self.is_closing else self._authentication
@@ -223,7 +230,7 @@ class SaslProtocol(KafkaProtocol):
             services = self.factory.services
             self._authenticated_at = services.runtime.clock.seconds()
             listener = self.factory.listener_name
-            self.session_lifetime_ms = services.sasl.session_lifetime_ms(
+            self.session_lifetime_ms = self._sasl.session_lifetime_ms(
                 listener, authentication.mechanism, authentication.expires_ms
             )
             self._headers.identify(f"User:{user}", authentication.by_token)

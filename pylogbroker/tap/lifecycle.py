@@ -194,7 +194,7 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await broker.tls.open()
-        if config.has_sasl:
+        if broker.sasl is not None:
             await broker.sasl.open()
         if self._faults is not None:
             warn_of_faults()

@@ -9,7 +9,7 @@ Passwords and records would pass in clear, so only connections from this machine
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from twisted.internet.task import deferLater
@@ -30,6 +30,9 @@ from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.samples import Samples
 from pylogbroker.wire import Request
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.security.sasl_listeners import SaslListeners
 
 log = Logger()
 
@@ -122,8 +125,8 @@ async def visitor_of(services: Services, samples: Samples, faults: FaultPort | N
 
 
 async def _principal(services: Services, request: HttpRequest) -> str:
-    if services.config.has_sasl:
-        return f"User:{await _user(services, request)}"
+    if services.sasl is not None:
+        return f"User:{await _user(services, services.sasl, request)}"
     if not any(_takes_anonymous(services, listener) for listener in services.config.listeners):
         raise NotServed(403, "clients of this broker have certificates, which the page cannot ask for")
     return ANONYMOUS
@@ -134,8 +137,8 @@ def _takes_anonymous(services: Services, listener: Listener) -> bool:
     return not (listener.security.has_tls and settings.ssl_client_auth == "required")
 
 
-async def _user(services: Services, request: HttpRequest) -> str:
-    if not services.sasl.has_passwords:
+async def _user(services: Services, sasl: SaslListeners, request: HttpRequest) -> str:
+    if not sasl.has_passwords:
         raise NotServed(403, "users of this broker have tokens and no passwords, which the page asks for")
     user, password = request.getUser(), request.getPassword()
     if not user and not password:
@@ -145,7 +148,7 @@ async def _user(services: Services, request: HttpRequest) -> str:
     began = clock.seconds()
     host = request.getClientAddress().host
     try:
-        if name and secret and await services.sasl.check_password(host, name, secret):
+        if name and secret and await sasl.check_password(host, name, secret):
             return name
     except TooManyLogins as error:
         raise NotServed(503, str(error)) from None

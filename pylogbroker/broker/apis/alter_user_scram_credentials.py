@@ -10,7 +10,7 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
-from pylogbroker.broker.services import HasConfig, HasController, HasRuntime, HasSasl, HasScram
+from pylogbroker.broker.services import HasController, HasRuntime, HasSasl, HasScram
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import in_order, mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -23,7 +23,7 @@ from pylogbroker.wire.messages.alter_user_scram_credentials import (
 log = Logger()
 
 
-class _Services(HasConfig, HasRuntime, HasController, HasSasl, HasScram, Protocol):
+class _Services(HasRuntime, HasController, HasSasl, HasScram, Protocol):
     """Services that this API uses."""
 
 
@@ -70,6 +70,6 @@ async def _attempt(services: _Services, context: RequestContext, name: str, chan
         name=name,
         change=change,
     )
-    if services.config.has_sasl and services.sasl.is_local(name):
+    if services.sasl is not None and services.sasl.is_local(name):
         log.warn("User:{name} is in the file of users, too, and only that counts for this broker", name=name)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.security.delegation.requests import check_connection, check_users, principals_of
+from pylogbroker.broker.security.delegation.requests import check_connection, check_users, enabled_tokens, principals_of
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import HasTokens
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -54,7 +54,7 @@ async def _create(
         raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     renewers = principals_of(request.renewers)
     check_users((owner, *renewers))
-    return await services.tokens.create(owner, context.principal, renewers, request.max_lifetime_ms)
+    return await enabled_tokens(services).create(owner, context.principal, renewers, request.max_lifetime_ms)
 
 
 def _may_create_tokens_of(context: RequestContext, owner: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
-from pylogbroker.broker.security.delegation.requests import check_connection, principal_of
+from pylogbroker.broker.security.delegation.requests import check_connection, enabled_tokens, principal_of
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import DelegationTokens, HasTokens
 from pylogbroker.errors import KafkaError
@@ -30,14 +30,14 @@ async def handle(
 ) -> DescribeDelegationTokenResponse:
     try:
         check_connection(context)
-        tokens = await _described(services, services.tokens, context, request)
+        tokens = await _described(enabled_tokens(services), context, request)
         return DescribeDelegationTokenResponse(tokens=tokens)
     except KafkaError as error:
         return DescribeDelegationTokenResponse(error.code)
 
 
 async def _described(
-    services: HasTokens, tokens: DelegationTokens, context: RequestContext, request: DescribeDelegationTokenRequest
+    tokens: DelegationTokens, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> list[DescribedDelegationToken]:
     if request.owners == []:
         return []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.services import DelegationTokens, HasTokens
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.principals import ANONYMOUS, parts
 
@@ -21,6 +22,13 @@ class NamesPrincipal(Protocol):
 
 def principal_of(named: NamesPrincipal) -> str:
     return f"{named.principal_type}:{named.principal_name}"
+
+
+def enabled_tokens(services: HasTokens) -> DelegationTokens:
+    """Return the tokens; raise DELEGATION_TOKEN_AUTH_DISABLED without a secret key."""
+    if services.tokens is None:
+        raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    return services.tokens
 
 
 def check_connection(context: RequestContext) -> None:
