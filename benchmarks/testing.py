@@ -32,16 +32,16 @@ def measure(broker: Broker, rounds: int) -> Mapping[str, list[float]]:
     """Return microseconds of a call, by kind of call; each round has all kinds, in changing order."""
     services: Any = broker.faults.broker
     api = next(each for each in services.apis if each.key == HeartbeatRequest.api_key)
-    route = Routes(services.apis).find(api.key, VERSION)
+    route = Routes(services.apis, services).find(api.key, VERSION)
     request, context = HeartbeatRequest(group_id="g", member_id="m"), RequestContext(VERSION)
 
     def faulty() -> None:
         ensureDeferred(broker.faults.handle(api, services, context, request))
 
     kinds: dict[str, Callable[[], object]] = {
-        DIRECT: lambda: api.handle(services, context, request),
-        NO_FAULTS: lambda: route.handle(services, context, request),
-        AGAIN: lambda: api.handle(services, context, request),
+        DIRECT: lambda: api.handle(route.services, context, request),
+        NO_FAULTS: lambda: route.handle(route.services, context, request),
+        AGAIN: lambda: api.handle(route.services, context, request),
         FAULTS: faulty,
     }
     found: dict[str, list[float]] = {name: [] for name in kinds}

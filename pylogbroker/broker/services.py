@@ -1,8 +1,8 @@
 """Services that handlers of requests may use, as protocols; `assembly` has their implementations.
 
-A handler gets all of them (`Services`) and declares those that it uses: `HasPartitions`, or a protocol of several. Mypy
-lets it use no other. Modules here and in `apis` import no implementation, so each can be replaced, without import
-cycles.
+A handler declares those that it uses: `HasPartitions`, or a protocol of several. Mypy lets it use no other, and at run
+time it gets no other (`pylogbroker.broker.requests.declared_services`). Modules here and in `apis` import no
+implementation, so each can be replaced, without import cycles.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ class KafkaProtocol(Protocol):
         else:
             answer = self._handle(request, route, context, correlation_id, len(frame))
             if answer is not None and route.learn is not None:
-                self._headers.repeated.learn(route, self.factory.services, context, frame, position, request, answer)
+                self._headers.repeated.learn(route, context, frame, position, request, answer)
 
     def _await_decoding(
         self,
@@ -362,9 +362,9 @@ class KafkaProtocol(Protocol):
         answers = self._answers
         try:
             if meters is None:
-                answer = route.handle(self.factory.services, context, request)
+                answer = route.handle(route.services, context, request)
             else:
-                answer = meters.handle(route.handle, self.factory.services, context, request, held, self._flow.mute)
+                answer = meters.handle(route.handle, route.services, context, request, held, self._flow.mute)
         except ProtocolViolation as violation:
             self.violated(str(violation))
             return None

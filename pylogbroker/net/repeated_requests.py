@@ -41,7 +41,6 @@ class RepeatedRequests:
     def learn(
         self,
         route: Route,
-        services: Any,
         context: RequestContext,
         frame: memoryview,
         body_at: int,
@@ -51,7 +50,7 @@ class RepeatedRequests:
         """Remember the form of a request that was answered, if it has one that is not known."""
         if len(self._by_prefix) >= _FORMS_MAX or route.learn is None or self.find(frame) is not None:
             return
-        form = route.learn(services, context, frame, body_at, request, response)
+        form = route.learn(route.services, context, frame, body_at, request, response)
         if form is None or len(form.prefix) > _PREFIX_BYTES_MAX:
             return
         end = PREFIX_AT + len(form.prefix)

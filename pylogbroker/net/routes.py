@@ -99,6 +99,8 @@ class Route:
     flexible: bool
     decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, RequestContext, Any], Any]
+    services: Any
+    """Services that the handler declares, and no others."""
     response_type: type
     encode_if_short: _EncodeIfShort
     encode_in_steps: Callable[[int, Any], Coroutine[Any, Any, list[Chunk]]]
@@ -113,10 +115,14 @@ class Route:
 
 
 class Routes:
-    """Routes by API key and version, made on first use. `missing` says what is wrong with requests of other APIs."""
+    """Routes by API key and version, made on first use. `missing` says what is wrong with requests of other APIs.
 
-    def __init__(self, apis: Sequence[Api], missing: str = "is not offered") -> None:
+    Each route selects the services of its handler from `services`, those of the broker.
+    """
+
+    def __init__(self, apis: Sequence[Api], services: Any, missing: str = "is not offered") -> None:
         self._apis = {api.key: api for api in apis}
+        self._services = services
         self._missing = missing
         self._routes: dict[tuple[int, int], Route] = {}
         self.latencies: defaultdict[str, Latency] = defaultdict(Latency)
@@ -138,11 +144,13 @@ class Routes:
         if api is None:
             raise NotOffered(_shown(key), f"{_shown(key)} {self._missing}")
         if version in api.versions:
-            route = self._routes[key, version] = _route(api, version, self.latencies)
+            route = self._routes[key, version] = _route(api, version, self._services, self.latencies)
             return route
         if key == _API_VERSIONS:
             # one for all of them, counted as the first: a peer may ask for 65,000
-            return self._routes.setdefault((key, api.versions.last + 1), _unsupported_api_versions())
+            return self._routes.setdefault(
+                (key, api.versions.last + 1), _unsupported_api_versions(api.select_services(self._services))
+            )
         raise NotOffered(
             api.name,
             f"{api.name} is not offered in version {version}, but in {api.versions.first} to {api.versions.last}",
@@ -155,7 +163,7 @@ def _shown(key: int) -> str:
     return f"{name} ({key})"
 
 
-def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
+def _route(api: Api, version: int, services: Any, latencies: Mapping[str, Latency]) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
     is_fetch = api.key == _FETCH
     return Route(
@@ -163,6 +171,7 @@ def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
         api.versions.is_flexible(version),
         requests.decode_at,
         api.handle,
+        api.select_services(services),
         api.response,
         responses.frame_if_short,
         responses.frame_in_steps,
@@ -180,7 +189,7 @@ def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest],
     return lambda request: of_followers if fetcher_of(request) > CONSUMER else of_consumers
 
 
-def _unsupported_api_versions() -> Route:
+def _unsupported_api_versions(services: Any) -> Route:
     """Do not decode the request."""
     responses = response_codec(_API_VERSIONS, 0)
     return Route(
@@ -188,6 +197,7 @@ def _unsupported_api_versions() -> Route:
         False,
         lambda frame, position: (None, position),
         api_versions.unsupported,
+        services,
         SUPPORTED[_API_VERSIONS][1],
         responses.frame_if_short,
         responses.frame_in_steps,

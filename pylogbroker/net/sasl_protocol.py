@@ -24,7 +24,7 @@ from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import HasApis
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol, Unmetered
@@ -40,7 +40,7 @@ log = Logger()
 _SIZE: Final = struct.Struct(">i")
 _MISSING: Final = "came before authentication: the client needs security.protocol and sasl.mechanism"
 _HANDSHAKE: Final = SaslHandshakeRequest.api_key.to_bytes(2, "big")
-_NO_ROUTES: Final = Routes((), _MISSING)
+_NO_ROUTES: Final = Routes((), None, _MISSING)
 _RENEWAL_SECONDS_MIN: Final = 1.0  # from one authentication to the next
 
 
@@ -68,15 +68,16 @@ class _Handlers:
                 Api.of(ApiVersionsRequest, self.versions),
                 Api.of(SaslAuthenticateRequest, self.authenticate),
             ),
+            self.protocol.factory.services,
             _MISSING,
         )
 
-    def versions(self, services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    def versions(self, services: HasApis, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         self._checked(self.authentication.versions_asked)
         return api_versions.handle(services, context, request)
 
     def handshake(
-        self, services: Services, context: RequestContext, request: SaslHandshakeRequest
+        self, services: object, context: RequestContext, request: SaslHandshakeRequest
     ) -> SaslHandshakeResponse:
         authentication = self.authentication
         is_enabled = self._checked(partial(authentication.begin, request.mechanism, context.api_version))
@@ -88,7 +89,7 @@ class _Handlers:
         return answer
 
     async def authenticate(
-        self, services: Services, context: RequestContext, request: SaslAuthenticateRequest
+        self, services: object, context: RequestContext, request: SaslAuthenticateRequest
     ) -> SaslAuthenticateResponse:
         outcome = await self.protocol.respond(bytes(request.auth_bytes))
         if not isinstance(outcome, AuthenticationFailed):

@@ -170,7 +170,7 @@ class KafkaFactory(Factory):
         self._listener = listener
         self._throttled: dict[ThrottledConnection, None] = {}
         self.pause_accepting: Callable[[int], object] = lambda ms: None
-        self.routes = Routes(services.apis)
+        self.routes = Routes(services.apis, services)
         self.read_sampler = ReadSampler()
         self.max_request_bytes = services.config.socket_request_max_bytes
         self.connections: dict[KafkaProtocol, None] = {}

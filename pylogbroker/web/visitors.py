@@ -89,15 +89,16 @@ class Visitor:
         handle = api.handle
         if broker_id is not None and broker_id != self.services.node.id:
             handle = self._forwarding(api, broker_id, version)
-        return await self.services.runtime.slices.run(settled(handle(self.services, context, request)))
+        services = api.select_services(self.services)
+        return await self.services.runtime.slices.run(settled(handle(services, context, request)))
 
     def _forwarding(self, api: Api, broker_id: int, version: int | None) -> Handler:
         """Return what lets another broker handle requests; raise ValueError for an API without rules of its own."""
         if by_handler in api.access:
             raise ValueError(f"{api.name} checks rights where it is handled")
 
-        async def forward(services: Services, context: RequestContext, request: Request) -> Any:
-            return await services.peers.send(broker_id, request, version)
+        async def forward(services: object, context: RequestContext, request: Request) -> Any:
+            return await self.services.peers.send(broker_id, request, version)
 
         return forward if self.context.access is None else guard(forward, api.access)
 

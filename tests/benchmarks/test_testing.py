@@ -27,5 +27,5 @@ def test_testing_benchmark_measures_all_calls(monkeypatch: pytest.MonkeyPatch) -
 def test_a_route_without_faults_has_the_handler_itself() -> None:
     with Broker() as broker:
         apis = broker.faults.broker.apis
-        routes = Routes(apis)
+        routes = Routes(apis, broker.faults.broker)
         assert all(routes.find(api.key, api.versions.last).handle is api.handle for api in apis)

@@ -19,6 +19,7 @@ import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.declared_services import select_services
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
@@ -100,12 +101,17 @@ class Node:
             return codec(response_type, version).decode(data)
 
         def begin() -> Any:
-            answer = handle(self.broker, self.context(version, host, principal), sent)
+            answer = handle(self.services_of(request), self.context(version, host, principal), sent)
             if iscoroutine(answer):
                 return self.broker.runtime.slices.attempt(answer)
             return answer
 
         return maybeDeferred(begin).addBoth(receive)
+
+    def services_of(self, request: Request | type[Request]) -> Any:
+        """The services that the API of a request declares; none if the broker does not offer it."""
+        api = next((api for api in self.broker.apis if api.key == request.api_key), None)
+        return select_services(self.broker, () if api is None else api.services)
 
     def context(self, version: int, host: str, principal: str) -> RequestContext:
         """The context of a request from a host."""

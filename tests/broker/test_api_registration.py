@@ -13,6 +13,7 @@ import pytest
 from pylogbroker.broker import apis
 from pylogbroker.broker.membership.control import HasClusterControl
 from pylogbroker.broker.requests.api import Api, serves
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
@@ -87,7 +88,16 @@ def test_an_api_has_rules_of_access() -> None:
 
 def test_an_api_has_one_handler() -> None:
     with pytest.raises(ValueError, match=r"Fetch has two handlers: pylogbroker.broker.apis.fetch and .*test_api_reg"):
-        serves(FetchRequest, access=[unchecked])(lambda broker, context, request: None)
+        serves(FetchRequest, access=[unchecked])(_handle)
+
+
+def test_a_handler_declares_its_services() -> None:
+    with pytest.raises(ValueError, match=r"Fetch does not say which services its handler uses"):
+        serves(FetchRequest, access=[unchecked])(lambda services, context, request: None)
+
+
+def _handle(services: object, context: RequestContext, request: FetchRequest) -> None:
+    """Answer nothing."""
 
 
 def test_every_api_declares_its_access_checks() -> None:

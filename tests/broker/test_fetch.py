@@ -1204,9 +1204,8 @@ class DiskTests(FetchTests):
 
     def raw(self, offset: int) -> Any:
         """The answer as the network gets it."""
-        response = fetch.handle(
-            self.node.broker, RequestContext(LAST), self.request(at(offset, most=3 * READ_INLINE_BYTES_MAX))
-        )
+        request = self.request(at(offset, most=3 * READ_INLINE_BYTES_MAX))
+        response = fetch.handle(self.node.services_of(request), RequestContext(LAST), request)
         return response.responses[0].partitions[0].records
 
     def test_small_batches_are_read_and_large_ones_sent_from_the_file(self) -> None:

@@ -216,9 +216,8 @@ class WorkerTests(ListOffsetsTests):
     def test_a_search_stops_in_the_worker_with_its_connection(self) -> None:
         wanted = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, 50)])
         context = RequestContext(9)
-        answer = ensureDeferred(
-            list_offsets.handle(self.node.broker, context, ListOffsetsRequest(CONSUMER, 0, [wanted]))
-        )
+        services = self.node.services_of(ListOffsetsRequest)
+        answer = ensureDeferred(list_offsets.handle(services, context, ListOffsetsRequest(CONSUMER, 0, [wanted])))
         context.caller.leave()
         answer.cancel()
         [(_, call)] = self.node.threads.held

@@ -67,7 +67,7 @@ class DescriptionTests(MetadataTests):
     def test_the_address_is_that_of_the_listener(self) -> None:
         self.node.broker.node.listeners["OUTSIDE"] = Listener("OUTSIDE", "", 1, "PLAINTEXT", "public.example", 443)
         context = RequestContext(LAST, local_host="here", listener="OUTSIDE")
-        [broker] = now(metadata.handle(self.node.broker, context, MetadataRequest())).brokers
+        [broker] = now(metadata.handle(self.node.services_of(MetadataRequest), context, MetadataRequest())).brokers
         self.assertEqual((broker.host, broker.port), ("public.example", 443))
 
     def test_a_topic(self) -> None:

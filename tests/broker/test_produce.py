@@ -95,7 +95,9 @@ class LongRequestTests(ProduceTests):
     def pauses(self, *places: Place) -> int:
         """Return how often appends to these places pause."""
         topics = [TopicProduceData(topic, [PartitionProduceData(index, records)]) for topic, index, records in places]
-        work = produce.handle(self.node.broker, RequestContext(LAST), ProduceRequest(None, 1, 1000, topics))
+        work = produce.handle(
+            self.node.services_of(ProduceRequest), RequestContext(LAST), ProduceRequest(None, 1, 1000, topics)
+        )
         assert isinstance(work, Coroutine)
         return len(list(work.__await__()))
 

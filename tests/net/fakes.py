@@ -88,7 +88,7 @@ class FakeFactory:
 
     @property
     def routes(self) -> Routes:
-        return Routes(self.apis)
+        return Routes(self.apis, self.services)
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None

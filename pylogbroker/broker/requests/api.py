@@ -2,9 +2,9 @@
 
 `access` declares what its sender must be allowed (see `pylogbroker.broker.security.rules`).
 
-A handler's first parameter is the broker. Its annotation declares the services that the API uses: a protocol of
-`pylogbroker.broker.services`, a class `_Services` that joins several, or `object` for none. Rules of access are
-annotated in the same way, so mypy rejects each use of another service. The broker that is passed has all of them.
+The annotation of a handler's first parameter, `services`, declares the services that the API uses: a protocol of
+`pylogbroker.broker.services`, a class `_Services` that joins several, or `object` for none. The handler and the rules
+of access get an object that has these services alone (`pylogbroker.broker.requests.declared_services`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from pylogbroker.broker.requests.declared_services import declared_services, select_services
 from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
@@ -36,13 +37,15 @@ _registered: dict[int, HandledRequest] = {}
 class HandledRequest:
     """Request and its handler.
 
-    `handle(broker, context, request)` runs on the reactor thread. It is a coroutine function if its work may be long
+    `handle(services, context, request)` runs on the reactor thread. It is a coroutine function if its work may be long
     (see `pylogbroker.long_loops`). Else it returns the response, a Deferred or coroutine of it, or None for no answer.
     The connection's next requests wait while a coroutine is paused, until it first waits for anything else.
     """
 
     request: type[Request]
     handle: Handler
+    services: tuple[str, ...]
+    """Names of the services that the handler declares."""
     is_read: bool = False
     """The API changes nothing, so its work stops when the connection closes (see `context`)."""
     access: tuple[Rule, ...] = ()
@@ -69,7 +72,8 @@ class Api:
     @classmethod
     def of(cls, request: type[Request], handle: Handler, is_read: bool = False) -> Api:
         """Return an API whose handler is there, without rules of access."""
-        name, handled = request.__name__.removesuffix("Request"), HandledRequest(request, handle, is_read)
+        name = request.__name__.removesuffix("Request")
+        handled = HandledRequest(request, handle, declared_services(handle), is_read)
         return cls(request.api_key, name, request.versions, handle.__module__, False, lambda: handled)
 
     def _handled(self) -> HandledRequest:
@@ -88,6 +92,14 @@ class Api:
     @property
     def handle(self) -> Handler:
         return self._handled().handle
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        return self._handled().services
+
+    def select_services(self, services: Any) -> Any:
+        """Return what the handler gets of a broker's services: those that it declares."""
+        return select_services(services, self.services)
 
     @property
     def is_read(self) -> bool:
@@ -131,13 +143,15 @@ def serves(
     is_read: bool = False,
     learn: Learn | None = None,
 ) -> Callable[[H], H]:
-    """Register a handler; raise ValueError for a second one, and without a rule of access."""
+    """Register a handler; raise ValueError for a second one, and without a rule of access or declared services."""
 
     def register(handle: H) -> H:
-        handled = HandledRequest(request, handle, is_read, tuple(access), shortcut, learn)
         name = request.__name__.removesuffix("Request")
+        handled = HandledRequest(request, handle, declared_services(handle), is_read, tuple(access), shortcut, learn)
         if not handled.access:
             raise ValueError(f"{name} does not say what its sender must be allowed")
+        if "services" not in handle.__annotations__:
+            raise ValueError(f"{name} does not say which services its handler uses")
         other = _registered.setdefault(request.api_key, handled)
         if other is not handled:
             raise ValueError(f"{name} has two handlers: {other.handle.__module__} and {handle.__module__}")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.requests.declared_services import declared_services, select_services
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import (
@@ -30,6 +31,8 @@ from pylogbroker.net.service import KafkaFactory
 from pylogbroker.wire import SUPPORTED, Chunk, WireError, decode_request_header
 
 log = Logger()
+
+_SERVICES: Final = declared_services(requests.handle)
 
 
 @attrs.frozen
@@ -71,6 +74,10 @@ class Legacy07Protocol(KafkaProtocol):
 
     answers_type = Legacy07Answers
 
+    def connectionMade(self) -> None:
+        super().connectionMade()
+        self._services = select_services(self.factory.services, _SERVICES)
+
     def _request(self, frame: memoryview) -> None:
         if part_count(frame) > requests.PARTS_INLINE_MAX:
             is_read = frame[1] == MULTI_FETCH
@@ -83,7 +90,7 @@ class Legacy07Protocol(KafkaProtocol):
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = requests.handle(self.factory.services, request, self._caller, self._headers.access)
+            answer = requests.handle(self._services, request, self._caller, self._headers.access)
         except ProtocolViolation as violation:
             self.violated(f"bad request: {violation}")
             return
@@ -96,7 +103,7 @@ class Legacy07Protocol(KafkaProtocol):
             self._answers.send(answer)
 
     async def _handle_long(self, frame: memoryview) -> requests.Answer:
-        services, access = self.factory.services, self._headers.access
+        services, access = self._services, self._headers.access
         request = await services.runtime.slices.run(decode_in_steps(frame))
         return await requests.handle_long(services, request, self._caller, access)
 

@@ -41,7 +41,7 @@ class ConnectionFaults(Protocol):
         """Note a connection; return its number."""
 
     def left(self, caller: Caller, /) -> None: ...
-    def routes(self, apis: Sequence[Api], /) -> Routes: ...
+    def routes(self, apis: Sequence[Api], services: Services, /) -> Routes: ...
 
 
 class _CutFrame(bytes):
@@ -190,15 +190,16 @@ class FaultyFactory(KafkaFactory):
         self.faults, self.broker_id = faults, broker_id
         self.is_for_clients = listener.name != services.config.inter_broker_listener_name
         self.protocol_class = FaultySaslProtocol if listener.security.has_sasl else FaultyProtocol
-        self.routes = faults.routes([faulty(api, self._handle) for api in services.apis])
+        self.routes = faults.routes([faulty(api, self._handle) for api in services.apis], services)
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         if self.is_for_clients and not self.faults.admits(self.broker_id):
             return None
         return cast(KafkaProtocol | None, super().buildProtocol(addr))
 
-    def _handle(self, api: Api, services: Services, context: Any, request: Any) -> Any:
-        return ensureDeferred(self.faults.handle(api, services, context, request))
+    def _handle(self, api: Api, context: Any, request: Any) -> Any:
+        """Let faults see all services: they concern more than the API does."""
+        return ensureDeferred(self.faults.handle(api, self.services, context, request))
 
 
 def _bytes_of(chunk: Any) -> bytes:

@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.security.rules import with_fields
-from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.testing.faults.answers import ErrorAnswers, merge
 from pylogbroker.testing.faults.criteria import Call, Criteria
@@ -32,7 +31,7 @@ class Layer(Protocol):
 async def _own_work(call: Call) -> Any:
     """Run the API's own handler to its end."""
     slices, connection = call.services.runtime.slices, call.connection
-    answer = call.api.handle(call.services, call.context, call.request)
+    answer = call.api.handle(call.api.select_services(call.services), call.context, call.request)
     if iscoroutine(answer):
         on_waiting = () if connection is None else (connection.pause, connection.go_on)
         answer = slices.attempt(answer, *on_waiting)
@@ -150,6 +149,6 @@ async def _read(errors: ErrorAnswers, call: Call, work: Work) -> Any:
     return merge(answer, mirrored, call.topic_names)
 
 
-def faulty(api: Api, handle: Callable[[Api, Services, Any, Any], Any]) -> Api:
+def faulty(api: Api, handle: Callable[[Api, Any, Any], Any]) -> Api:
     """Return an API whose handler is `handle`."""
-    return api.handled_by(lambda own: lambda services, context, request: handle(own, services, context, request))
+    return api.handled_by(lambda own: lambda services, context, request: handle(own, context, request))

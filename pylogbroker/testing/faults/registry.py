@@ -296,8 +296,8 @@ class Faults:
         self._pretended.doors.note(OpenedListener(reactor, services, listener, bounds))
         return FaultyFactory(reactor, services, listener, bounds, self, services.node.id)
 
-    def routes(self, apis: Sequence[Api]) -> Routes:
-        return CappedRoutes(apis, self._caps)
+    def routes(self, apis: Sequence[Api], services: Services) -> Routes:
+        return CappedRoutes(apis, services, self._caps)
 
     def admits(self, broker_id: int) -> bool:
         return self.rejected_brokers.isdisjoint((_ONCE, broker_id))

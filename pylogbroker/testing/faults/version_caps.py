@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.services import Services
 from pylogbroker.net.routes import NotOffered, Route, Routes
 from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.testing.faults.handlers import Work
@@ -64,8 +65,8 @@ class VersionCaps:
 class CappedRoutes(Routes):
     """Routes of a broker with caps: unknown versions end the connection, but for ApiVersions."""
 
-    def __init__(self, apis: Sequence[Api], caps: VersionCaps) -> None:
-        super().__init__(apis)
+    def __init__(self, apis: Sequence[Api], services: Services, caps: VersionCaps) -> None:
+        super().__init__(apis, services)
         self._caps = caps
 
     def find(self, key: int, version: int) -> Route:

@@ -262,7 +262,7 @@ def test_a_denied_produce_without_answer_closes_the_connection(node: Node) -> No
 def test_a_request_without_identity_is_not_served(node: Node) -> None:
     api = next(each for each in node.broker.apis if each.name == "ListGroups")
     with pytest.raises(LookupError):
-        api.handle(node.broker, RequestContext(4), ListGroupsRequest())
+        api.handle(node.services_of(ListGroupsRequest), RequestContext(4), ListGroupsRequest())
 
 
 def test_denials_are_logged_and_lists_are_not(node: Node) -> None:
@@ -337,4 +337,6 @@ def test_long_requests_are_denied_in_steps(node: Node, request_: Request, versio
     api = next(each for each in APIS if each.key == request_.api_key).guarded()
     assert node.broker.authorizer is not None
     context = RequestContext(version, access=node.broker.authorizer.access(ANYBODY, HOST))
-    assert len(list(api.handle(node.broker, context, request_).__await__())) >= len(PARTITIONS) / STEP_ITEMS
+    assert (
+        len(list(api.handle(node.services_of(request_), context, request_).__await__())) >= len(PARTITIONS) / STEP_ITEMS
+    )
