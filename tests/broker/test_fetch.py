@@ -766,6 +766,16 @@ class ManyPartitionsTests(FetchTests):
             self.assert_nobody_waits()
             self.all[3 + isolation] = at(1, 3 + isolation, "many")
 
+    def test_a_fetch_that_expires_during_its_read_reads_each_partition_once(self) -> None:
+        waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=60_000)
+        while not (delayed := list(self.node.broker.fetches.delayed)):
+            self.iterate()
+        delayed[0].expire()
+        self.iterations(waiting)
+        self.assertEqual(len(self.answers(waiting)), self.count)
+        self.assertEqual(self.node.broker.partitions.led["many", 0].traffic.fetches, self.count)
+        self.assert_nobody_waits()
+
     def test_fetches_of_many_partitions_wait_and_wake(self) -> None:
         for isolation in (0, 1):
             partition = self.count - 1 - isolation

@@ -6,10 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import attrs
+
 from pylogbroker.broker.fetch import operation
 from pylogbroker.broker.fetch.operation import TRANSITIONS, FetchEvent, FetchState
 
-ROW = re.compile(r"^    (?P<state>[A-Za-z]*) +(?P<event>[A-Z_]+) +(?P<next>[A-Z]+)  ", re.MULTILINE)
+ROW = re.compile(r"^    (?P<state>[A-Za-z_]*) +(?P<event>[A-Z_]+) +(?P<next>[A-Z_]+)  ", re.MULTILINE)
 ENDS = {FetchState.ANSWERED, FetchState.ABANDONED}
 
 
@@ -32,6 +34,11 @@ def test_the_table_in_the_docstring_is_that_of_the_code() -> None:
 def test_the_table_has_each_state_and_each_event() -> None:
     assert set(TRANSITIONS) == set(FetchState)
     assert {event for events in TRANSITIONS.values() for event in events} == set(FetchEvent)
+
+
+def test_no_flag_is_beside_the_state() -> None:
+    flags = [field.name for field in attrs.fields(operation.FetchOperation) if "bool" in str(field.type)]
+    assert flags == []
 
 
 def test_events_alone_change_the_state() -> None:

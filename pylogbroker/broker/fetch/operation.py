@@ -5,10 +5,13 @@
     READING    MIN_BYTES_FOUND   PREPARING   `min_bytes` were found, or an error, or the client does not wait
                READ_READY        ANSWERED    the same, and the bytes of few partitions can be sent as they are
                FOUND_TOO_LITTLE  WAITING     fewer bytes were found
+               EXPIRED           LAST_READ   `max_wait_ms` is over, a partition was closed, or the broker stops:
+                                             the read under way goes on
+    LAST_READ  MIN_BYTES_FOUND   PREPARING   the read is over; its result is answered in any case
+               READ_READY        ANSWERED    the same, and the bytes of few partitions can be sent as they are
     WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed
                                              records: a transaction was decided
-               EXPIRED           READING     `max_wait_ms` is over, a partition was closed, or the broker stops:
-                                             the next read's result is answered
+               EXPIRED           LAST_READ   as in READING; another read begins
     PREPARING  PREPARED          ANSWERED    all bytes can be sent
     any        FAILED            ANSWERED    an exception ends the request
     any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
@@ -16,8 +19,8 @@
 ANSWERED and ABANDONED are the ends: no event has an effect there.
 `fetch` itself reads few partitions first, and makes a FetchOperation only if that read cannot be answered.
 
-READING finds regions of files. PREPARING reads small ones from the page cache; worker threads read uncached ones, and
-convert.
+READING and LAST_READ find regions of files. PREPARING reads small ones from the page cache; worker threads read
+uncached ones, and convert.
 
 Whatever the last read finds is answered (`_is_last`). A read is the last one after EXPIRED, and if the fetch would have
 expired during it. With few partitions it is also the one after GROWN, but not for readers of committed records.
@@ -65,6 +68,7 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
 
 class FetchState(IntEnum):
     READING = auto()
+    LAST_READ = auto()
     WAITING = auto()
     PREPARING = auto()
     ANSWERED = auto()
@@ -88,9 +92,15 @@ TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
         FetchEvent.MIN_BYTES_FOUND: FetchState.PREPARING,
         FetchEvent.READ_READY: FetchState.ANSWERED,
         FetchEvent.FOUND_TOO_LITTLE: FetchState.WAITING,
+        FetchEvent.EXPIRED: FetchState.LAST_READ,
         **_ENDS,
     },
-    FetchState.WAITING: {FetchEvent.GROWN: FetchState.READING, FetchEvent.EXPIRED: FetchState.READING, **_ENDS},
+    FetchState.LAST_READ: {
+        FetchEvent.MIN_BYTES_FOUND: FetchState.PREPARING,
+        FetchEvent.READ_READY: FetchState.ANSWERED,
+        **_ENDS,
+    },
+    FetchState.WAITING: {FetchEvent.GROWN: FetchState.READING, FetchEvent.EXPIRED: FetchState.LAST_READ, **_ENDS},
     FetchState.PREPARING: {FetchEvent.PREPARED: FetchState.ANSWERED, **_ENDS},
     FetchState.ANSWERED: {},
     FetchState.ABANDONED: {},
@@ -122,14 +132,13 @@ def fetch(
 ) -> FetchResponse | Deferred[FetchResponse]:
     """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
     reader = make_reader(services, context, request)
-    builder = FetchResponseBuilder(services, context, reader, session, incremental)
+    builder = FetchResponseBuilder(services, reader, session, incremental)
     if len(asked) <= _PARTITIONS_INLINE_MAX:
         reader.begin()
         reader.read(asked)
         if (reader.has_enough or _names_nothing(asked, session)) and reader.is_ready(reader.answers):
             return builder.build(asked)
-        if reader.is_follower:  # it acknowledges records: their producers wait, and not for this fetch
-            services.runtime.deferred_actions.run_early()
+        reader.complete_acknowledged()
     follower = session if isinstance(session, FollowerSession) else None
     return FetchOperation(services, context, request, asked, follower, reader, builder).start()
 
@@ -153,10 +162,8 @@ class FetchOperation:
     _reader: FetchReader
     _builder: FetchResponseBuilder
     _state: FetchState = attrs.field(default=FetchState.READING, init=False)
-    _is_short: bool = attrs.field(init=False)  # few partitions: no pauses
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)  # bytes that the wait still needs
-    _is_last: bool = attrs.field(default=False, init=False)  # the answer follows the read under way
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _response: FetchResponse | Failure | None = attrs.field(default=None, init=False)
     _answered: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
@@ -165,9 +172,13 @@ class FetchOperation:
     _announcement: _Announcement | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._is_short = len(self.asked) <= _PARTITIONS_INLINE_MAX
         if self._reader.announces_high_watermarks:
             self._announcement = _Announcement(self)
+
+    @property
+    def _is_short(self) -> bool:
+        """True for few partitions, which are read and prepared without pauses."""
+        return len(self.asked) <= _PARTITIONS_INLINE_MAX
 
     # -- states and events -------------------------------------------------------------------------------------------
 
@@ -182,10 +193,13 @@ class FetchOperation:
         return answered
 
     def _on(self, event: FetchEvent) -> None:
-        state = TRANSITIONS[self._state].get(event)
+        former = self._state
+        state = TRANSITIONS[former].get(event)
         if state is None:
             return
         self._state = state
+        if former is FetchState.READING and state is FetchState.LAST_READ:
+            return  # the read under way goes on
         try:
             _ENTER[state](self)
         except Exception:
@@ -211,19 +225,20 @@ class FetchOperation:
         self._missing = self.request.min_bytes
         if self._follower is not None:
             self.asked = self._follower.to_read()
-            self._is_short = len(self.asked) <= _PARTITIONS_INLINE_MAX
         if not self._is_short:
             self._do(self._read_in_slices_and_watch())
             return
-        self._is_last |= not self._reader.is_committed
         reader = self._reader
         reader.begin(resumes=self._deadline is not None)
         reader.read(self.asked)
-        if self._is_enough() and reader.is_ready(reader.answers):
+        is_enough = not reader.is_committed or self._is_enough()  # partitions have grown by the missing bytes
+        if not is_enough:
+            self._on(FetchEvent.FOUND_TOO_LITTLE)
+        elif reader.is_ready(reader.answers):
             self._response = self._builder.build(self.asked)
             self._on(FetchEvent.READ_READY)
         else:
-            self._on(self._found())
+            self._on(FetchEvent.MIN_BYTES_FOUND)
 
     def _enter_waiting(self) -> None:
         if self._deadline is None:
@@ -270,11 +285,12 @@ class FetchOperation:
         return FetchEvent.MIN_BYTES_FOUND if self._is_enough() else FetchEvent.FOUND_TOO_LITTLE
 
     def _is_enough(self) -> bool:
-        return self._reader.has_enough or self._is_last or _names_nothing(self.asked, self._follower)
+        is_last = self._state is FetchState.LAST_READ
+        return is_last or self._reader.has_enough or _names_nothing(self.asked, self._follower)
 
     async def _read_in_slices_and_watch(self) -> FetchEvent:
         resumes = self._deadline is not None
-        is_first = not resumes and not self._is_last and self.request.max_wait_ms > 0
+        is_first = not resumes and self.request.max_wait_ms > 0
         if is_first:
             self._begin_waiting()
         await self._read_in_slices(watch=is_first, resumes=resumes)
@@ -337,8 +353,7 @@ class FetchOperation:
         return False
 
     def _resume(self) -> None:
-        is_held_back = self._reader.is_committed and not self._is_last
-        if self._state is FetchState.WAITING and is_held_back and not self._is_decided():
+        if self._state is FetchState.WAITING and self._reader.is_committed and not self._is_decided():
             self._missing = 1
         else:
             self._on(FetchEvent.GROWN)
@@ -358,13 +373,11 @@ class FetchOperation:
         self.services.runtime.deferred_actions.defer(self.expire)
 
     def _time_out(self) -> None:
-        self.services.fetches.expired["follower" if self._reader.is_follower else "consumer"] += 1
+        self.services.fetches.expired[self._reader.fetcher] += 1
         self.expire()
 
     def expire(self) -> None:
-        if self._state in (FetchState.READING, FetchState.WAITING):
-            self._is_last = True
-            self._on(FetchEvent.EXPIRED)
+        self._on(FetchEvent.EXPIRED)
 
     # -- PREPARING -------------------------------------------------------------------------------------------------
 
@@ -457,6 +470,7 @@ class FetchOperation:
 
 _ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {
     FetchState.READING: FetchOperation._enter_reading,
+    FetchState.LAST_READ: FetchOperation._enter_reading,
     FetchState.WAITING: FetchOperation._enter_waiting,
     FetchState.PREPARING: FetchOperation._enter_preparing,
     FetchState.ANSWERED: FetchOperation._enter_answered,

@@ -82,7 +82,8 @@ class FetchReader(ABC):
         "request",
         "uncached",
     )
-    is_follower: ClassVar[bool]
+    fetcher: ClassVar[str]
+    """The kind of fetcher, for metrics."""
     mark: ClassVar[Mark]
     """Mark that the fetcher waits for."""
     skips_empty_batches: ClassVar[bool]
@@ -148,6 +149,14 @@ class FetchReader(ABC):
     def note_answer(self) -> None:
         """Count the records of an answer for throttles of replication."""
         return
+
+    def complete_acknowledged(self) -> None:
+        """Answer at once the producers whose records this fetch acknowledges: they do not wait for its end."""
+        return
+
+    def throttle_ms(self) -> int:
+        """Return for how long the fetcher is throttled that would get what was read; it counts if it is not."""
+        return 0
 
     @abstractmethod
     def count_sent(self, partition: Partition, size: int) -> None:
@@ -290,7 +299,7 @@ class ConsumerReader(FetchReader):
         "_may_follow",
         "_rack",
     )
-    is_follower = False
+    fetcher = "consumer"
     mark = Mark.HIGH_WATERMARK
     skips_empty_batches = True
     _may_follow: bool
@@ -319,6 +328,10 @@ class ConsumerReader(FetchReader):
         name = topic if isinstance(topic, str) else self._services.metadata.require_topic(topic).name
         if not (name in access.readable_topics or access.allows_on_topic(AclOperation.READ, name)):
             raise KafkaError("the topic may not be read", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def throttle_ms(self) -> int:
+        meters = self._services.quotas.meters
+        return 0 if meters is None else meters.fetch_throttle_ms(self._context, self.size)
 
     def count_sent(self, partition: Partition, size: int) -> None:
         partition.traffic.bytes_out += size
@@ -385,7 +398,7 @@ class FollowerReader(FetchReader):
         "_resumes",
         "_throttled",
     )
-    is_follower = True
+    fetcher = "follower"
     mark = Mark.LOG_END
     skips_empty_batches = False
     _replica: int
@@ -425,6 +438,9 @@ class FollowerReader(FetchReader):
     def note_answer(self) -> None:
         if self._throttled:
             self._services.fetches.leader_throttle.record(self._throttled, self._services.runtime.now_ms())
+
+    def complete_acknowledged(self) -> None:
+        self._services.runtime.deferred_actions.run_early()
 
     def count_sent(self, partition: Partition, size: int) -> None:
         partition.traffic.replication_bytes_out += size

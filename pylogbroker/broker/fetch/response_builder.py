@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -11,24 +10,18 @@ import attrs
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
-from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import HasFetches, HasQuotas
+from pylogbroker.broker.services import HasFetches
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 FetchedPartition = tuple[RequestedPartition, PartitionData]
 
 
-class _Services(HasQuotas, HasFetches, Protocol):
-    """Services that this module uses."""
-
-
 @attrs.define(eq=False)
 class FetchResponseBuilder:
     """Builds the response to one request; `begin` and `add` do so in parts."""
 
-    _services: _Services
-    _context: RequestContext
+    _services: HasFetches
     _reader: FetchReader
     _session: FetchSession | None
     _incremental: bool
@@ -44,10 +37,7 @@ class FetchResponseBuilder:
 
     def throttled_response(self) -> FetchResponse | None:
         """Return an empty answer to a consumer over its quota; else the records that are read count."""
-        meters = self._services.quotas.meters
-        if meters is None or self._reader.is_follower:
-            return None
-        throttle_ms = meters.fetch_throttle_ms(self._context, self._reader.size)
+        throttle_ms = self._reader.throttle_ms()
         if not throttle_ms:
             return None
         session_id = 0
