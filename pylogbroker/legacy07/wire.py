@@ -114,10 +114,9 @@ Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offse
 # Requests
 
 
-def part_count(frame: memoryview) -> int:
-    """Return how many parts a multifetch or multiproduce claims to have; 1 for another request."""
-    is_multi = int.from_bytes(frame[:2], "big") in (MULTI_FETCH, MULTI_PRODUCE)
-    return int.from_bytes(frame[2:4], "big", signed=True) if is_multi else 1
+def has_parts(frame: memoryview) -> bool:
+    """Return whether a frame is a multifetch or multiproduce."""
+    return int.from_bytes(frame[:2], "big") in (MULTI_FETCH, MULTI_PRODUCE)
 
 
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
@@ -252,12 +251,11 @@ def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
     return [_HEAD.pack(_ERROR_SIZE + len(messages), error), messages]
 
 
-def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    return at_once(encode_sets_in_steps(parts))
+async def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
+    """Return a response of several sets; give way after each `_STEP_PARTS`.
 
-
-async def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    """Like `encode_sets`; give way after each `_STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
+    Bytes are joined: the transport handles each chunk.
+    """
     chunks: list[Chunk] = [b""]
     joined, size = bytearray(), _ERROR_SIZE
     for number, (error, messages) in enumerate(parts):
@@ -308,7 +306,7 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
     """Describe a frame that resembles a request of 0.7; else None, also for one of very many parts."""
-    if not 0 <= part_count(frame) <= _DESCRIBED_PARTS_MAX:
+    if has_parts(frame) and not 0 <= int.from_bytes(frame[2:4], "big", signed=True) <= _DESCRIBED_PARTS_MAX:
         return None
     try:
         request = decode_legacy07_request(frame)

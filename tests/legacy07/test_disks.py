@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import decode_legacy07_request
+from pylogbroker.long_loops import at_once
 from pylogbroker.storage import FileRegion
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.log_lines import logged_lines
@@ -50,8 +51,9 @@ class DiskTests(SimpleTests):
     def chunks(self, request: bytes) -> Sequence[Any]:
         """An answer as the network gets it."""
         answer = requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
-        assert isinstance(answer, list)
-        return answer
+        chunks = at_once(answer) if isinstance(answer, Coroutine) else answer
+        assert chunks is not None
+        return chunks
 
     def joined(self, waiting: Deferred[Any]) -> bytes:
         chunks = self.successResultOf(waiting)

@@ -21,7 +21,7 @@ from pylogbroker.broker.security.access import Access
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, ProtocolViolation
 from pylogbroker.legacy07.server import requests
-from pylogbroker.legacy07.wire import decode_legacy07_request
+from pylogbroker.legacy07.wire import FetchRange, MultiFetch, MultiProduce, Production, decode_legacy07_request
 from pylogbroker.records import Codec, Record, build
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
@@ -105,6 +105,14 @@ class RequestTests(SimpleTests):
         self.assertEqual(self.send(message_sets.FETCH), message_sets.FETCHED)
         self.assertEqual(self.send(message_sets.LATEST), message_sets.LATEST_ANSWER)
         self.assertEqual(self.send(message_sets.EARLIEST), message_sets.EARLIEST_ANSWER)
+
+    def test_requests_of_several_parts_give_way_after_each(self) -> None:
+        self.send(message_sets.PRODUCE_ONE)
+        ranges, parts = [FetchRange("t", 0, 0, 10)] * 5, [Production("t", 0, message_sets.ONE)] * 5
+        for request in (MultiFetch(ranges), MultiProduce(parts)):
+            work = requests.handle(self.node.broker, request)
+            assert isinstance(work, Coroutine)
+            self.assertGreaterEqual(len(list(work.__await__())), 5)
 
     def test_a_topic_is_made_by_a_produce_alone(self) -> None:
         self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0))

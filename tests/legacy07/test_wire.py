@@ -28,6 +28,7 @@ from pylogbroker.legacy07.wire import (
     encode_set,
     encode_sets,
 )
+from pylogbroker.long_loops import at_once
 from pylogbroker.wire import EncodingError
 from tests.legacy07 import message_sets
 
@@ -119,7 +120,7 @@ def test_answers_both_ways() -> None:
     failed = b"".join(bytes(chunk) for chunk in encode_set(Legacy07ErrorCode.UNKNOWN))
     assert failed == bytes.fromhex("00000002 ffff")
     parts = [(Legacy07ErrorCode.NONE, message_sets.ONE), (Legacy07ErrorCode.WRONG_PARTITION, b"")]
-    both = b"".join(bytes(chunk) for chunk in encode_sets(parts))
+    both = b"".join(bytes(chunk) for chunk in at_once(encode_sets(parts)))
     assert both == message_sets.answer(0, message_sets.answer(0, message_sets.ONE) + message_sets.answer(3))
     assert decode_sets(both[4:]) == (0, parts)
 

@@ -18,12 +18,13 @@ from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import (
     MULTI_FETCH,
-    MultiProduce,
+    Legacy07Request,
     Produce,
     decode_in_steps,
     decode_legacy07_request,
-    part_count,
+    has_parts,
 )
+from pylogbroker.long_loops import settled
 from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
@@ -79,21 +80,18 @@ class Legacy07Protocol(KafkaProtocol):
         self._services = select_services(self.factory.services, _SERVICES)
 
     def _request(self, frame: memoryview) -> None:
-        if part_count(frame) > requests.PARTS_INLINE_MAX:
-            is_read = frame[1] == MULTI_FETCH
-            self._run(_READ if is_read else _CHANGE, 0, self._handle_long(frame), len(frame))
+        if has_parts(frame):
+            route = _READ if frame[1] == MULTI_FETCH else _CHANGE
+            self._run(route, 0, self._handle_parts(frame), len(frame))
             return
         try:
             request = decode_legacy07_request(frame)
         except ProtocolViolation as violation:
             self.violated(self._with_hint(f"bad request: {violation}", frame))
             return
-        route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
+        route = _CHANGE if isinstance(request, Produce) else _READ
         try:
-            answer = requests.handle(self._services, request, self._caller, self._headers.access)
-        except ProtocolViolation as violation:
-            self.violated(f"bad request: {violation}")
-            return
+            answer = self._answer(request)
         except Exception:
             self._answers.failed(route, Failure())
             return
@@ -102,10 +100,16 @@ class Legacy07Protocol(KafkaProtocol):
         elif answer is not None:
             self._answers.send(answer)
 
-    async def _handle_long(self, frame: memoryview) -> requests.Answer:
-        services, access = self._services, self._headers.access
-        request = await services.runtime.slices.run(decode_in_steps(frame))
-        return await requests.handle_long(services, request, self._caller, access)
+    async def _handle_parts(self, frame: memoryview) -> requests.Answer:
+        """Decode and handle a request of several parts, which may be very many."""
+        try:
+            request = await decode_in_steps(frame)
+        except ProtocolViolation as violation:
+            raise ProtocolViolation(self._with_hint(str(violation), frame)) from None
+        return await settled(self._answer(request))
+
+    def _answer(self, request: Legacy07Request) -> requests.Answer | Coroutine[Any, Any, requests.Answer]:
+        return requests.handle(self._services, request, self._caller, self._headers.access)
 
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
         return describe_kafka_request(frame)

@@ -7,7 +7,7 @@ the protocol cannot report it otherwise.
 The first produce creates a topic if auto.create.topics.enable is set; until then it reads as empty. Topics of other
 formats are not served: their offsets are not positions.
 
-A request of very many parts gives way to other connections (`handle_long`).
+A request of several parts is handled by a coroutine, which gives way to other connections.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from pylogbroker.legacy07.wire import (
     encode_offsets,
     encode_set,
     encode_sets,
-    encode_sets_in_steps,
 )
+from pylogbroker.long_loops import over
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 from pylogbroker.security.acls.bindings import AclOperation
@@ -57,8 +57,6 @@ FORMAT = {"message.format.version": "0.7"}
 """Settings of topics created by a produce."""
 
 _IN_MEMORY_BYTES_MAX = 1 << 20  # of a response; further regions are sent from their files
-
-PARTS_INLINE_MAX = 500
 
 Answer = list[Chunk] | None  # None: no response
 log = Logger()
@@ -85,70 +83,40 @@ def handle(
     caller = caller or Caller()
     match request:
         case Produce(part):
-            return _produce(services, access, [part])
+            return _produce(services, access, part)
         case MultiProduce(productions):
-            return _produce(services, access, productions)
+            return _produce_all(services, access, productions)
         case Fetch(fetch_range):
-            read = _read(services, access, fetch_range, RESPONSE_BYTES_MAX - HEAD_SIZE)
-            return _send(services, caller, [read], is_multi=False)
+            return _fetch(services, caller, access, fetch_range)
         case MultiFetch(ranges):
-            return _send(services, caller, _read_all(services, access, ranges), is_multi=True)
+            return _fetch_all(services, caller, access, ranges)
         case Offsets():
             return _offsets(services, access, request)
-
-
-async def handle_long(services: _Services, request: Legacy07Request, caller: Caller, access: Access | None) -> Answer:
-    """Like `handle`, in slices, for requests of more than `PARTS_INLINE_MAX` parts."""
-    match request:
-        case MultiProduce(productions):
-            await _produce_long(services, access, productions)
-            return None
-        case MultiFetch(ranges):
-            return await _fetch_long(services, caller, access, ranges)
-    answer = handle(services, request, caller, access)
-    return await answer if isinstance(answer, Coroutine) else answer
 
 
 # Produce
 
 
-def _produce(
-    services: _Services, access: Access | None, parts: Sequence[Production]
-) -> Answer | Coroutine[Any, Any, Answer]:
+def _produce(services: _Services, access: Access | None, part: Production) -> Coroutine[Any, Any, None] | None:
     if access is not None:
-        _check_access(services, access, parts)
-    for number, part in enumerate(parts):
+        _check_topic(services, access, part.topic)
+    return None if _append_at_once(services, part) else _append_late(services, part)
+
+
+async def _produce_all(services: _Services, access: Access | None, parts: Sequence[Production]) -> None:
+    if access is not None:
+        async for topic in over({part.topic for part in parts}):
+            _check_topic(services, access, topic)
+    async for part in over(parts):
         if not _append_at_once(services, part):
-            return _append_rest(services, parts[number:])
-    return None
-
-
-def _check_access(services: _Services, access: Access, parts: Sequence[Production]) -> None:
-    """Raise ProtocolViolation unless the client may write to each topic, and create the missing ones."""
-    for topic in {part.topic for part in parts}:
-        _check_topic(services, access, topic)
+            await _append_late(services, part)
 
 
 def _check_topic(services: _Services, access: Access, topic: str) -> None:
+    """Raise ProtocolViolation unless the client may write to a topic, and create it if it is missing."""
     is_allowed = access.allows_on_topic(AclOperation.WRITE, topic)
     if not is_allowed or not (topic in services.metadata.topics or may_create_topic(access, topic)):
         raise ProtocolViolation(f"a produce to {topic!r} is not authorized")
-
-
-async def _produce_long(services: _Services, access: Access | None, parts: Sequence[Production]) -> None:
-    slices = services.runtime.slices
-    if access is not None:
-        async for topic in slices.over({part.topic for part in parts}):
-            _check_topic(services, access, topic)
-    async for part in slices.over(parts):
-        if not _append_at_once(services, part):
-            await _append_late(services, part)
-
-
-async def _append_rest(services: _Services, parts: Sequence[Production]) -> None:
-    for part in parts:
-        if not _append_at_once(services, part):
-            await _append_late(services, part)
 
 
 def _append_at_once(services: _Services, part: Production) -> bool:
@@ -217,34 +185,36 @@ def _violation(services: _Services, part: Production, error: KafkaError) -> Prot
 # Fetch
 
 
-def _read_all(services: _Services, access: Access | None, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
-    bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
-    reads = []
-    for fetch_range in ranges:
-        reads.append(_read(services, access, fetch_range, bytes_left))
-        bytes_left -= len(reads[-1].region or b"")
-    return reads
+def _fetch(
+    services: _Services, caller: Caller, access: Access | None, fetch_range: FetchRange
+) -> Answer | Coroutine[Any, Any, Answer]:
+    read = _read(services, access, fetch_range, RESPONSE_BYTES_MAX - HEAD_SIZE)
+    chunk = _chunk_if_cached(read, _IN_MEMORY_BYTES_MAX)
+    return _fetch_uncached(services, caller, read) if chunk is None else encode_set(read.error, chunk)
 
 
-async def _fetch_long(
+async def _fetch_uncached(services: _Services, caller: Caller, read: _ReadResult) -> Answer:
+    return encode_set(*await _read_ahead(services, caller, read))
+
+
+async def _fetch_all(
     services: _Services, caller: Caller, access: Access | None, ranges: Sequence[FetchRange]
 ) -> Answer:
-    slices = services.runtime.slices
     reads: list[_ReadResult] = []
     bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
-    async for fetch_range in slices.over(ranges):
+    async for fetch_range in over(ranges):
         reads.append(_read(services, access, fetch_range, bytes_left))
         bytes_left -= len(reads[-1].region or b"")
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     bytes_left = _IN_MEMORY_BYTES_MAX
-    async for read in slices.over(reads):
-        chunk = b"" if read.region is None else _chunk_if_cached(read.region, bytes_left)
+    async for read in over(reads):
+        chunk = _chunk_if_cached(read, bytes_left)
         if chunk is None:
             parts.append(await _read_ahead(services, caller, read))
         else:
             bytes_left -= 0 if isinstance(chunk, FileRegion) else len(chunk)
             parts.append((read.error, chunk))
-    return await slices.run(encode_sets_in_steps(parts))
+    return await encode_sets(parts)
 
 
 def _read(services: _Services, access: Access | None, fetch_range: FetchRange, bytes_left: int) -> _ReadResult:
@@ -285,31 +255,14 @@ def _find(
     return Legacy07ErrorCode.NONE, partition
 
 
-def _send(
-    services: _Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool
-) -> Answer | Coroutine[Any, Any, Answer]:
-    parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
-    bytes_left = _IN_MEMORY_BYTES_MAX
-    for read in reads:
-        chunk = b"" if read.region is None else _chunk_if_cached(read.region, bytes_left)
-        if chunk is None:
-            return _send_cold(services, caller, reads, is_multi)
-        if not isinstance(chunk, FileRegion):
-            bytes_left -= len(chunk)
-        parts.append((read.error, chunk))
-    return encode_sets(parts) if is_multi else encode_set(*parts[0])
-
-
-def _chunk_if_cached(region: FileRegion, bytes_left: int) -> Chunk | None:
+def _chunk_if_cached(read: _ReadResult, bytes_left: int) -> Chunk | None:
     """Return a small region's bytes, or the region; None unless it is in the page cache."""
+    region = read.region
+    if region is None:
+        return b""
     if region.length <= min(READ_INLINE_BYTES_MAX, bytes_left):
         return read_if_cached(region)
     return region if is_cached(region) else None
-
-
-async def _send_cold(services: _Services, caller: Caller, reads: Sequence[_ReadResult], is_multi: bool) -> Answer:
-    parts = [await _read_ahead(services, caller, read) for read in reads]
-    return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
 async def _read_ahead(services: _Services, caller: Caller, read: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
