@@ -274,18 +274,18 @@ class KafkaProtocol(Protocol):
         if form is None:
             return False
         route, repeated = form
-        count, chunks = repeated.answer_run(frames)
-        if not count:
-            return False
-        route.requests += count
-        answers.send(chunks)
-        measured = self._measured
+        if (measured := self._measured) is not None:
+            measured.latency = route.latency
+        count, chunks = repeated.answer_run(frames, partial(self._take_slot, route))
         for _ in range(count):
             frames.popleft()
+        route.requests += count
+        if chunks:
+            answers.send(chunks)
             if measured is not None:
-                measured.latency = route.latency
-                measured.answered()
-        return True
+                for _ in range(count):
+                    measured.answered()
+        return count > 0
 
     def _request(self, frame: memoryview) -> None:
         correlation_id = -1
@@ -318,6 +318,8 @@ class KafkaProtocol(Protocol):
             answer = self._handle(request, route, context, correlation_id, len(frame))
             if answer is not None and route.learn is not None:
                 self._headers.repeated.learn(route, context, frame, position, request, answer)
+            if isinstance(answer, Deferred):
+                self._take_slot(route, correlation_id, len(frame)).await_answer(answer)
 
     def _await_decoding(
         self,
@@ -335,7 +337,9 @@ class KafkaProtocol(Protocol):
             if not self._flow.is_ending:
                 self.factory.deferred_actions.hold()
                 try:
-                    self._handle(message[0], route, context, correlation_id, held)
+                    answer = self._handle(message[0], route, context, correlation_id, held)
+                    if isinstance(answer, Deferred):
+                        self._take_slot(route, correlation_id, held).await_answer(answer)
                 finally:
                     self.factory.deferred_actions.run()
 
@@ -354,7 +358,7 @@ class KafkaProtocol(Protocol):
         decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> Any:
-        """Handle a request; return its answer if that leaves with the next write, else None."""
+        """Handle a request; return the answer if it leaves with the next write, or a Deferred that must be awaited."""
         route.requests += 1
         if (measured := self._measured) is not None:
             measured.latency = route.latency if route.latency_of is None else route.latency_of(request)
@@ -383,11 +387,10 @@ class KafkaProtocol(Protocol):
             return answer
         if type(answer) is CoroutineType:
             self._run(route, correlation_id, answer, held)
-        elif answer is not None:
-            self._take_slot(route, correlation_id, held).await_answer(answer)
-        elif measured is not None:
+            return None
+        if answer is None and measured is not None:
             measured.answered()
-        return None
+        return answer
 
     def _run(self, route: ResponseEncoder, correlation_id: int, work: Coroutine[Any, Any, Any], held: int) -> None:
         """Run a handler in slices; the next requests wait until it ends, or waits for something else."""

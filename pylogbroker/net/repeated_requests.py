@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from twisted.internet.defer import Deferred
+
 from pylogbroker.broker.repeated import PREFIX_AT
 
 if TYPE_CHECKING:
@@ -14,16 +16,20 @@ if TYPE_CHECKING:
 _FORMS_MAX: Final = 64
 _LENGTHS_MAX: Final = 4
 _PREFIX_BYTES_MAX: Final = 512
+_AWAITED_FRAME_BYTES_MAX: Final = 1024
+_FAILURES_MAX: Final = 1000
+"""After so many requests in a row that have no form, the connection learns nothing more."""
 
 
 class RepeatedRequests:
     """Forms by prefix. Prefixes have few lengths, and each is tried. Later forms are not learned when it is full."""
 
-    __slots__ = ("_by_prefix", "_prefix_ends")
+    __slots__ = ("_by_prefix", "_failures", "_prefix_ends")
 
     def __init__(self) -> None:
         self._by_prefix: dict[bytes, tuple[Route, RepeatedRequest]] = {}
         self._prefix_ends: list[int] = []
+        self._failures = 0
 
     def __len__(self) -> int:
         return len(self._by_prefix)
@@ -39,20 +45,34 @@ class RepeatedRequests:
         return None
 
     def learn(
-        self,
-        route: Route,
-        context: RequestContext,
-        frame: memoryview,
-        body_at: int,
-        request: Any,
-        response: Any,
+        self, route: Route, context: RequestContext, frame: memoryview, body_at: int, request: Any, answer: Any
     ) -> None:
-        """Remember the form of a request that was answered, if it has one that is not known."""
-        if len(self._by_prefix) >= _FORMS_MAX or route.learn is None or self.find(frame) is not None:
+        """Remember the form of a request, if it has one that is not known, when its answer is there.
+
+        Only reads are learned from answers that had to wait: a write that waits would wait again.
+        """
+        if self._failures == _FAILURES_MAX or len(self._by_prefix) >= _FORMS_MAX or self.find(frame) is not None:
             return
-        form = route.learn(route.services, context, frame, body_at, request, response)
+        if not isinstance(answer, Deferred):
+            self._add(route, context, frame, body_at, request, answer)
+        elif route.is_read and len(frame) <= _AWAITED_FRAME_BYTES_MAX:
+            copy = memoryview(bytes(frame))  # the frame is part of a larger buffer
+
+            def learn_from(response: Any) -> Any:
+                if isinstance(response, route.response_type):
+                    self._add(route, context, copy, body_at, request, response)
+                return response
+
+            answer.addCallback(learn_from)
+
+    def _add(
+        self, route: Route, context: RequestContext, frame: memoryview, body_at: int, request: Any, response: Any
+    ) -> None:
+        form = None if route.learn is None else route.learn(route.services, context, frame, body_at, request, response)
         if form is None or len(form.prefix) > _PREFIX_BYTES_MAX:
+            self._failures += 1
             return
+        self._failures = 0
         end = PREFIX_AT + len(form.prefix)
         if end not in self._prefix_ends:
             if len(self._prefix_ends) == _LENGTHS_MAX:

@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.repeated import Cancellable
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.latencies import MeasuredWait
 from pylogbroker.net.limits import MemoryLimit
@@ -61,16 +62,16 @@ class ResponseSlot:
     held: int
     measured: MeasuredWait | None = None
     chunks: list[Chunk] | None = None
-    work: Deferred[Any] | None = None
+    work: Deferred[Any] | Cancellable | None = None
     is_encoding: bool = False
 
     def await_answer(self, work: Deferred[Any]) -> None:
         self.work = work
-        work.addCallbacks(self._ready, self._failed)
+        work.addCallbacks(self.ready, self._failed)
 
     def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
         self.work, self.is_encoding = work, True
-        work.addCallback(self._encoded).addErrback(self._broken)
+        work.addCallback(self.encoded).addErrback(self._broken)
 
     def detach(self, memory: MemoryLimit) -> int:
         """Cancel reads and encoding; return the bytes that stay in use until the work is done."""
@@ -78,13 +79,13 @@ class ResponseSlot:
         work, self.work = self.work, None
         if work is None:
             return 0
-        if self.route.is_read or self.is_encoding:
+        if self.route.is_read or self.is_encoding or not isinstance(work, Deferred):
             work.cancel()
             return 0
         work.addBoth(lambda _: memory.released(self.held))
         return self.held
 
-    def _ready(self, answer: Any) -> None:
+    def ready(self, answer: Any) -> None:
         if self.answers is not None:
             try:  # an errback of its own would cost each answer more
                 self.answers.answer_ready(self, answer)
@@ -100,7 +101,7 @@ class ResponseSlot:
         elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
             log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
 
-    def _encoded(self, chunks: list[Chunk]) -> None:
+    def encoded(self, chunks: list[Chunk]) -> None:
         if self.answers is not None:
             self.answers.answer_encoded(self, chunks)
 

@@ -8,8 +8,10 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from twisted.internet.defer import Deferred
 
 from pylogbroker.wire import Chunk
 
@@ -18,6 +20,29 @@ PREFIX_AT: Final = 8
 
 NOTHING: Final[tuple[int, list[Chunk]]] = 0, []
 """Number and answers, if no request has the form."""
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None:
+        """End the wait: the connection is lost."""
+
+
+class AnswerPlace(Protocol):
+    """Place of an answer that comes later; `work` is what the connection cancels when it is lost."""
+
+    work: Deferred[Any] | Cancellable | None
+
+    @property
+    def correlation_id(self) -> int: ...
+    def encoded(self, chunks: list[Chunk], /) -> None:
+        """Send an encoded answer."""
+
+    def await_answer(self, answer: Deferred[Any], /) -> None:
+        """Encode and send the answer of the usual path."""
+
+
+TakePlace = Callable[[int, int], AnswerPlace]
+"""Returns the place of an answer by correlation id and size of the request."""
 
 
 class RepeatedRequest(Protocol):
@@ -29,8 +54,8 @@ class RepeatedRequest(Protocol):
     def is_over(self) -> bool:
         """True if no request will have this form any more; another one may be learned instead."""
 
-    def answer_run(self, frames: Sequence[memoryview], /) -> tuple[int, list[Chunk]]:
+    def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace, /) -> tuple[int, list[Chunk]]:
         """Handle the first requests of `frames` that have this form; return their number and their answers.
 
-        The next one takes the usual path.
+        An answer that has to wait takes its place instead. The next request takes the usual path.
         """

@@ -15,26 +15,43 @@ These requests take the usual path:
     errors, a partition that is followed here, a preferred
     replica, versions before 5, logs addressed by bytes
     another leader or leader epoch, topics that may not be read   before each read
-    at the end of the log, or fewer than `min_bytes` there        by the read
+    an offset outside of the log, or fewer bytes than             by the read
+    `min_bytes` in it
     records that are not in the page cache, or have to be         by the read
     converted; emptied batches
+
+At the end of a log, the form is the delayed operation, and waits by itself:
+
+    event                                   what follows
+    --------------------------------------  -----------------------------------------------------------------
+    `min_bytes` are there                   with the deferred actions: the answer; by the usual path, with the
+                                            rest of the time, if something is unusual by then
+    the time is over, the broker stops, or  the usual path answers, without a further wait
+    the partition is closed
+    the connection is lost                  nothing
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from math import ceil
 from struct import Struct
 from typing import Any, Final, Protocol
 
 import attrs
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_V2_ALONE
+from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
-from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
+from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT
+from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, AnswerPlace, TakePlace
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import HasFetches, HasPartitions
+from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
 from pylogbroker.records import HEADER_V2, MAGIC_AT, Buffer
 from pylogbroker.storage import NotCached
@@ -56,8 +73,18 @@ _unpack_offset = Struct(">q").unpack_from
 _pack_size = Struct(">i").pack
 
 
-class _Services(HasPartitions, HasFetches, Protocol):
+class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
     """Services that a repeated fetch uses."""
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    """Request that waits for `missing` more bytes behind its offset."""
+
+    place: AnswerPlace
+    offset: int
+    missing: int
+    deadline: IDelayedCall
 
 
 @attrs.define(eq=False)
@@ -77,6 +104,7 @@ class RepeatedFetch:
     _before: bytes
     _between: bytes
     _tail: bytes
+    _waiting: _Waiting | None = attrs.field(default=None, init=False)
 
     @classmethod
     def learn(
@@ -107,22 +135,22 @@ class RepeatedFetch:
         ):
             return None
         topic = request.topics[0]
-        fetch = topic.partitions[0]
+        fetched = topic.partitions[0]
         [topic_answer] = response.responses
         [answer] = topic_answer.partitions
-        if answer.error_code or answer.diverging_epoch.end_offset >= 0 or fetch.last_fetched_epoch >= 0:
+        if answer.error_code or answer.diverging_epoch.end_offset >= 0 or fetched.last_fetched_epoch >= 0:
             return None
         try:
             partition = services.partitions.find(
-                topic.topic_id if version >= _FIRST_WITH_IDS else topic.topic, fetch.partition
+                topic.topic_id if version >= _FIRST_WITH_IDS else topic.topic, fetched.partition
             )
         except KafkaError:
             return None
         if partition.log.byte_addressed:
             return None
-        offset, fetch.fetch_offset = fetch.fetch_offset, _OFFSET
+        offset, fetched.fetch_offset = fetched.fetch_offset, _OFFSET
         body = request_codec(FetchRequest.api_key, version).encode(request)
-        fetch.fetch_offset = offset
+        fetched.fetch_offset = offset
         before, _, rest = body.partition(_OFFSET.to_bytes(8))
         if frame[body_at:] != before + offset.to_bytes(8) + rest:
             return None
@@ -149,22 +177,29 @@ class RepeatedFetch:
             or partition.leader_epoch != self._leader_epoch
         )
 
-    def answer_run(self, frames: Sequence[memoryview]) -> tuple[int, list[Chunk]]:
-        """Read for the first request of `frames`, if it has this form; return 1 and the answer."""
+    def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
+        """Read for the first request of `frames`, if it has this form; return 1 and the answer, unless it waits."""
         frame = frames[0]
         offset_at = PREFIX_AT + len(self.prefix)
         start, correlation_id = _unpack_start(frame)
-        if start != self._start or frame[offset_at + 8 :] != self._rest:
+        if start != self._start or frame[offset_at + 8 :] != self._rest or not self._may_read():
             return NOTHING
-        access, partition = self._context.access, self._partition
-        if access is not None and partition.topic not in access.readable_topics:
-            return NOTHING
-        records = self._read(_unpack_offset(frame, offset_at)[0])
-        if records is None:
-            return NOTHING
-        traffic, log = partition.traffic, partition.log
-        traffic.fetches += 1
+        [offset] = _unpack_offset(frame, offset_at)
+        if offset == self._partition.log.high_watermark and self._may_wait():
+            self._partition.traffic.fetches += 1
+            self._wait(offset, take_place(correlation_id, len(frame)))
+            return 1, []
+        records = self._read(offset)
+        return NOTHING if records is None else (1, self._answer(correlation_id, records))
+
+    def _may_read(self) -> bool:
+        access = self._context.access
+        return access is None or self._partition.topic in access.readable_topics
+
+    def _answer(self, correlation_id: int, records: Chunk) -> list[Chunk]:
+        traffic, log = self._partition.traffic, self._partition.log
         size = len(records)
+        traffic.fetches += 1
         traffic.bytes_out += size
         record_size = compact_size(size) if self._tail else _pack_size(size)
         head = self._head.pack(
@@ -172,8 +207,8 @@ class RepeatedFetch:
             log.high_watermark, log.last_stable_offset, log.log_start_offset, self._between,
         )  # fmt: skip
         if size < _OWN_CHUNK_BYTES_MIN and isinstance(records, Buffer):
-            return 1, [b"".join((head, record_size, records, self._tail))]
-        return 1, [head + record_size, records, self._tail] if self._tail else [head + record_size, records]
+            return [b"".join((head, record_size, records, self._tail))]
+        return [head + record_size, records, self._tail] if self._tail else [head + record_size, records]
 
     def _read(self, offset: int) -> Chunk | None:
         """Return the records from an offset on; None if the usual path must find out what to answer."""
@@ -200,3 +235,74 @@ class RepeatedFetch:
             return region if is_cached(region) and not (needs_v2 and magic_if_cached(region) != 2) else None
         data = read_if_cached(region)
         return None if data is None or (needs_v2 and data[MAGIC_AT] != 2) else data
+
+    # -- at the end of the log ---------------------------------------------------------------------------------------
+
+    def _may_wait(self) -> bool:
+        request = self._request
+        return self._waiting is None and request.max_wait_ms > 0 and request.min_bytes > 0 and not self.is_over
+
+    def _wait(self, offset: int, place: AnswerPlace) -> None:
+        deadline = self._services.runtime.clock.callLater(self._request.max_wait_ms / 1000, self._time_out)
+        self._waiting = _Waiting(place, offset, self._request.min_bytes, deadline)
+        place.work = self
+        self._services.fetches.delayed[self] = None
+        self._partition.purgatory.add(self, Mark.HIGH_WATERMARK, offset + 1)
+
+    def try_complete(self, size: int) -> bool:
+        """Note `size` more bytes; stay in the purgatory until the deferred actions."""
+        waiting = self._waiting
+        if waiting is not None:
+            had, waiting.missing = waiting.missing, waiting.missing - size
+            if had > 0 >= waiting.missing:
+                self._services.runtime.deferred_actions.defer(self._go_on)
+        return False
+
+    def fail(self, error: KafkaError) -> None:
+        """Answer soon: the usual path finds the error."""
+        self._services.runtime.deferred_actions.defer(self.expire)
+
+    def cancel(self) -> None:
+        self._end_wait()
+
+    def _time_out(self) -> None:
+        self._services.fetches.expired["consumer"] += 1
+        self.expire()
+
+    def expire(self) -> None:
+        if (waiting := self._end_wait()) is not None:
+            self._leave_to_usual_path(waiting, 0)
+
+    def _go_on(self) -> None:
+        if self._waiting is None or self._waiting.missing > 0:  # it is another wait
+            return
+        seconds_left = self._waiting.deadline.getTime() - self._services.runtime.clock.seconds()
+        waiting = self._end_wait()
+        if waiting is None:
+            return
+        is_usual = not self.is_over and self._services.quotas.meters is None and self._may_read()
+        records = self._read(waiting.offset) if is_usual else None
+        if records is None:
+            self._leave_to_usual_path(waiting, max(1, ceil(seconds_left * 1000)))
+        else:
+            waiting.place.encoded(self._answer(waiting.place.correlation_id, records))
+
+    def _end_wait(self) -> _Waiting | None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
+            self._services.fetches.delayed.pop(self, None)
+            if waiting.deadline.active():
+                waiting.deadline.cancel()
+        return waiting
+
+    def _leave_to_usual_path(self, waiting: _Waiting, wait_ms: int) -> None:
+        request = copy(self._request)
+        request.max_wait_ms = wait_ms
+        [topic] = request.topics
+        partition = copy(topic.partitions[0])
+        partition.fetch_offset = waiting.offset
+        by_id = self._context.api_version >= _FIRST_WITH_IDS
+        requested = RequestedPartition(topic.topic_id if by_id else topic.topic, partition)
+        answer = maybeDeferred(fetch, self._services, self._context, request, None, [requested], False)
+        waiting.place.await_answer(answer)

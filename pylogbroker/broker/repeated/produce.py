@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
 from pylogbroker.broker.services import HasPartitions, HasRuntime
@@ -123,7 +123,7 @@ class RepeatedProduce:
         """True if the partition is not led here any more, or was created again."""
         return self._services.partitions.led.get((self._topic, self._partition.index)) is not self._partition
 
-    def answer_run(self, frames: Sequence[memoryview]) -> tuple[int, list[Chunk]]:
+    def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Append the records of the first requests of `frames` that have this form; return number and answers."""
         if self._skipped:
             self._skipped -= 1

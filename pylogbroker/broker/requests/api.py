@@ -10,6 +10,7 @@ of access get an object that has these services alone (`pylogbroker.broker.reque
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -67,7 +68,6 @@ class Api:
     cluster_only: bool
     """A broker that is alone in its cluster does not offer the API."""
     _load: Callable[[], HandledRequest]
-    _loaded: HandledRequest | None = attrs.field(default=None, init=False)
 
     @classmethod
     def of(cls, request: type[Request], handle: Handler, is_read: bool = False) -> Api:
@@ -76,14 +76,13 @@ class Api:
         handled = HandledRequest(request, handle, declared_services(handle), is_read)
         return cls(request.api_key, name, request.versions, handle.__module__, False, lambda: handled)
 
+    @cached_property
     def _handled(self) -> HandledRequest:
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        return self._load()
 
     @property
     def request(self) -> type[Request]:
-        return self._handled().request
+        return self._handled.request
 
     @property
     def response(self) -> type[Response]:
@@ -91,11 +90,11 @@ class Api:
 
     @property
     def handle(self) -> Handler:
-        return self._handled().handle
+        return self._handled.handle
 
     @property
     def services(self) -> tuple[str, ...]:
-        return self._handled().services
+        return self._handled.services
 
     def select_services(self, services: Any) -> Any:
         """Return what the handler gets of a broker's services: those that it declares."""
@@ -103,33 +102,33 @@ class Api:
 
     @property
     def is_read(self) -> bool:
-        return self._handled().is_read
+        return self._handled.is_read
 
     @property
     def access(self) -> tuple[Rule, ...]:
-        return self._handled().access
+        return self._handled.access
 
     @property
     def shortcut(self) -> Shortcut | None:
-        return self._handled().shortcut
+        return self._handled.shortcut
 
     @property
     def learn(self) -> Learn | None:
-        return self._handled().learn
+        return self._handled.learn
 
     def handled_by(self, wrap: Callable[[Api], Handler]) -> Api:
         """Return the API with another handler, which `wrap` makes of this one when it is needed.
 
         What it answers is not learned: the next answer may be another one.
         """
-        load = lambda: attrs.evolve(self._handled(), handle=wrap(self), learn=None)  # noqa: E731
+        load = lambda: attrs.evolve(self._handled, handle=wrap(self), learn=None)  # noqa: E731
         return attrs.evolve(self, load=load)
 
     def guarded(self) -> Api:
         """Return the API as a broker with an authorizer serves it."""
 
         def load() -> HandledRequest:
-            handled = self._handled()
+            handled = self._handled
             return attrs.evolve(handled, handle=rules.guard(handled.handle, handled.access, handled.shortcut))
 
         return attrs.evolve(self, load=load)

@@ -21,10 +21,12 @@ from pylogbroker.security.acls.bindings import (
     ResourcePattern,
 )
 from pylogbroker.security.quotas.keys import QuotaKey
+from pylogbroker.storage import Origin
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.broker.nodes import Node
 from tests.broker.repeated.pairs import Pair, opened_pair, set_topic
 from tests.broker.security.quota_clients import ANYBODY, set_quotas
+from tests.broker.test_fetch import emptied
 from tests.broker.trees import now
 from tests.net.fakes import frame
 from tests.storage.support import batch
@@ -100,11 +102,15 @@ def fetch(pair: Pair, version: int, *asked: Asked, topic: str = "t") -> int:
     for side in pair.sides:
         requests = [(one.request(side.node, topic, version), version, number) for number, one in enumerate(asked)]
         answers.append(side.receive(b"".join(frame(*request) for request in requests)))
-        side.node.clock.advance(0.01)
     if not any(one.in_session for one in asked):
         ids = [side.node.broker.metadata.topics[topic].id.bytes for side in pair.sides]
         assert answers[0] == (answers[1][0].replace(ids[1], ids[0]), answers[1][1])
     return pair.learning.usual - before
+
+
+def answered(pair: Pair) -> bytes:
+    """Return what both sides have answered meanwhile."""
+    return pair.receive()[0]
 
 
 @pytest.fixture
@@ -131,7 +137,7 @@ def test_sizes_of_records(pair: Pair) -> None:
     pair.check(["t"])
 
 
-def test_what_is_not_learned(pair: Pair) -> None:
+def test_other_fetches_are_not_learned(pair: Pair) -> None:
     for asked in (
         Asked(committed=True),
         Asked(two=True),
@@ -144,17 +150,137 @@ def test_what_is_not_learned(pair: Pair) -> None:
         pair.connect()
 
 
-def test_ends_of_the_log_and_too_few_bytes_are_left_to_the_usual_path(pair: Pair) -> None:
-    asked = Asked(0, wait_ms=5)
-    assert fetch(pair, 11, asked, Asked(40, wait_ms=5), Asked(41, wait_ms=5), Asked(-1, wait_ms=5)) == 4
-    pair.each(lambda node: node.clock.advance(1))
-    pair.receive()
-    assert fetch(pair, 11, asked) == 0
-    patient = Asked(36, min_bytes=1000, wait_ms=5)
-    assert fetch(pair, 11, Asked(0, min_bytes=1000, wait_ms=5), patient) == 2
-    pair.each(lambda node: node.clock.advance(1))
-    pair.receive()
+END = 40
+VALUE = batch([b"new"], [START_MS])
+
+
+def appended(pair: Pair, *batches: bytes) -> None:
+    pair.each(lambda node: fill(node, "t", *(batches or (VALUE,))))
+
+
+def waits(pair: Pair, *asked: Asked, version: int = 11) -> None:
+    """Let a connection learn a form, and then wait with it."""
+    [one] = asked or (Asked(END, wait_ms=500),)
+    fetch(pair, version, attrs.evolve(one, offset=30, min_bytes=min(one.min_bytes, 1)))
+    assert fetch(pair, version, attrs.evolve(one, offset=30, min_bytes=min(one.min_bytes, 1))) == 0
+    if one.min_bytes > 1:
+        fetch(pair, version, attrs.evolve(one, offset=0))
+    assert fetch(pair, version, one) == 0
+    assert answered(pair) == b""
+    assert len(pair.learning.node.broker.fetches.delayed) == 1
+
+
+def nothing_is_left(pair: Pair) -> None:
+    for side in pair.sides:
+        broker = side.node.broker
+        assert not broker.fetches.delayed
+        assert not any(len(partition.purgatory) for partition in broker.partitions.hosted.values())
+        functions = {getattr(call.func, "__name__", "") for call in side.node.clock.getDelayedCalls()}
+        assert "_time_out" not in functions
+    expired = [side.node.broker.fetches.expired for side in pair.sides]
+    assert expired[0] == expired[1]
     pair.check(["t"])
+
+
+@pytest.mark.parametrize("version", [5, 11, 12])
+def test_a_wait_at_the_end_of_the_log_is_answered_by_the_next_append(pair: Pair, version: int) -> None:
+    waits(pair, version=version)
+    appended(pair)
+    assert b"new" in answered(pair)
+    assert fetch(pair, version, Asked(END + 1, wait_ms=500)) == 0
+    appended(pair, VALUE, VALUE)
+    assert answered(pair).count(b"new") == 2
+    nothing_is_left(pair)
+
+
+def test_an_answer_that_had_to_wait_is_learned_from(pair: Pair) -> None:
+    assert fetch(pair, 11, Asked(END, wait_ms=500)) == 1
+    appended(pair)
+    assert answered(pair)
+    assert fetch(pair, 11, Asked(END + 1, wait_ms=500), Asked(END + 1, wait_ms=500)) == 1  # only one can wait
+    appended(pair)
+    assert answered(pair).count(b"new") == 2
+    nothing_is_left(pair)
+
+
+def test_a_wait_for_more_bytes(pair: Pair) -> None:
+    waits(pair, Asked(END, min_bytes=200, wait_ms=500))
+    appended(pair)
+    appended(pair)
+    assert answered(pair) == b""
+    appended(pair)
+    assert answered(pair).count(b"new") == 3
+    nothing_is_left(pair)
+
+
+def test_the_end_of_the_time(pair: Pair) -> None:
+    waits(pair, Asked(END, min_bytes=200, wait_ms=500))
+    appended(pair)
+    pair.each(lambda node: node.clock.advance(0.499))
+    assert answered(pair) == b""
+    pair.each(lambda node: node.clock.advance(0.001))
+    assert b"new" in answered(pair)
+    nothing_is_left(pair)
+    assert pair.learning.node.broker.fetches.expired["consumer"] == 1
+
+
+def test_a_lost_connection(pair: Pair) -> None:
+    waits(pair)
+    pair.connect()
+    nothing_is_left(pair)
+
+
+def test_a_broker_that_stops(pair: Pair) -> None:
+    waits(pair)
+    pair.each(lambda node: node.broker.fetches.expire_all())
+    assert answered(pair)
+    nothing_is_left(pair)
+
+
+def test_a_partition_that_is_deleted_meanwhile(pair: Pair) -> None:
+    waits(pair)
+    pair.each(lambda node: now(node.broker.controller.delete_topic("t")))
+    assert answered(pair)
+    assert not pair.learning.node.broker.fetches.delayed
+
+
+def test_another_leader_epoch_meanwhile(pair: Pair) -> None:
+    waits(pair, Asked(END, wait_ms=500, leader_epoch=0))
+    pair.each(lambda node: setattr(node.broker.partitions.led["t", 0], "leader_epoch", 1))
+    appended(pair)
+    assert b"new" not in answered(pair)
+    nothing_is_left(pair)
+
+
+def test_a_quota_that_is_set_meanwhile(pair: Pair) -> None:
+    waits(pair)
+    pair.each(lambda node: set_quotas(node, ANYBODY, {QuotaKey.CONSUMER_BYTE_RATE: 1.0}))
+    appended(pair)
+    assert answered(pair)
+    pair.check(["t"])
+
+
+def test_emptied_batches_are_passed_over_as_usual(pair: Pair) -> None:
+    small = Asked(30, 61)
+    assert fetch(pair, 11, small, small) == 1
+    for offset in (END, END + 1):
+        pair.each(lambda node, offset=offset: append_emptied(node, offset))  # type: ignore[misc]
+    appended(pair)
+    assert fetch(pair, 11, attrs.evolve(small, offset=END), attrs.evolve(small, offset=END + 1)) == 2
+    pair.check(["t"])
+
+
+def append_emptied(node: Node, offset: int) -> None:
+    partition = node.broker.partitions.led["t", 0]
+    partition.append(emptied(offset), START_MS, Origin.REPLICATION)
+
+
+def test_offsets_outside_of_the_log_and_too_few_bytes_take_the_usual_path(pair: Pair) -> None:
+    assert fetch(pair, 11, Asked(0), Asked(END + 1), Asked(-1)) == 3
+    assert fetch(pair, 11, Asked(0, min_bytes=1000, wait_ms=5), Asked(36, min_bytes=1000, wait_ms=5)) == 2
+    pair.each(lambda node: node.clock.advance(1))
+    answered(pair)
+    nothing_is_left(pair)
 
 
 def test_a_new_leader_epoch(pair: Pair) -> None:
@@ -229,7 +355,13 @@ def test_access_that_is_taken_back(tmp_path: Path) -> None:
         assert fetch(pair, 11, Asked(), Asked()) == 2
         pair.each(lambda node: now(node.broker.authorizer.acls.add(topic, frozenset({entry}), "User:admin")))
         assert fetch(pair, 11, Asked(), Asked(), Asked()) == 1
+        assert fetch(pair, 11, Asked(1, wait_ms=500)) == 1
+        appended(pair)
+        assert answered(pair)
+        assert fetch(pair, 11, Asked(2, wait_ms=500)) == 0
         pair.each(lambda node: now(node.broker.authorizer.acls.remove([AclBinding(topic, entry)], "User:admin")))
+        appended(pair)
+        assert b"new" not in answered(pair)
         assert fetch(pair, 11, Asked(), Asked()) == 2
         pair.check(["t"])
 
@@ -240,7 +372,7 @@ _ASKED = st.builds(
     st.sampled_from((-1, 0, 1, 100, 300, *(1 << 20,) * 4)),
     st.sampled_from((-1, 0, 1, 100, *(1 << 20,) * 4)),
     st.sampled_from((0, 1, 1, 1, 1, 200)),
-    st.sampled_from((0, 0, 0, 5)),
+    st.sampled_from((0, 0, 5, 25, 25)),
     st.sampled_from(_RARELY),
     st.just(value=False),
     st.sampled_from(_RARELY),
@@ -282,7 +414,11 @@ def test_any_requests_and_appends(
     for step in steps:
         if isinstance(step, bytes):
             pair.each(lambda node, step=step: fill(node, topic, step))  # type: ignore[misc]
+            fetch(pair, version, topic=topic)
         else:
             fetch(pair, version, *step, topic=topic)
+        pair.each(lambda node: node.clock.advance(0.01))
+    pair.each(lambda node: node.clock.advance(0.1))
+    fetch(pair, version, topic=topic)
     pair.check([topic])
     pair.each(lambda node: now(node.broker.controller.delete_topic(topic)))
