@@ -29,7 +29,7 @@ from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record, build, entries
 from tests.coordinators.harness import Answer, RuntimeHarness
 
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
+SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, partitions=4)  # each partition is swept: few make days short
 SESSION = 10_000
 PRODUCER = 70
 REBALANCE = 60_000
