@@ -65,7 +65,15 @@ class PythonFile:
 
     @cached_property
     def nodes(self) -> Sequence[ast.AST]:
-        return list(ast.walk(self.tree))
+        """The nodes from the outside in, as `ast.walk` yields them, which takes twice as long; without contexts."""
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:
+            for value in vars(node).values():
+                if type(value) is list:
+                    nodes += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                    nodes.append(value)
+        return nodes
 
 
 def python_texts(file: PythonFile) -> Iterator[Text]:
