@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from tests.docs.site import ROOT
 
+_TEXT = re.compile(r'"""(.*?)"""', re.DOTALL)
 _BLOCK = re.compile(r"(?:^ {4}.*\n|^ *\n(?= {4}))+", re.MULTILINE)
 _STATEMENT = re.compile(
     r"(from|import|def|class|for|with|async (def|for|with)|while|if|return|await) .+|@\w+.*"
@@ -30,6 +32,10 @@ _OF_TABLES = frozenset({"wire/decoder_compiler.py", "wire/encoder_compiler.py"})
 
 
 def samples(source: str) -> Iterator[str]:
+    """Yield the samples; most modules have none, and are not parsed."""
+    lines = (line.strip() for text in _TEXT.findall(source) for line in text.split("\n"))
+    if not any(map(_STATEMENT.fullmatch, lines)):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if (docstring := ast.get_docstring(node, clean=False)) is None:
@@ -41,6 +47,7 @@ def samples(source: str) -> Iterator[str]:
                     yield sample
 
 
+@cache
 def modules() -> list[str]:
     package = ROOT / "pylogbroker"
     paths = (path for path in sorted(package.rglob("*.py")) if any(samples(path.read_text())))
