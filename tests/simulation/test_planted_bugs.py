@@ -1,7 +1,12 @@
-"""Bugs planted into whole brokers: some seed finds each, and finds it again."""
+"""Bugs planted into whole brokers: some seed finds each.
+
+A seed that found the bug once is tried first. A change of the brokers may let other seeds find it: then a warning names
+one of them, which makes the test short again.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -49,14 +54,22 @@ def first_violation(setup: Mapping[str, Any], likely: int) -> tuple[int, str]:
         try:
             runs.run_many([seed], setup)
         except Violation as violation:
+            if seed != likely:
+                warnings.warn(f"likely={likely} finds nothing any more, seed {seed} does: put it there", stacklevel=3)
             return seed, str(violation).partition("\n")[0]
     raise AssertionError("no seed finds the bug")
 
 
-def check_found_again(faults: tuple[str, ...], *invariants: str, likely: int, **fixed: Any) -> None:
-    setup = {**SETUP, "faults": faults, **fixed}
-    seed, text = first_violation(setup, likely)
+def check_found(faults: tuple[str, ...], *invariants: str, likely: int, **fixed: Any) -> None:
+    _, text = first_violation({**SETUP, "faults": faults, **fixed}, likely)
     assert text.partition(":")[0] in invariants
+
+
+def test_a_violation_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed alone decides: it finds the same violation of the same invariant."""
+    monkeypatch.setattr(PartitionReplica, "follower_class", TruncatesToHighWatermark)
+    setup = {**SETUP, "faults": ("kill", "isolate", "pause")}
+    seed, text = first_violation(setup, likely=20)
     with pytest.raises(Violation) as caught:
         runs.run_many([seed], setup)
     assert str(caught.value).startswith(text)
@@ -65,12 +78,12 @@ def check_found_again(faults: tuple[str, ...], *invariants: str, likely: int, **
 def test_a_follower_that_truncates_to_its_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant KIP-101."""
     monkeypatch.setattr(PartitionReplica, "follower_class", TruncatesToHighWatermark)
-    check_found_again(("kill", "isolate", "pause"), "1", "2", "3", "7", likely=20)
+    check_found(("kill", "isolate", "pause"), "1", "2", "3", "7", likely=20)
 
 
 def test_a_broker_that_registers_after_a_crash_while_it_is_in_isrs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterRole, "_suspect_partitions", lambda role: [])
-    check_found_again(("lose_power",), "1", "2", likely=1)
+    check_found(("lose_power",), "1", "2", likely=3)
 
 
 def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +91,7 @@ def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest
         return partition.log.log_end_offset
 
     monkeypatch.setattr(InternalTopic, "replay", replay)
-    check_found_again(("kill", "isolate", "pause"), "11", likely=1, group_members=2)
+    check_found(("kill", "isolate", "pause"), "11", likely=1, group_members=2)
 
 
 def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +99,7 @@ def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.Mo
         completion.end(transaction, True, now_ms, done)
 
     monkeypatch.setattr(Completion, "fence", fence)
-    check_found_again(("kill", "isolate", "pause"), "12", likely=17, copiers=2)
+    check_found(("kill", "isolate", "pause"), "12", likely=1, copiers=2)
 
 
 def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +109,7 @@ def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pyt
 
     monkeypatch.setattr(reassignments, "is_complete", lambda state, live: bool({*live} & {*state.target}))
     monkeypatch.setattr(reassignment_phases, "_led_by_target", led_by_target)
-    check_found_again(("lose_connection", "pause"), "2", likely=1, brokers=5, reassigners=1)
+    check_found(("lose_connection", "pause"), "2", likely=1, brokers=5, reassigners=1)
 
 
 def test_logs_of_deleted_topics_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +120,7 @@ def test_logs_of_deleted_topics_that_stay(monkeypatch: pytest.MonkeyPatch) -> No
         return []
 
     monkeypatch.setattr(Partitions, "delete", delete)
-    check_found_again(("lose_connection", "pause"), "13", "no rest without faults", likely=22, recreators=1)
+    check_found(("lose_connection", "pause"), "13", "no rest without faults", likely=22, recreators=1)
 
 
 def test_a_broker_that_misses_a_notification_after_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,17 +129,17 @@ def test_a_broker_that_misses_a_notification_after_a_lost_connection(monkeypatch
             await notifications._read()
 
     monkeypatch.setattr(Notifications, "_follow", follow_once)
-    check_found_again(("lose_zookeeper", "cut_zookeeper"), "no rest without faults", likely=15, administrators=1)
+    check_found(("lose_zookeeper", "cut_zookeeper"), "no rest without faults", likely=14, administrators=1)
 
 
 def test_a_broker_that_reads_no_settings_in_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConfigWatch, "resume", ConfigWatch.start)
-    check_found_again(("expire_session",), "no rest without faults", likely=3, administrators=1)
+    check_found(("expire_session",), "no rest without faults", likely=3, administrators=1)
 
 
 def test_a_broker_that_reads_no_acls_in_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NewSessions, "_session_changed", lambda sessions, event: None)
-    check_found_again(("expire_session",), "no rest without faults", likely=1, administrators=1)
+    check_found(("expire_session",), "no rest without faults", likely=1, administrators=1)
 
 
 def test_a_change_that_is_acknowledged_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +147,7 @@ def test_a_change_that_is_acknowledged_before_it_is_stored(monkeypatch: pytest.M
         ensureDeferred(admin._change(lambda: admin._alter(resource, change))).addErrback(lambda failure: None)
 
     monkeypatch.setattr(ClusterAdmin, "alter_config", alter)
-    check_found_again(("lose_zookeeper", "kill"), "14", likely=18, administrators=1)
+    check_found(("lose_zookeeper", "kill"), "14", likely=5, administrators=1)
 
 
 def test_batches_that_are_judged_while_the_error_of_an_earlier_one_is_on_its_way(
@@ -142,4 +155,4 @@ def test_batches_that_are_judged_while_the_error_of_an_earlier_one_is_on_its_way
 ) -> None:
     monkeypatch.setattr(RejectedBatches, "check", lambda rejected, partition, batch: None)
     fixed = {"fault_seconds": 0.5, "partitions": 2, "min_insync_replicas": 2, "pipeliners": 2}
-    check_found_again(("kill", "isolate", "pause"), "9", likely=12, **fixed)
+    check_found(("kill", "isolate", "pause"), "9", likely=22, **fixed)

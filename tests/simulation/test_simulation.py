@@ -18,18 +18,18 @@ PARTS = 4  # so that the workers of a run share them
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_invariant_breaks(budget: Budget, part: int) -> None:
-    """Run the first seeds, if thorough others each time; `python -m tests.simulation` runs more."""
-    first, count = budget.of(1, budget.seed_of("simulation")), budget.of(examples(100, quick=8), 4_000 // PARTS)
+    """Run the first 40 seeds, if thorough 4,000 others each time; `python -m tests.simulation` runs more."""
+    first, count = budget.of(1, budget.seed_of("simulation")), budget.of(examples(40, quick=2), 4_000 // PARTS)
     summary = runs.run_many(range(first + part * count, first + (part + 1) * count))
     assert summary.acknowledged > 5 * count
     assert summary.read > 10 * count
-    assert summary.changes > 0
+    assert summary.changes > 0 or count < 10  # a third of the runs has clients that change settings
 
 
 def test_a_seed_repeats_a_run_exactly() -> None:
-    traces = {runs.run_many([7]).trace for _ in range(2)}
+    traces = {runs.run_many([2]).trace for _ in range(2)}
     assert len(traces) == 1
-    assert runs.run_many([8]).trace not in traces
+    assert runs.run_many([4]).trace not in traces
 
 
 def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
