@@ -4,7 +4,8 @@
 # make quick   lint, types, import contracts and the tests that start no process: after each change
 # make test    the checks and all tests of this project: before each commit; what fails is run once more, alone
 # make docs    the documentation as a site, in build/site
-# make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
+# make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples, and processor time of requests beside
+#              the recorded one: before an issue is closed
 #
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
 # make test ARGS='-k commit -x'    more options for pytest
@@ -56,6 +57,7 @@ test: checks peers
 	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" --second-try $(ARGS)
 
 oracle: checks peers
+	$(if $(PACKAGE)$(ARGS),,$(BIN)/python -m benchmarks.processor --check)
 	$(PYTEST) --dist loadfile --hypothesis-profile oracle --ask --thorough \
 		-m "kafka or oracle or hypothesis or thorough or benchmark" $(ARGS)
 

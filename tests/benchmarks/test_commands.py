@@ -27,6 +27,8 @@ from benchmarks import (
 )
 from benchmarks.brokers import PROJECT
 from benchmarks.errors import BenchmarkError
+from benchmarks.processor import command_line, runs
+from benchmarks.processor.works import WORKS
 from benchmarks.session import Session
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
@@ -45,6 +47,48 @@ def test_every_workload_is_measured(tmp_path: Path) -> None:
     assert [row[:2] for row in rows[2:]] == [[each.title, unit] for each in WORKLOADS for unit in each.wanted]
     assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_processor_time_of_every_work_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "RUNS", 1)
+    options = ["--seconds", "0.001", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(command_line.main, options, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "lowest", "quartile", "floor", "ratio", "recorded"]
+    assert [row[0] for row in rows[2:]] == list(WORKS)
+    for row in rows[2:]:
+        lowest, quartile, floor, ratio = map(float, row[2:6])
+        assert quartile >= lowest > 0
+        assert ratio == pytest.approx(lowest / floor, rel=0.01)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_processor_time_is_compared_with_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "RUNS", 1)
+    options = ["fetch-64k", "--seconds", "0.001", "--markdown", "--against", "HEAD"]
+    done = CliRunner().invoke(command_line.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "here", "HEAD", "ratio", "ratio of HEAD", "better"]
+    assert [row[0] for row in rows[2:]] == ["fetch-64k"]
+    ours, theirs = map(float, rows[2][4:6])
+    assert float(rows[2][6].removesuffix(" x")) == pytest.approx(theirs / ours, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["no-work"], 2, "'no-work' is not one of 'produce-latency'"),
+        (["--seconds", "0"], 2, "0.0 is not in the range x>0"),
+        (["--check", "--record"], 2, "--against, --check and --record exclude each other"),
+        (["--against", "--output=x"], 1, "--against --output=x: "),
+        (["--against", "no-commit"], 1, "has no such commit; `git log --all` lists its commits"),
+        (["--directory", "/nowhere"], 2, "Directory '/nowhere' does not exist"),
+    ],
+)
+def test_wrong_options_of_the_processor_benchmark_are_rejected(options: list[str], status: int, message: str) -> None:
+    done = CliRunner().invoke(command_line.main, options)
+    assert (done.exit_code, message in done.output) == (status, True), done.output
 
 
 def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:

@@ -1,0 +1,212 @@
+"""Works: requests on non-blocking connections, whose server runs in the same thread, step by step.
+
+An exchange sends requests, runs the loop of the server, and takes the answers. Only the loop is timed.
+"""
+
+import itertools
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+import attrs
+
+from benchmarks.driver import SCRATCH
+from benchmarks.errors import BenchmarkError
+from benchmarks.many_connections import FetchForm
+from benchmarks.requests import fetch_request, produce_request
+from benchmarks.session import NO_SETTINGS, Session, try_fetch, try_produce
+from benchmarks.workloads import (
+    MEGABYTE_OF_KILOBYTES,
+    PARTITION_BYTES,
+    SINGLE,
+    SIXTEEN_KILOBYTES,
+    Batches,
+)
+
+Iterate = Callable[[], None]
+ANSWER_SECONDS_MAX = 30.0
+FETCHED_BATCHES = 4
+_number = itertools.count()
+
+
+@attrs.define
+class Stopwatch:
+    """Runs iterations of a server's loop, and adds up their processor time."""
+
+    _iterate: Iterate
+    nanoseconds: int = 0
+
+    def iterate(self) -> None:
+        clock = time.thread_time_ns
+        begin = clock()
+        self._iterate()
+        self.nanoseconds += clock() - begin
+
+
+@attrs.frozen
+class Flight:
+    """Requests that are in flight together on one connection."""
+
+    sock: socket.socket
+    requests: bytes
+    count: int
+    answer_bytes: int  # of all requests
+    records: bytes  # of one request, or of its answer
+
+    @property
+    def sent_bytes(self) -> int:
+        return len(self.requests)
+
+    def run(self, stopwatch: Stopwatch) -> None:
+        """Send the requests, as far as the socket's buffer goes before each iteration, and take all answers."""
+        rest = memoryview(self.requests)
+        received, deadline = 0, Deadline()
+        while received < self.answer_bytes:
+            rest = rest[send(self.sock, rest) :]
+            stopwatch.iterate()
+            received += receive(self.sock)
+            deadline.check()
+        expect_size(received, self.answer_bytes)
+
+
+@attrs.define
+class WaitingFetch:
+    """Fetch that waits at the end of a partition, and the produce request that answers it."""
+
+    producer: socket.socket
+    consumer: socket.socket
+    request: bytes
+    form: FetchForm
+    produce_answer_bytes: int
+    fetch_answer_bytes: int
+    records: bytes
+    offset: int
+    count: int = 1  # a pair
+
+    @property
+    def sent_bytes(self) -> int:
+        return len(self.request)
+
+    def run(self, stopwatch: Stopwatch) -> None:
+        """Send the fetch, let the server find nothing, produce a record, and take both answers."""
+        self.consumer.sendall(self.form.fetch(self.offset))
+        stopwatch.iterate()
+        self.producer.sendall(self.request)
+        produced = fetched = 0
+        deadline = Deadline()
+        while produced < self.produce_answer_bytes or fetched < self.fetch_answer_bytes:
+            stopwatch.iterate()
+            produced += receive(self.producer)
+            fetched += receive(self.consumer)
+            deadline.check()
+        expect_size(produced, self.produce_answer_bytes)
+        expect_size(fetched, self.fetch_answer_bytes)
+        self.offset += 1
+
+
+Exchange = Flight | WaitingFetch
+
+
+class Deadline:
+    """Time until which all answers must have come."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + ANSWER_SECONDS_MAX
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise BenchmarkError(f"the answers did not come within {ANSWER_SECONDS_MAX:.0f} s")
+
+
+def send(sock: socket.socket, data: memoryview) -> int:
+    """Send what the socket's buffer has space for, and return the number of bytes."""
+    if not data:
+        return 0
+    try:
+        return sock.send(data)
+    except BlockingIOError:
+        return 0
+
+
+def receive(sock: socket.socket) -> int:
+    """Take all that has come, and return the number of bytes."""
+    received = 0
+    try:
+        while size := sock.recv_into(SCRATCH):
+            received += size
+    except BlockingIOError:
+        return received
+    raise BenchmarkError("the broker closed the connection")
+
+
+def expect_size(size: int, expected: int) -> None:
+    if size != expected:
+        raise BenchmarkError(f"{size} bytes of answers instead of {expected}")
+
+
+@attrs.frozen
+class Work:
+    """One row of the table; `prepare` makes its topic, tries it once, and returns what is repeated."""
+
+    name: str
+    title: str
+    prepare: Callable[[Session, ExitStack], Exchange]
+
+
+def produce(batches: Batches, in_flight: int) -> Callable[[Session, ExitStack], Flight]:
+    """Return the preparation of produce requests to one partition."""
+
+    def prepare(session: Session, stack: ExitStack) -> Flight:
+        topic, sock, records = _topic(session), stack.enter_context(session.connection()), batches.build()
+        request = produce_request(topic, [(0, records)])
+        size = try_produce(sock, request, [0])
+        sock.setblocking(False)
+        return Flight(sock, request * in_flight, in_flight, size * in_flight, records)
+
+    return prepare
+
+
+def fetch(session: Session, stack: ExitStack) -> Flight:
+    """Prepare fetches of the same records of a partition."""
+    topic, sock, records = _topic(session), stack.enter_context(session.connection()), SIXTEEN_KILOBYTES.build()
+    request = produce_request(topic, [(0, records)])
+    for number in range(FETCHED_BATCHES + 1):
+        try_produce(sock, request, [number * SIXTEEN_KILOBYTES.records])
+    fetched = records * FETCHED_BATCHES
+    question = fetch_request(topic, [(0, 0)], len(fetched))
+    answer = try_fetch(sock, question, [fetched])
+    sock.setblocking(False)
+    return Flight(sock, question, 1, len(answer), fetched)
+
+
+def waiting_fetch(session: Session, stack: ExitStack) -> WaitingFetch:
+    """Prepare a producer and a consumer of one partition, at offset 1."""
+    topic, records = _topic(session), SINGLE.build()
+    producer, consumer = (stack.enter_context(session.connection()) for _ in range(2))
+    request = produce_request(topic, [(0, records)])
+    size = try_produce(producer, request, [0])
+    answer = try_fetch(consumer, fetch_request(topic, [(0, 0)], PARTITION_BYTES), [records])
+    form = FetchForm.of(topic, 0, PARTITION_BYTES, answer, len(records))
+    for sock in (producer, consumer):
+        sock.setblocking(False)
+    return WaitingFetch(producer, consumer, request, form, size, len(answer), records, offset=1)
+
+
+def _topic(session: Session) -> str:
+    """Create a topic of one partition, which ends with the broker, and return its name."""
+    name = f"benchmark-{next(_number)}"
+    with session.connection() as sock:
+        session.create(sock, name, 1, NO_SETTINGS)
+    return name
+
+
+_ALL = (
+    Work("produce-latency", "produce single 100 B records, one at a time", produce(SINGLE, 1)),
+    Work("produce-single", "produce single 100 B records, 64 in flight", produce(SINGLE, 64)),
+    Work("produce-16k", "produce 16 KB requests, 5 in flight", produce(SIXTEEN_KILOBYTES, 5)),
+    Work("produce-1m", "produce 1 MB requests, one at a time", produce(MEGABYTE_OF_KILOBYTES, 1)),
+    Work("fetch-64k", "fetch 64 KB answers, one at a time", fetch),
+    Work("end-to-end", "a waiting fetch and the produce request that answers it", waiting_fetch),
+)
+WORKS: Mapping[str, Work] = {work.name: work for work in _ALL}
