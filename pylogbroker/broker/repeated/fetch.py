@@ -146,7 +146,7 @@ class RepeatedFetch:
             )
         except KafkaError:
             return None
-        if partition.log.byte_addressed:
+        if partition.log.byte_addressed or partition.followed is not None:
             return None
         offset, fetched.fetch_offset = fetched.fetch_offset, _OFFSET
         body = request_codec(FetchRequest.api_key, version).encode(request)

@@ -291,6 +291,19 @@ def test_a_new_leader_epoch(pair: Pair) -> None:
     pair.check(["t"])
 
 
+class Followed:
+    """A replica that follows a leader, and has all that consumers ask for."""
+
+    def check_read(self, offset: int) -> None:
+        pass
+
+
+def test_a_follower_does_not_learn(pair: Pair) -> None:
+    pair.each(lambda node: setattr(node.broker.partitions.led["t", 0], "followed", Followed()))
+    assert fetch(pair, 11, Asked(), Asked()) == 2
+    pair.check(["t"])
+
+
 def test_a_topic_that_is_created_again(pair: Pair) -> None:
     assert fetch(pair, 11, Asked(), Asked()) == 1
     pair.each(lambda node: now(node.broker.controller.delete_topic("t")))
