@@ -1,6 +1,6 @@
 """Services that a handler gets: those that its parameter `services` declares, and no others.
 
-    def handle(services: HasPartitions, ...)    services.partitions is there, services.scram raises AttributeError
+With `services: HasPartitions`, `services.partitions` is there, and `services.scram` raises AttributeError.
 
 The annotation is the name of a protocol: one of `pylogbroker.broker.services`, or a class of the handler's module that
 joins several. `object` declares none.
