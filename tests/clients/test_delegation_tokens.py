@@ -37,7 +37,8 @@ class TokenBroker:
         properties = self.directory / "client.properties"
         properties.write_text("".join(f"{key}={text}\n" for key, text in how.items()))
         options = ("--bootstrap-server", self.bootstrap, "--command-config", str(properties))
-        done = tool(name, *options, *arguments, check=False)
+        by_token = "tokenauth" in how["sasl.jaas.config"]
+        done = tool(name, *options, *arguments, check=False, alone=by_token)
         return done.stdout + done.stderr
 
     def tokens(self, *arguments: str) -> str:

@@ -55,10 +55,19 @@ log4j.appender.stderr.layout.ConversionPattern=%p %m (%c)%n
 
 
 def tool(
-    name: str, *arguments: str, input: str | None = None, timeout: float = 300.0, check: bool = True
+    name: str,
+    *arguments: str,
+    input: str | None = None,
+    timeout: float = 300.0,
+    check: bool = True,
+    alone: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end; with `check`, an exit status other than 0 is an error that shows the output."""
-    done = _program(name).run(arguments, input, timeout, alone=name in ALONE)
+    """Run a tool to its end; with `check`, an exit status other than 0 is an error that shows the output.
+
+    Tools that log in by SCRAM with extensions must run `alone`, in a JVM of their own. In a JVM that has used SCRAM
+    before, the mechanism may be that of another class loader. It passes over extensions of this one.
+    """
+    done = _program(name).run(arguments, input, timeout, alone=alone or name in ALONE)
     if check and done.returncode:
         raise PeerError(f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
