@@ -32,7 +32,7 @@ PORTABLE := tests/system tests/wire/test_frame_splitter.py tests/net/test_transp
 	$(addprefix tests/broker/test_,$(addsuffix .py,delete_topics fetch group_commit list_offsets)) \
 	$(addprefix tests/broker/test_,$(addsuffix .py,log_cleaner log_maintenance partition produce)) \
 	$(addprefix tests/storage/test_,$(addsuffix .py,log rolling truncation)) \
-	$(addprefix tests/client/test_,$(addsuffix .py,admin_routing cluster cluster_metadata cluster_retries)) \
+	$(addprefix tests/client/test_,$(addsuffix .py,admin_routing cluster cluster_brokers cluster_metadata)) \
 	$(addprefix tests/client/test_,$(addsuffix .py,connection_sockets connector fetcher simple_consumer streams sync)) \
 	tests/testing/test_broker.py tests/testing/test_memory_broker.py
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10 -r fEs
