@@ -10,6 +10,7 @@ With `connections.max.reauth.ms`, a session ends, and the client authenticates a
 from __future__ import annotations
 
 import struct
+from collections import deque
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -143,14 +144,26 @@ class SaslProtocol(KafkaProtocol):
         elif authentication.state is not State.FAILED:  # else dropped: it came behind a failure
             super()._request(frame)
 
+    def _answer_repeated(self, frames: deque[memoryview]) -> bool:
+        """Leave the requests to `_request` after the session's end."""
+        return not self._is_session_over and super()._answer_repeated(frames)
+
+    @property
+    def _authenticated_seconds(self) -> float:
+        return self.factory.services.runtime.clock.seconds() - self._authenticated_at
+
+    @property
+    def _is_session_over(self) -> bool:
+        lifetime_ms = self.session_lifetime_ms
+        return lifetime_ms > 0 and self._authenticated_seconds * 1000 > lifetime_ms
+
     def _may_go_on(self, frame: memoryview) -> bool:
         """Begin another authentication if the request is a handshake; close after the session's end."""
-        seconds = self.factory.services.runtime.clock.seconds() - self._authenticated_at
         if frame[:2] == _HANDSHAKE:
-            if seconds >= _RENEWAL_SECONDS_MIN:
+            if self._authenticated_seconds >= _RENEWAL_SECONDS_MIN:
                 self._begin(self._identity)
             return True
-        if seconds * 1000 <= self.session_lifetime_ms:
+        if not self._is_session_over:
             return True
         self.factory.session_expired()
         self.close_because("its session has ended: it did not authenticate again in time", is_fault=False)

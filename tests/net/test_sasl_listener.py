@@ -30,7 +30,9 @@ from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.client import ScramClient
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.log_lines import logged_lines
@@ -39,6 +41,7 @@ from tests.broker.trees import now, opened_tree
 from tests.net.sasl_peers import RIGHT, Peer, SaslNodeTests, raw
 from tests.security.test_stored_credentials import TEXT
 from tests.security.tokens import Issuer, first_message, unsecured
+from tests.storage.support import batch
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 ISSUER = Issuer()
@@ -371,6 +374,21 @@ class SessionTests(SaslListenerTests):
         peer.send((ListGroupsRequest(), 4), (SaslHandshakeRequest("PLAIN"), 1))
         self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
         self.assertEqual(peer.protocol.factory.counts.expired, 1)
+
+    def test_a_repeated_request_after_the_end_of_the_session_ends_the_connection(self) -> None:
+        self.node.create("t")
+        produce = ProduceRequest(None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, batch([b"v"]))])])
+        fetch = FetchRequest(topics=[FetchTopic("t", partitions=[FetchPartition(partition_max_bytes=1000)])])
+        for request, version in ((produce, 9), (fetch, 11)):
+            peer = Peer(self)
+            peer.log_in()
+            for _ in range(3):
+                peer.ask(request, version)
+            self.assertEqual(len(peer.protocol._headers.repeated), 1)
+            self.node.clock.advance(10.1)
+            peer.send((request, version), (request, version))
+            self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
+        self.assertEqual(self.node.broker.partitions.led["t", 0].log.log_end_offset, 3)
 
     def test_a_late_client_may_still_authenticate(self) -> None:
         peer = Peer(self)
