@@ -22,8 +22,8 @@ ANSWERED and ABANDONED are the ends: no event has an effect there.
 READING and LAST_READ find regions of files. PREPARING reads small ones from the page cache; worker threads read
 uncached ones, and convert.
 
-Whatever the last read finds is answered (`_is_last`). A read is the last one after EXPIRED, and if the fetch would have
-expired during it. With few partitions it is also the one after GROWN, but not for readers of committed records.
+Whatever LAST_READ finds is answered. With few partitions, so is what the read after GROWN finds, unless the reader
+wants committed records alone.
 
 Growth during a read is not missed: many partitions are watched before they are read, few are compared after it.
 """

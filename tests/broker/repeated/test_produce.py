@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.broker.apis import APIS
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import produce as repeated
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
@@ -84,6 +85,16 @@ def test_compressed_batches(pair: Pair, version: int, codec: int) -> None:
     requests = [produce(batch([b"abc" * 50, value(number)], [START_MS] * 2, codec=codec)) for number in range(4)]
     first_is_learned = version >= 7 or codec != 4  # zstd is an error before version 7
     assert usual_requests(pair, *requests, version=version) == (1 if first_is_learned else 4)
+    pair.check(["t"])
+
+
+def test_few_compressed_batches_are_checked_without_a_pause(pair: Pair) -> None:
+    request = produce(batch([b"abc" * 50], [START_MS], codec=1))
+    usual_requests(pair, request)
+    append_run = Partition.append_run
+    with patch.object(Partition, "append_run", autospec=True, side_effect=append_run) as runs:
+        assert usual_requests(pair, *[request] * 5) == 0
+    assert [len(call.args[1]) for call in runs.call_args_list] == [2, 2, 1]
     pair.check(["t"])
 
 
