@@ -54,6 +54,24 @@ def test_after_an_event_it_looks_on_for_a_moment_and_then_waits() -> None:
     assert waits == 5
 
 
+def test_the_moment_begins_when_the_events_are_handled() -> None:
+    poller = Poller(EVENT, [], EVENT)
+    eager = EagerPoller(poller, poller.clock)
+    assert eager.poll(5, 10) == EVENT
+    poller.now += EAGER_SECONDS * 100
+    assert eager.poll(5, 10) == EVENT
+    assert poller.timeouts == [5, 0, 0]
+
+
+def test_others_may_run_between_looks_without_events() -> None:
+    poller = Poller(EVENT, [], [], EVENT)
+    offered: list[list[float]] = []
+    eager = EagerPoller(poller, poller.clock, lambda: offered.append(poller.timeouts[:]))
+    eager.poll(5, 10)
+    eager.poll(5, 10)
+    assert offered == [[5, 0], [5, 0, 0]]
+
+
 def test_an_event_that_comes_meanwhile_is_reported_without_waiting() -> None:
     poller = Poller(EVENT, [], [], EVENT)
     eager = EagerPoller(poller, poller.clock)
