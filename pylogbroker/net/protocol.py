@@ -316,7 +316,7 @@ class KafkaProtocol(Protocol):
             self.violated(self._with_hint(f"bad request: {violation}", frame))
         else:
             answer = self._handle(request, route, context, correlation_id, len(frame))
-            if answer is not None and route.learn is not None:
+            if route.learn is not None:
                 self._headers.repeated.learn(route, context, frame, position, request, answer)
             if isinstance(answer, Deferred):
                 self._take_slot(route, correlation_id, len(frame)).await_answer(answer)

@@ -22,7 +22,10 @@ _FAILURES_MAX: Final = 1000
 
 
 class RepeatedRequests:
-    """Forms by prefix. Prefixes have few lengths, and each is tried. Later forms are not learned when it is full."""
+    """Forms by prefix. Prefixes have few lengths: each is tried, the longest first, which is the most exact.
+
+    Later forms are not learned when it is full.
+    """
 
     __slots__ = ("_by_prefix", "_failures", "_prefix_ends")
 
@@ -77,5 +80,5 @@ class RepeatedRequests:
         if end not in self._prefix_ends:
             if len(self._prefix_ends) == _LENGTHS_MAX:
                 return
-            self._prefix_ends.append(end)
+            self._prefix_ends = sorted([*self._prefix_ends, end], reverse=True)
         self._by_prefix[form.prefix] = route, form

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import KafkaError, StorageFailure
-from pylogbroker.records import TooCostly
+from pylogbroker.records import PreparedRecords, TooCostly
 from pylogbroker.storage import Log, LogConfig
 from tests.storage.support import NOW, batch, bytes_on_disk, open_log
 
@@ -84,10 +84,16 @@ def append(log: Log, buffer: memoryview, epoch: int) -> str:
     return f"{appended.base_offset} to {appended.last_offset}"
 
 
+def append_run(log: Log, buffers: list[memoryview], epoch: int) -> PreparedRecords | None:
+    """Append the first batches at once; return them, or None."""
+    prepared = log.prepare_run(buffers, NOW, epoch)
+    return prepared if prepared is not None and log.append_prepared(prepared) else None
+
+
 def append_in_runs(log: Log, buffers: list[memoryview], epoch: int) -> list[str]:
     results = []
     while buffers:
-        appended = log.append_run(buffers, NOW, epoch)
+        appended = append_run(log, buffers, epoch)
         if appended is None:
             results.append(append(log, buffers.pop(0), epoch))
         else:
@@ -126,7 +132,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def run_of(log: Log, *batches: Sent) -> int:
-    appended = log.append_run([sent.encoded() for sent in batches], NOW, 0)
+    appended = append_run(log, [sent.encoded() for sent in batches], 0)
     return 0 if appended is None else len(appended.entries)
 
 
@@ -141,9 +147,9 @@ def test_a_run_ends_before_the_first_unusual_batch(log: Log) -> None:
 
 
 def test_a_run_stays_in_its_leader_epoch(log: Log) -> None:
-    assert log.append_run([Sent().encoded()], NOW, 1) is None
+    assert append_run(log, [Sent().encoded()], 1) is None
     log.append(Sent().encoded(), NOW, 1)
-    assert log.append_run([Sent().encoded()], NOW, 1) is not None
+    assert append_run(log, [Sent().encoded()], 1) is not None
 
 
 def test_nothing_is_appended_by_a_failed_write(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, D
 from pylogbroker.broker.partitions.partition import Check, Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.repeated.produce import RepeatedProduce
+from pylogbroker.broker.repeated.produce_several import ProduceToSeveral
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.current_leaders import find_leader
@@ -137,7 +138,23 @@ def _close(_: object) -> None:
     raise ProtocolViolation("a produce with acks=0 is not authorized, and has no answer that could say so")
 
 
-@serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual, learn=RepeatedProduce.learn)
+def _learn(
+    services: _Services,
+    context: RequestContext,
+    frame: memoryview,
+    body_at: int,
+    request: ProduceRequest,
+    response: ProduceResponse | None,
+) -> RepeatedProduce | ProduceToSeveral | None:
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1:
+        return ProduceToSeveral.learn(handle, services, context, frame, body_at, request)
+    if response is None:
+        return None
+    return RepeatedProduce.learn(services, context, frame, body_at, request, response)
+
+
+@serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual, learn=_learn)
 def handle(services: _Services, context: RequestContext, request: ProduceRequest) -> Answer:
     response = ProduceResponse([])
     appends = _Appends(services, context, request, response)

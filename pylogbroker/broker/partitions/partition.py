@@ -145,10 +145,10 @@ class Partition:
             self._request_sync()
         return appended
 
-    def append_run(self, batches: list[memoryview], now_ms: int) -> PreparedRecords | None:
-        """Append clients' batches, one write and one rise of the high watermark for all, up to the first unusual one.
+    def prepare_run(self, batches: list[memoryview], now_ms: int) -> PreparedRecords | None:
+        """Prepare clients' batches for `append_prepared`, up to the first unusual one; None without one.
 
-        Return what was appended; None if that is nothing. The next batch takes `append_now`.
+        The unusual batch takes `append_now`.
         """
         if self._append_lock.locked:
             return None
@@ -156,10 +156,17 @@ class Partition:
             if len(batch) > CONVERT_INLINE_BYTES_MAX and self.log.preparation.is_costly(batch):
                 batches = batches[:number]
                 break
-        appended = self.log.append_run(batches, now_ms, self.leader_epoch)
-        if appended is not None:
-            self._count(len(appended.entries), appended.count, appended.size, must_sync=False)
-        return appended
+        return self.log.prepare_run(batches, now_ms, self.leader_epoch)
+
+    def append_prepared(self, prepared: PreparedRecords) -> bool:
+        """Append with one write and one rise of the high watermark; return False if that fails.
+
+        Nothing was appended then, and `append_now` finds the error.
+        """
+        if not self.log.append_prepared(prepared):
+            return False
+        self._count(len(prepared.entries), prepared.count, prepared.size, must_sync=False)
+        return True
 
     def _count(self, appends: int, records: int, size: int, *, must_sync: bool) -> None:
         traffic = self.traffic

@@ -114,7 +114,7 @@ class RepeatedFetch:
         frame: memoryview,
         body_at: int,
         request: FetchRequest,
-        response: FetchResponse,
+        response: FetchResponse | None,
     ) -> RepeatedFetch | None:
         """Return the form of a request that was answered; None if it has none that is known.
 
@@ -122,7 +122,8 @@ class RepeatedFetch:
         """
         version = context.api_version
         if (
-            (request.session_id, request.session_epoch) != _NO_SESSION
+            response is None
+            or (request.session_id, request.session_epoch) != _NO_SESSION
             or fetcher_of(request) != CONSUMER
             or request.isolation_level
             or len(request.topics) != 1

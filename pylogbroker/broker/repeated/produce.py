@@ -5,19 +5,20 @@
     answer      size:4 correlation_id:4 | as learned | base_offset:8 | as learned | log_start_offset:8 | as learned
 
 The size of the records is an int32 before version 9, and a varint of size + 1 from there on. The tail has the empty
-tagged fields of these versions. Answers before version 5 have no log start offset.
+tagged fields of these versions. Answers before version 5 have no log start offset. Requests for several partitions have
+another form (see `produce_several`).
 
-The records of one read are appended together (`Partition.append_run`), up to the first unusual batch. These requests
+The records of one read are appended together (`Partition.prepare_run`), up to the first unusual batch. These requests
 take the usual path:
 
     what is unusual                                          noticed
     -------------------------------------------------------  ------------------------------------------------
-    errors, throttling, waits, LogAppendTime; several        no answer, or another one: nothing is learned
-    partitions, acks=0, transactional ids, tagged fields
+    errors, throttling, waits, LogAppendTime; acks=0,        no answer, or another one: nothing is learned
+    transactional ids, tagged fields
     another leader; acks=all with replicas, or too few       before each run
     topics that may not be written any more; a partition     before each run
     that has rejected a batch of the connection
-    other settings, offline logs, queued appends; batches    by `Partition.append_run`
+    other settings, offline logs, queued appends; batches    by `Partition.prepare_run`
     to reject, to change, or out of their producer's order
 """
 
@@ -31,6 +32,7 @@ import attrs
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
 from pylogbroker.broker.services import HasPartitions, HasRuntime
@@ -44,16 +46,15 @@ RUN_BYTES_MAX: Final = 128 * 1024
 RUN_REQUESTS_MAX: Final = 256
 """With more of either, other requests and answers come before the rest of a read."""
 
-_COMPRESSED_BYTES: Final = RUN_BYTES_MAX // 2
+COMPRESSED_BYTES: Final = RUN_BYTES_MAX // 2
 """What a compressed batch counts at least: the check inflates it, and its own size says little of the time."""
 
 _HEADER_V2_BYTES: Final = 61
-_SKIPPED_MAX: Final = 1024
 _KEY: Final = ProduceRequest.api_key << 16
 _unpack_start = Struct(">Ii").unpack_from
 _unpack_size = Struct(">i").unpack_from
-_BASE_OFFSET: Final = 0x7E818283_84858687
-_LOG_START_OFFSET: Final = 0x7E919293_94959697
+BASE_OFFSET: Final = 0x7E818283_84858687
+LOG_START_OFFSET: Final = 0x7E919293_94959697
 """Stand for the offsets in the answer that is learned; no topic name has such bytes."""
 
 
@@ -78,9 +79,7 @@ class RepeatedProduce:
     _context: RequestContext
     _answer: Struct
     _answer_parts: tuple[bytes, bytes, bytes]
-    _skipped: int = attrs.field(default=0, init=False)
-    """Requests that still take the usual path, because one before them was unusual."""
-    _skips_next: int = attrs.field(default=1, init=False)
+    _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
 
     @classmethod
     def learn(
@@ -128,19 +127,16 @@ class RepeatedProduce:
 
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Append the records of the first requests of `frames` that have this form; return number and answers."""
-        if self._skipped:
-            self._skipped -= 1
-            return NOTHING
-        if not self._is_allowed():
+        if self._skipped.has_next() or not self._is_allowed():
             return NOTHING
         correlation_ids, batches = self._split(frames)
         if not batches:
             return NOTHING
-        appended = self._partition.append_run(batches, self._services.runtime.now_ms())
-        if appended is None:
-            self._skipped, self._skips_next = self._skips_next, min(self._skips_next * 2, _SKIPPED_MAX)
+        appended = self._partition.prepare_run(batches, self._services.runtime.now_ms())
+        if appended is None or not self._partition.append_prepared(appended):
+            self._skipped.unusual()
             return NOTHING
-        self._skips_next = 1
+        self._skipped.usual()
         answers = self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
         return len(answers), [answers[0] if len(answers) == 1 else b"".join(answers)]
 
@@ -149,7 +145,7 @@ class RepeatedProduce:
         return (
             (access is None or self._topic in access.writable_topics)
             and (rejected is None or not rejected.concern(self._topic, partition.index))
-            and (self._acks == 1 or (partition.replication is None and partition.min_insync_replicas <= 1))
+            and is_acknowledged_here(partition, self._acks)
         )
 
     def _split(self, frames: Iterable[memoryview]) -> tuple[list[int], list[memoryview]]:
@@ -188,7 +184,7 @@ class RepeatedProduce:
                 break
             correlation_ids.append(correlation_id)
             batches.append(records)
-            run_bytes += max(len(records), _COMPRESSED_BYTES) if codec else len(records)
+            run_bytes += max(len(records), COMPRESSED_BYTES) if codec else len(records)
             if run_bytes >= RUN_BYTES_MAX or len(batches) == RUN_REQUESTS_MAX:
                 break
         return correlation_ids, batches
@@ -208,17 +204,22 @@ class RepeatedProduce:
         ]
 
 
+def is_acknowledged_here(partition: Partition, acks: int) -> bool:
+    """Return whether records count as written when this broker has them; acks is 1 or -1."""
+    return acks == 1 or (partition.replication is None and partition.min_insync_replicas <= 1)
+
+
 def _answer_form(response: ProduceResponse, version: int) -> tuple[Struct, tuple[bytes, bytes, bytes]]:
     """Return how an answer is packed, and its constant parts: before, between and behind the offsets."""
     [topic] = response.responses
     [partition] = topic.partition_responses
     offsets = partition.base_offset, partition.log_start_offset
-    partition.base_offset, partition.log_start_offset = _BASE_OFFSET, _LOG_START_OFFSET
+    partition.base_offset, partition.log_start_offset = BASE_OFFSET, LOG_START_OFFSET
     chunks: list[Any] = response_codec(ProduceResponse.api_key, version).frame(0, response)
     partition.base_offset, partition.log_start_offset = offsets
     frame = b"".join(chunks)
-    before, _, rest = frame[8:].partition(_BASE_OFFSET.to_bytes(8))
-    between, has_start, behind = rest.partition(_LOG_START_OFFSET.to_bytes(8))
+    before, _, rest = frame[8:].partition(BASE_OFFSET.to_bytes(8))
+    between, has_start, behind = rest.partition(LOG_START_OFFSET.to_bytes(8))
     if not has_start:
         return Struct(f">ii{len(before)}sq{len(rest)}s"), (before, b"", rest)
     return Struct(f">ii{len(before)}sq{len(between)}sq{len(behind)}s"), (before, between, behind)

@@ -210,33 +210,38 @@ class Log:
             end - self.recovery_point >= self._config.flush_messages,
         )
 
-    def append_run(self, buffers: Iterable[memoryview], now_ms: int, leader_epoch: int) -> PreparedRecords | None:
-        """Append batches of clients with one write, up to the first that needs a step of its own.
+    def prepare_run(self, buffers: Iterable[memoryview], now_ms: int, leader_epoch: int) -> PreparedRecords | None:
+        """Prepare batches of clients for one write, up to the first that needs a step of its own; None without one.
 
-        Return what was appended; None if that is nothing. The next batch takes `append`, for its result or its error.
-        Such steps are changes, errors, a new segment or leader epoch, and a sync.
+        That batch takes `append`, for its result or its error. Such steps are changes, errors, a new segment or leader
+        epoch, and a sync. Nothing else may be appended before `append_prepared`.
         """
         if self._offline_reason or self._has_newer_format or leader_epoch != self.epochs.latest:
             return None
         prepared = self.preparation.prepare_run(buffers, self.log_end_offset, now_ms, leader_epoch, self.producers)
         if prepared is None:
             return None
-        size, end, segment, config = prepared.size, prepared.last_offset + 1, self._active, self._config
+        size, last_offset, config = prepared.size, prepared.last_offset, self._config
         if (
             size > config.segment_bytes
-            or end - self.recovery_point >= config.flush_messages
-            or segment.must_roll(size, end - 1, prepared.max_timestamp, now_ms, config)
+            or last_offset + 1 - self.recovery_point >= config.flush_messages
+            or self._active.must_roll(size, last_offset, prepared.max_timestamp, now_ms, config)
         ):
             return None
+        return prepared
+
+    def append_prepared(self, prepared: PreparedRecords) -> bool:
+        """Append the result of `prepare_run`; return False if that fails. Then `append` finds the error."""
+        entries = prepared.entries
         try:
-            segment.append(prepared.chunks, size, prepared.entries)
+            self._active.append(prepared.chunks, prepared.size, entries)
         except OSError:
-            return None
-        for entry in prepared.entries:
+            return False
+        for entry in entries:
             if entry.producer_id >= 0:
                 self.producers.record(entry)
-        self.log_end_offset = end
-        return prepared
+        self.log_end_offset = prepared.last_offset + 1
+        return True
 
     def _duplicate(self, batch: WrittenBatch) -> Appended:
         append_time = batch.timestamp if self.preparation.client.timestamp_type else -1

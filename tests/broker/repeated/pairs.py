@@ -126,8 +126,8 @@ def _counts(traffic: TopicTraffic) -> dict[str, Any]:
 def opened_pair(path: Path, settings: dict[str, str] | None = None) -> Iterator[Pair]:
     with ExitStack() as stack:
         (path / "learning").mkdir()
-        (path / "usual").mkdir()
-        nodes = [stack.enter_context(opened_node((str(path / name),), settings)) for name in ("learning", "usual")]
+        (path / "ordinary").mkdir()
+        nodes = [stack.enter_context(opened_node((str(path / name),), settings)) for name in ("learning", "ordinary")]
         stack.callback(patch.stopall)
         yield Pair(Side(nodes[0], learns=True), Side(nodes[1], learns=False))
 

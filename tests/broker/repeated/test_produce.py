@@ -91,8 +91,8 @@ def test_compressed_batches(pair: Pair, version: int, codec: int) -> None:
 def test_few_compressed_batches_are_checked_without_a_pause(pair: Pair) -> None:
     request = produce(batch([b"abc" * 50], [START_MS], codec=1))
     usual_requests(pair, request)
-    append_run = Partition.append_run
-    with patch.object(Partition, "append_run", autospec=True, side_effect=append_run) as runs:
+    prepare_run = Partition.prepare_run
+    with patch.object(Partition, "prepare_run", autospec=True, side_effect=prepare_run) as runs:
         assert usual_requests(pair, *[request] * 5) == 0
     assert [len(call.args[1]) for call in runs.call_args_list] == [2, 2, 1]
     pair.check(["t"])
@@ -114,11 +114,8 @@ def test_a_producer_in_order(pair: Pair) -> None:
 
 def test_requests_that_are_not_learned(pair: Pair) -> None:
     records = batch([b"v"], [START_MS])
-    two = ProduceRequest(
-        None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, records), PartitionProduceData(1, records)])]
-    )
     in_transaction = ProduceRequest("tx", 1, 1000, produce(records).topic_data)
-    for request in (two, produce(records, 0), produce(records, topic="missing"), in_transaction):
+    for request in (produce(records, 0), produce(records, topic="missing"), in_transaction):
         assert usual_requests(pair, request, request) == 2
     pair.check(["t"])
 

@@ -1,0 +1,307 @@
+"""Produce requests for several partitions that begin like an earlier one; their partitions may be others.
+
+    request     api_key:2 version:2 | correlation_id:4 | prefix | number of topics | topics | tags
+                                                         as learned
+    topic       name | number of partitions | partitions | tags
+    partition   index:4 | size, records | tags
+    answer      size:4 correlation_id:4 | tags | number of topics | topics | as learned
+    topic       name | number of partitions | partitions | tags
+    partition   index:4 | as learned | base_offset:8 | as learned | log_start_offset:8 | as learned
+
+Numbers, and the sizes of names and records, are varints of one more from version 9 on, and tags one byte without any.
+Before, there are no tags, names have an int16, and the others an int32. So an answer repeats the bytes of a topic up to
+its partitions.
+
+All batches are prepared before one is appended. If one is unusual, the whole request takes the usual path. What is
+unusual for each partition is said in `produce`. Besides, no partition may be named twice. After a failed write, each
+partition that is left takes the usual path as a request of its own, which finds the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import dropwhile
+from struct import Struct, error
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET, is_acknowledged_here
+from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
+from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.records import HEADER_V2, Buffer, Codec, PreparedRecords
+from pylogbroker.records.batch import CODEC
+from pylogbroker.wire import Chunk, WireError, request_codec, response_codec
+from pylogbroker.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from pylogbroker.wire.primitives import read_uvarint, text
+
+REQUEST_BYTES_MAX: Final = 512 * 1024
+"""Records of a request; compressed ones count more (see `produce`). The usual path handles more in steps."""
+
+_APPEND_BYTES: Final = 4096
+"""What an append counts besides its bytes."""
+
+_ACKS: Final = (1, -1)
+_KEY: Final = ProduceRequest.api_key << 16
+_INDEX: Final = 0x7EA1A2A3
+"""Stands for the partition in the answer that is learned."""
+
+_unpack_start = Struct(">Ii").unpack_from
+_unpack_int = Struct(">i").unpack_from
+_unpack_short = Struct(">h").unpack_from
+_pack_start = Struct(">ii").pack
+
+Handle = Callable[[Any, RequestContext, ProduceRequest], Any]
+_ReadSize = Callable[[memoryview, int], tuple[int, int]]
+"""Returns a size, and the position behind it."""
+
+
+class _Services(HasPartitions, HasRuntime, Protocol):
+    """Services that a repeated produce uses."""
+
+
+class _Unusual(Exception):
+    """The request must take the usual path."""
+
+
+_NOT_KNOWN: Final = (_Unusual, WireError, IndexError, error)
+"""Raised for requests that are unusual, or not sound."""
+
+
+@attrs.define(eq=False)
+class _Append:
+    """Records for a partition; `repeated` is what the answer repeats of the request before this partition."""
+
+    repeated: memoryview
+    partition: Partition
+    records: memoryview
+    prepared: PreparedRecords
+
+    def write(self) -> bool:
+        return self.partition.append_prepared(self.prepared)
+
+
+def _read_compact(frame: memoryview, at: int) -> tuple[int, int]:
+    size, at = read_uvarint(frame, at)
+    return size - 1, at
+
+
+def _read_int(frame: memoryview, at: int) -> tuple[int, int]:
+    return _unpack_int(frame, at)[0], at + 4
+
+
+def _read_short(frame: memoryview, at: int) -> tuple[int, int]:
+    return _unpack_short(frame, at)[0], at + 2
+
+
+@attrs.define(eq=False)
+class ProduceToSeveral:
+    """Form of requests for any partitions, and of their answers."""
+
+    prefix: bytes
+    """Constant part of a frame between the correlation id and the number of topics."""
+    _start: int
+    _tags: bytes
+    _request: ProduceRequest
+    _services: _Services
+    _context: RequestContext
+    _handle: Handle
+    _answer: Struct
+    _answer_parts: tuple[bytes, bytes, bytes]
+    _answer_tail: bytes
+    _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
+
+    @classmethod
+    def learn(
+        cls,
+        handle: Handle,
+        services: _Services,
+        context: RequestContext,
+        frame: memoryview,
+        body_at: int,
+        request: ProduceRequest,
+    ) -> ProduceToSeveral | None:
+        """Return the form of a request; None if it has none that is known.
+
+        `handle` is the usual path. The body of the request begins at `body_at` in its frame.
+        """
+        version = context.api_version
+        if version < FIRST_WITH_V2 or request.acks not in _ACKS or request.transactional_id is not None:
+            return None
+        is_flexible = ProduceRequest.versions.is_flexible(version)
+        tags, no_topics = (b"\0", b"\1") if is_flexible else (b"", bytes(4))
+        empty = ProduceRequest(None, request.acks, request.timeout_ms, [])
+        before = request_codec(ProduceRequest.api_key, version).encode(empty).removesuffix(no_topics + tags)
+        if frame[body_at : body_at + len(before)] != before:
+            return None
+        return cls(
+            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, tags, empty, services, context, handle,
+            *_answer_form(version, tags, no_topics),
+        )  # fmt: skip
+
+    @property
+    def is_over(self) -> bool:
+        """False: each request names its partitions."""
+        return False
+
+    def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
+        """Append the records of the first request of `frames`, if all are usual; return 1 and the answer."""
+        frame = frames[0]
+        start, correlation_id = _unpack_start(frame)
+        if start != self._start or self._skipped.has_next():
+            return NOTHING
+        try:
+            appends, rest = self._prepare(frame)
+        except _NOT_KNOWN:
+            self._skipped.unusual()
+            return NOTHING
+        left = list(dropwhile(_Append.write, appends))
+        if left:
+            self._skipped.unusual()
+            answers = gatherResults([self._append_as_usual(append) for append in left], consumeErrors=True)
+            take_place(correlation_id, len(frame)).await_answer(answers.addCallback(_response, left, appends))
+            return 1, []
+        self._skipped.usual()
+        return 1, [self._answer_to(correlation_id, appends, rest)]
+
+    def _prepare(self, frame: memoryview) -> tuple[list[_Append], memoryview]:
+        """Return the appends, and the bytes behind the last partition that the answer repeats."""
+        if len(frame) > REQUEST_BYTES_MAX:
+            raise _Unusual
+        read_size, read_name_size = (_read_compact, _read_compact) if self._tags else (_read_int, _read_short)
+        now_ms = self._services.runtime.now_ms()
+        repeated_at = PREFIX_AT + len(self.prefix)
+        topics, at = read_size(frame, repeated_at)
+        appends: list[_Append] = []
+        for _ in range(topics):
+            size, name_at = read_name_size(frame, at)
+            topic = self._writable_topic(frame[name_at : name_at + size])
+            partitions, at = read_size(frame, name_at + size)
+            for _ in range(partitions):
+                [index] = _unpack_int(frame, at)
+                size, records_at = read_size(frame, at + 4)
+                records = frame[records_at : records_at + size]
+                if size != len(records):
+                    raise _Unusual
+                partition = self._usual_partition(topic, index)
+                prepared = self._prepared(partition, records, now_ms)
+                appends.append(_Append(frame[repeated_at:at], partition, records, prepared))
+                repeated_at = at = self._behind_tags(frame, records_at + size)
+            at = self._behind_tags(frame, at)
+        compressed = sum([append.records[ATTRIBUTES_AT] & CODEC != 0 for append in appends])
+        if (
+            self._behind_tags(frame, at) != len(frame)
+            or len({append.partition for append in appends}) != len(appends)
+            or len(frame) + compressed * COMPRESSED_BYTES > REQUEST_BYTES_MAX
+        ):
+            raise _Unusual
+        return appends, frame[repeated_at:at]
+
+    def _behind_tags(self, frame: memoryview, at: int) -> int:
+        if not self._tags:
+            return at
+        if frame[at]:
+            raise _Unusual
+        return at + 1
+
+    def _writable_topic(self, name: memoryview) -> str:
+        topic, access = text(name.tobytes()), self._context.access
+        if access is not None and topic not in access.writable_topics:
+            raise _Unusual
+        return topic
+
+    def _usual_partition(self, topic: str, index: int) -> Partition:
+        """Return a partition whose next batch needs no further rules."""
+        partition = self._services.partitions.led.get((topic, index))
+        rejected = self._context.caller.rejected_batches
+        if (
+            partition is None
+            or partition.is_internal
+            or (rejected is not None and rejected.concern(topic, index))
+            or not is_acknowledged_here(partition, self._request.acks)
+        ):
+            raise _Unusual
+        return partition
+
+    def _prepared(self, partition: Partition, records: memoryview, now_ms: int) -> PreparedRecords:
+        if len(records) < HEADER_V2.size or (
+            self._context.api_version < FIRST_WITH_ZSTD and records[ATTRIBUTES_AT] & CODEC == Codec.ZSTD
+        ):
+            raise _Unusual
+        prepared = partition.prepare_run([records], now_ms)
+        if prepared is None:
+            raise _Unusual
+        return prepared
+
+    def _answer_to(self, correlation_id: int, appends: Sequence[_Append], rest: memoryview) -> bytes:
+        pack, (before, between, behind) = self._answer.pack, self._answer_parts
+        chunks: list[Buffer] = [b"", self._tags]
+        for append in appends:
+            index, base_offset = append.partition.index, append.prepared.base_offset
+            chunks.append(append.repeated)
+            if between:
+                log_start_offset = append.partition.log.log_start_offset
+                chunks.append(pack(index, before, base_offset, between, log_start_offset, behind))
+            else:
+                chunks.append(pack(index, before, base_offset, behind))
+        chunks += (rest, self._answer_tail)
+        chunks[0] = _pack_start(4 + sum(map(len, chunks)), correlation_id)
+        return b"".join(chunks)
+
+    def _append_as_usual(self, append: _Append) -> Deferred[ProduceResponse]:
+        """Append to one partition as a request of its own."""
+        partition = append.partition
+        data = TopicProduceData(partition.topic, [PartitionProduceData(partition.index, append.records)])
+        request = ProduceRequest(None, self._request.acks, self._request.timeout_ms, [data])
+        return maybeDeferred(self._handle, self._services, self._context, request)
+
+
+def _response(
+    answers: Sequence[ProduceResponse], last: Sequence[_Append], appends: Sequence[_Append]
+) -> ProduceResponse:
+    """Return the answer to a request of which the `last` partitions were appended as usual, with `answers`."""
+    usual = {append.partition: answer for append, answer in zip(last, answers, strict=True)}
+    response = ProduceResponse([])
+    for append in appends:
+        partition = append.partition
+        if (answer := usual.get(partition)) is not None:
+            response.node_endpoints += answer.node_endpoints
+            partition_answers = answer.responses[0].partition_responses
+        else:
+            offsets = append.prepared.base_offset, -1, partition.log.log_start_offset
+            partition_answers = [PartitionProduceResponse(partition.index, 0, *offsets)]
+        if not response.responses or response.responses[-1].name != partition.topic:
+            response.responses.append(TopicProduceResponse(partition.topic, []))
+        response.responses[-1].partition_responses += partition_answers
+    return response
+
+
+def _answer_form(version: int, tags: bytes, no_topics: bytes) -> tuple[Struct, tuple[bytes, bytes, bytes], bytes]:
+    """Return how the answer of a partition is packed, its constant parts around the offsets, and what is behind all."""
+    codec = response_codec(ProduceResponse.api_key, version)
+    head = bytes(8) + tags + no_topics
+    tail = _joined(codec.frame(0, ProduceResponse([])))[len(head) :]
+    answer = PartitionProduceResponse(_INDEX, 0, BASE_OFFSET, -1, LOG_START_OFFSET)
+    frame = _joined(codec.frame(0, ProduceResponse([TopicProduceResponse("", [answer])])))
+    _, _, rest = frame.removesuffix(tags + tail).partition(_INDEX.to_bytes(4))
+    before, _, rest = rest.partition(BASE_OFFSET.to_bytes(8))
+    between, has_start, behind = rest.partition(LOG_START_OFFSET.to_bytes(8))
+    if not has_start:
+        return Struct(f">i{len(before)}sq{len(rest)}s"), (before, b"", rest), tail
+    return Struct(f">i{len(before)}sq{len(between)}sq{len(behind)}s"), (before, between, behind), tail
+
+
+def _joined(chunks: Any) -> bytes:
+    return b"".join(chunks)
