@@ -52,13 +52,16 @@ class RepeatedRequests:
     ) -> None:
         """Remember the form of a request, if it has one that is not known, when its answer is there.
 
-        Only reads are learned from answers that had to wait: a write that waits would wait again.
+        Only reads are learned from answers that had to wait: a write that waits would wait again. Large requests are
+        not kept until then: they have a form only if that needs no answer.
         """
         if self._failures == _FAILURES_MAX or len(self._by_prefix) >= _FORMS_MAX or self.find(frame) is not None:
             return
         if not isinstance(answer, Deferred):
             self._add(route, context, frame, body_at, request, answer)
-        elif route.is_read and len(frame) <= _AWAITED_FRAME_BYTES_MAX:
+        elif len(frame) > _AWAITED_FRAME_BYTES_MAX:
+            self._add(route, context, frame, body_at, request, None)
+        elif route.is_read:
             copy = memoryview(bytes(frame))  # the frame is part of a larger buffer
 
             def learn_from(response: Any) -> Any:

@@ -13,6 +13,7 @@ from pylogbroker.broker.fetch.session import (
 )
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
 from pylogbroker.broker.repeated.fetch import RepeatedFetch
+from pylogbroker.broker.repeated.fetch_several import FetchOfSeveral
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import count_elements
@@ -33,7 +34,20 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
     """Services that this API uses."""
 
 
-@serves(FetchRequest, access=[by_handler], is_read=True, learn=RepeatedFetch.learn)
+def _learn(
+    services: _Services,
+    context: RequestContext,
+    frame: memoryview,
+    body_at: int,
+    request: FetchRequest,
+    response: FetchResponse | None,
+) -> RepeatedFetch | FetchOfSeveral | None:
+    if count_elements(request.topics) > 2:
+        return FetchOfSeveral.learn(services, context, frame, body_at, request)
+    return None if response is None else RepeatedFetch.learn(services, context, frame, body_at, request, response)
+
+
+@serves(FetchRequest, access=[by_handler], is_read=True, learn=_learn)
 def handle(services: _Services, context: RequestContext, request: FetchRequest) -> Answer:
     by_id = context.api_version >= _FIRST_WITH_IDS
     if count_elements(request.topics) > _PARTITIONS_INLINE_MAX:

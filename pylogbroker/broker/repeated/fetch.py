@@ -54,18 +54,18 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
 from pylogbroker.records import HEADER_V2, MAGIC_AT, Buffer
-from pylogbroker.storage import NotCached
+from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 from pylogbroker.wire.primitives import compact_size
 
-_FIRST_WITH_LOG_START: Final = 5
+FIRST_WITH_LOG_START: Final = 5
 _FIRST_WITH_ZSTD: Final = 10
-_FIRST_WITH_IDS: Final = 13
-_NO_SESSION: Final = (0, -1)
+FIRST_WITH_IDS: Final = 13
+NO_SESSION: Final = (0, -1)
 _KEY: Final = FetchRequest.api_key << 16
-_OWN_CHUNK_BYTES_MIN: Final = 4096
-_OFFSET: Final = 0x7E818283_84858687
+OWN_CHUNK_BYTES_MIN: Final = 4096
+OFFSET: Final = 0x7E818283_84858687
 """Stands for offsets in what is learned; no text or number there has such bytes."""
 
 _unpack_start = Struct(">Ii").unpack_from
@@ -114,7 +114,7 @@ class RepeatedFetch:
         frame: memoryview,
         body_at: int,
         request: FetchRequest,
-        response: FetchResponse | None,
+        response: FetchResponse,
     ) -> RepeatedFetch | None:
         """Return the form of a request that was answered; None if it has none that is known.
 
@@ -122,13 +122,12 @@ class RepeatedFetch:
         """
         version = context.api_version
         if (
-            response is None
-            or (request.session_id, request.session_epoch) != _NO_SESSION
+            (request.session_id, request.session_epoch) != NO_SESSION
             or fetcher_of(request) != CONSUMER
             or request.isolation_level
             or len(request.topics) != 1
             or len(request.topics[0].partitions) != 1
-            or version < _FIRST_WITH_LOG_START
+            or version < FIRST_WITH_LOG_START
             or not response.responses
             or response.throttle_time_ms
             or response.node_endpoints
@@ -143,24 +142,24 @@ class RepeatedFetch:
             return None
         try:
             partition = services.partitions.find(
-                topic.topic_id if version >= _FIRST_WITH_IDS else topic.topic, fetched.partition
+                topic.topic_id if version >= FIRST_WITH_IDS else topic.topic, fetched.partition
             )
         except KafkaError:
             return None
         if partition.log.byte_addressed or partition.followed is not None:
             return None
-        offset, fetched.fetch_offset = fetched.fetch_offset, _OFFSET
+        offset, fetched.fetch_offset = fetched.fetch_offset, OFFSET
         body = request_codec(FetchRequest.api_key, version).encode(request)
         fetched.fetch_offset = offset
-        before, _, rest = body.partition(_OFFSET.to_bytes(8))
+        before, _, rest = body.partition(OFFSET.to_bytes(8))
         if frame[body_at:] != before + offset.to_bytes(8) + rest:
             return None
         values = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records
-        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = _OFFSET
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = OFFSET
         answer.records = b""
         chunks: list[Any] = response_codec(FetchResponse.api_key, version).frame(0, response)
         answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records = values
-        answer_before, _, answer_rest = b"".join(chunks)[8:].partition(_OFFSET.to_bytes(8) * 3)
+        answer_before, _, answer_rest = b"".join(chunks)[8:].partition(OFFSET.to_bytes(8) * 3)
         is_flexible = FetchResponse.versions.is_flexible(version)
         between, tail = (answer_rest[:-4], answer_rest[-3:]) if is_flexible else (answer_rest[:-4], b"")
         return cls(
@@ -207,35 +206,19 @@ class RepeatedFetch:
             self._head.size - 4 + len(record_size) + size + len(self._tail), correlation_id, self._before,
             log.high_watermark, log.last_stable_offset, log.log_start_offset, self._between,
         )  # fmt: skip
-        if size < _OWN_CHUNK_BYTES_MIN and isinstance(records, Buffer):
+        if size < OWN_CHUNK_BYTES_MIN and isinstance(records, Buffer):
             return [b"".join((head, record_size, records, self._tail))]
         return [head + record_size, records, self._tail] if self._tail else [head + record_size, records]
 
     def _read(self, offset: int) -> Chunk | None:
         """Return the records from an offset on; None if the usual path must find out what to answer."""
-        request, log, version = self._request, self._partition.log, self._context.api_version
-        upto = log.high_watermark
-        if not log.log_start_offset <= offset < upto:
-            return None
-        if version < _FIRST_WITH_ZSTD and log.config.compression_type == "zstd":
+        request, log = self._request, self._partition.log
+        if not log.log_start_offset <= offset < log.high_watermark:
             return None
         max_bytes = min(request.topics[0].partitions[0].partition_max_bytes, request.max_bytes)
         max_bytes = max(0, min(max_bytes, self._services.fetches.bytes_max))
-        try:
-            region = log.read(offset, max_bytes, upto=upto, may_wait=False)
-        except (KafkaError, NotCached):
-            return None
-        if (
-            region is None
-            or region.length <= HEADER_V2.size
-            or (region.length < request.min_bytes and request.max_wait_ms > 0)
-        ):
-            return None
-        needs_v2 = version >= FIRST_WITH_V2_ALONE
-        if region.length > READ_INLINE_BYTES_MAX:
-            return region if is_cached(region) and not (needs_v2 and magic_if_cached(region) != 2) else None
-        data = read_if_cached(region)
-        return None if data is None or (needs_v2 and data[MAGIC_AT] != 2) else data
+        records = read_records(log, offset, max_bytes, self._context.api_version)
+        return None if records is None or (len(records) < request.min_bytes and request.max_wait_ms > 0) else records
 
     # -- at the end of the log ---------------------------------------------------------------------------------------
 
@@ -303,7 +286,29 @@ class RepeatedFetch:
         [topic] = request.topics
         partition = copy(topic.partitions[0])
         partition.fetch_offset = waiting.offset
-        by_id = self._context.api_version >= _FIRST_WITH_IDS
+        by_id = self._context.api_version >= FIRST_WITH_IDS
         requested = RequestedPartition(topic.topic_id if by_id else topic.topic, partition)
         answer = maybeDeferred(fetch, self._services, self._context, request, None, [requested], False)
         waiting.place.await_answer(answer)
+
+
+def read_records(log: Log, offset: int, max_bytes: int, version: int, min_one: bool = True) -> Chunk | None:
+    """Return records from an offset below the high watermark on; None if the usual path must find out what to answer.
+
+    Without `min_one`, the result may be empty.
+    """
+    if version < _FIRST_WITH_ZSTD and log.config.compression_type == "zstd":
+        return None
+    try:
+        region = log.read(offset, max_bytes, upto=log.high_watermark, min_one=min_one, may_wait=False)
+    except (KafkaError, NotCached):
+        return None
+    if region is None:
+        return None if min_one else b""
+    if region.length <= HEADER_V2.size:
+        return None
+    needs_v2 = version >= FIRST_WITH_V2_ALONE
+    if region.length > READ_INLINE_BYTES_MAX:
+        return region if is_cached(region) and not (needs_v2 and magic_if_cached(region) != 2) else None
+    data = read_if_cached(region)
+    return None if data is None or (needs_v2 and data[MAGIC_AT] != 2) else data

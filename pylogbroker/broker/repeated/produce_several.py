@@ -8,9 +8,8 @@
     topic       name | number of partitions | partitions | tags
     partition   index:4 | as learned | base_offset:8 | as learned | log_start_offset:8 | as learned
 
-Numbers, and the sizes of names and records, are varints of one more from version 9 on, and tags one byte without any.
-Before, there are no tags, names have an int16, and the others an int32. So an answer repeats the bytes of a topic up to
-its partitions.
+`frames` has the encodings of counts, names and tags. They are the same in both, so the answer repeats the bytes around
+the partitions of the request.
 
 All batches are prepared before one is appended. If one is unusual, the whole request takes the usual path. What is
 unusual for each partition is said in `produce`. Besides, no partition may be named twice. After a failed write, each
@@ -21,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import dropwhile
-from struct import Struct, error
+from struct import Struct
 from typing import Any, Final, Protocol
 
 import attrs
@@ -29,6 +28,7 @@ from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, frames_of
 from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET, is_acknowledged_here
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.requests.context import RequestContext
@@ -36,7 +36,7 @@ from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WI
 from pylogbroker.broker.services import HasPartitions, HasRuntime
 from pylogbroker.records import HEADER_V2, Buffer, Codec, PreparedRecords
 from pylogbroker.records.batch import CODEC
-from pylogbroker.wire import Chunk, WireError, request_codec, response_codec
+from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -45,13 +45,10 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from pylogbroker.wire.primitives import read_uvarint, text
+from pylogbroker.wire.primitives import text
 
 REQUEST_BYTES_MAX: Final = 512 * 1024
 """Records of a request; compressed ones count more (see `produce`). The usual path handles more in steps."""
-
-_APPEND_BYTES: Final = 4096
-"""What an append counts besides its bytes."""
 
 _ACKS: Final = (1, -1)
 _KEY: Final = ProduceRequest.api_key << 16
@@ -60,24 +57,13 @@ _INDEX: Final = 0x7EA1A2A3
 
 _unpack_start = Struct(">Ii").unpack_from
 _unpack_int = Struct(">i").unpack_from
-_unpack_short = Struct(">h").unpack_from
 _pack_start = Struct(">ii").pack
 
 Handle = Callable[[Any, RequestContext, ProduceRequest], Any]
-_ReadSize = Callable[[memoryview, int], tuple[int, int]]
-"""Returns a size, and the position behind it."""
 
 
 class _Services(HasPartitions, HasRuntime, Protocol):
     """Services that a repeated produce uses."""
-
-
-class _Unusual(Exception):
-    """The request must take the usual path."""
-
-
-_NOT_KNOWN: Final = (_Unusual, WireError, IndexError, error)
-"""Raised for requests that are unusual, or not sound."""
 
 
 @attrs.define(eq=False)
@@ -93,19 +79,6 @@ class _Append:
         return self.partition.append_prepared(self.prepared)
 
 
-def _read_compact(frame: memoryview, at: int) -> tuple[int, int]:
-    size, at = read_uvarint(frame, at)
-    return size - 1, at
-
-
-def _read_int(frame: memoryview, at: int) -> tuple[int, int]:
-    return _unpack_int(frame, at)[0], at + 4
-
-
-def _read_short(frame: memoryview, at: int) -> tuple[int, int]:
-    return _unpack_short(frame, at)[0], at + 2
-
-
 @attrs.define(eq=False)
 class ProduceToSeveral:
     """Form of requests for any partitions, and of their answers."""
@@ -113,7 +86,7 @@ class ProduceToSeveral:
     prefix: bytes
     """Constant part of a frame between the correlation id and the number of topics."""
     _start: int
-    _tags: bytes
+    _encoding: Frames
     _request: ProduceRequest
     _services: _Services
     _context: RequestContext
@@ -140,15 +113,18 @@ class ProduceToSeveral:
         version = context.api_version
         if version < FIRST_WITH_V2 or request.acks not in _ACKS or request.transactional_id is not None:
             return None
-        is_flexible = ProduceRequest.versions.is_flexible(version)
-        tags, no_topics = (b"\0", b"\1") if is_flexible else (b"", bytes(4))
+        encoding = frames_of(ProduceRequest.versions.is_flexible(version))
         empty = ProduceRequest(None, request.acks, request.timeout_ms, [])
-        before = request_codec(ProduceRequest.api_key, version).encode(empty).removesuffix(no_topics + tags)
+        before = (
+            request_codec(ProduceRequest.api_key, version)
+            .encode(empty)
+            .removesuffix(encoding.no_elements + encoding.tags)
+        )
         if frame[body_at : body_at + len(before)] != before:
             return None
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, tags, empty, services, context, handle,
-            *_answer_form(version, tags, no_topics),
+            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, encoding, empty, services, context, handle,
+            *_answer_form(version, encoding),
         )  # fmt: skip
 
     @property
@@ -164,7 +140,7 @@ class ProduceToSeveral:
             return NOTHING
         try:
             appends, rest = self._prepare(frame)
-        except _NOT_KNOWN:
+        except NOT_KNOWN:
             self._skipped.unusual()
             return NOTHING
         left = list(dropwhile(_Append.write, appends))
@@ -179,47 +155,41 @@ class ProduceToSeveral:
     def _prepare(self, frame: memoryview) -> tuple[list[_Append], memoryview]:
         """Return the appends, and the bytes behind the last partition that the answer repeats."""
         if len(frame) > REQUEST_BYTES_MAX:
-            raise _Unusual
-        read_size, read_name_size = (_read_compact, _read_compact) if self._tags else (_read_int, _read_short)
+            raise Unusual
+        encoding = self._encoding
+        read_count, behind_tags = encoding.read_count, encoding.behind_tags
         now_ms = self._services.runtime.now_ms()
         repeated_at = PREFIX_AT + len(self.prefix)
-        topics, at = read_size(frame, repeated_at)
+        topics, at = read_count(frame, repeated_at)
         appends: list[_Append] = []
         for _ in range(topics):
-            size, name_at = read_name_size(frame, at)
+            size, name_at = encoding.read_name_size(frame, at)
             topic = self._writable_topic(frame[name_at : name_at + size])
-            partitions, at = read_size(frame, name_at + size)
+            partitions, at = read_count(frame, name_at + size)
             for _ in range(partitions):
                 [index] = _unpack_int(frame, at)
-                size, records_at = read_size(frame, at + 4)
+                size, records_at = read_count(frame, at + 4)
                 records = frame[records_at : records_at + size]
                 if size != len(records):
-                    raise _Unusual
+                    raise Unusual
                 partition = self._usual_partition(topic, index)
                 prepared = self._prepared(partition, records, now_ms)
                 appends.append(_Append(frame[repeated_at:at], partition, records, prepared))
-                repeated_at = at = self._behind_tags(frame, records_at + size)
-            at = self._behind_tags(frame, at)
+                repeated_at = at = behind_tags(frame, records_at + size)
+            at = behind_tags(frame, at)
         compressed = sum([append.records[ATTRIBUTES_AT] & CODEC != 0 for append in appends])
         if (
-            self._behind_tags(frame, at) != len(frame)
+            behind_tags(frame, at) != len(frame)
             or len({append.partition for append in appends}) != len(appends)
             or len(frame) + compressed * COMPRESSED_BYTES > REQUEST_BYTES_MAX
         ):
-            raise _Unusual
+            raise Unusual
         return appends, frame[repeated_at:at]
-
-    def _behind_tags(self, frame: memoryview, at: int) -> int:
-        if not self._tags:
-            return at
-        if frame[at]:
-            raise _Unusual
-        return at + 1
 
     def _writable_topic(self, name: memoryview) -> str:
         topic, access = text(name.tobytes()), self._context.access
         if access is not None and topic not in access.writable_topics:
-            raise _Unusual
+            raise Unusual
         return topic
 
     def _usual_partition(self, topic: str, index: int) -> Partition:
@@ -232,22 +202,22 @@ class ProduceToSeveral:
             or (rejected is not None and rejected.concern(topic, index))
             or not is_acknowledged_here(partition, self._request.acks)
         ):
-            raise _Unusual
+            raise Unusual
         return partition
 
     def _prepared(self, partition: Partition, records: memoryview, now_ms: int) -> PreparedRecords:
         if len(records) < HEADER_V2.size or (
             self._context.api_version < FIRST_WITH_ZSTD and records[ATTRIBUTES_AT] & CODEC == Codec.ZSTD
         ):
-            raise _Unusual
+            raise Unusual
         prepared = partition.prepare_run([records], now_ms)
         if prepared is None:
-            raise _Unusual
+            raise Unusual
         return prepared
 
     def _answer_to(self, correlation_id: int, appends: Sequence[_Append], rest: memoryview) -> bytes:
         pack, (before, between, behind) = self._answer.pack, self._answer_parts
-        chunks: list[Buffer] = [b"", self._tags]
+        chunks: list[Buffer] = [b"", self._encoding.tags]
         for append in appends:
             index, base_offset = append.partition.index, append.prepared.base_offset
             chunks.append(append.repeated)
@@ -288,14 +258,14 @@ def _response(
     return response
 
 
-def _answer_form(version: int, tags: bytes, no_topics: bytes) -> tuple[Struct, tuple[bytes, bytes, bytes], bytes]:
+def _answer_form(version: int, encoding: Frames) -> tuple[Struct, tuple[bytes, bytes, bytes], bytes]:
     """Return how the answer of a partition is packed, its constant parts around the offsets, and what is behind all."""
     codec = response_codec(ProduceResponse.api_key, version)
-    head = bytes(8) + tags + no_topics
-    tail = _joined(codec.frame(0, ProduceResponse([])))[len(head) :]
+    head_size = 8 + len(encoding.tags + encoding.no_elements)
+    tail = _joined(codec.frame(0, ProduceResponse([])))[head_size:]
     answer = PartitionProduceResponse(_INDEX, 0, BASE_OFFSET, -1, LOG_START_OFFSET)
     frame = _joined(codec.frame(0, ProduceResponse([TopicProduceResponse("", [answer])])))
-    _, _, rest = frame.removesuffix(tags + tail).partition(_INDEX.to_bytes(4))
+    _, _, rest = frame.removesuffix(encoding.tags + tail).partition(_INDEX.to_bytes(4))
     before, _, rest = rest.partition(BASE_OFFSET.to_bytes(8))
     between, has_start, behind = rest.partition(LOG_START_OFFSET.to_bytes(8))
     if not has_start:

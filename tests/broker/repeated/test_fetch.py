@@ -140,7 +140,6 @@ def test_sizes_of_records(pair: Pair) -> None:
 def test_other_fetches_are_not_learned(pair: Pair) -> None:
     for asked in (
         Asked(committed=True),
-        Asked(two=True),
         Asked(in_session=True),
         Asked(of_follower=True),
         Asked(99),
