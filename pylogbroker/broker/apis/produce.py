@@ -22,15 +22,15 @@ from pylogbroker.broker.partitions.transaction_verification import AskedCoordina
 from pylogbroker.broker.repeated.produce import RepeatedProduce
 from pylogbroker.broker.repeated.produce_several import ProduceToSeveral
 from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.batch_errors import BatchErrors
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.current_leaders import find_leader
 from pylogbroker.broker.requests.produced_records import (
     ATTRIBUTES_AT,
     FIRST_WITH_V2,
     checked_records,
     missing_transactional_id,
 )
-from pylogbroker.broker.requests.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch, RejectedBatches
+from pylogbroker.broker.requests.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, narrow_each
@@ -45,10 +45,8 @@ from pylogbroker.broker.services import (
 )
 from pylogbroker.errors import (
     ErrorCode,
-    InvalidRecords,
     KafkaError,
     ProtocolViolation,
-    StorageFailure,
 )
 from pylogbroker.long_loops import give_way, mapped, over, settled
 from pylogbroker.records import Buffer
@@ -56,9 +54,6 @@ from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import Appended
 from pylogbroker.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -67,9 +62,7 @@ from pylogbroker.wire.messages.produce import (
 )
 
 _WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
-_FIRST_WITH_LEADERS = 10
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-_RECORD_ERRORS_MAX = 1000  # of all partitions of a request
 _STEP_BYTES = 64 * 1024  # appended in one step: some hundred microseconds
 _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 
@@ -215,7 +208,7 @@ class _Appends:
     queued: list[Deferred[None]]
     delayed: DelayedWrite | None
     rejected: list[tuple[str, int]]
-    _record_errors_left: int
+    _errors: BatchErrors
 
     def __init__(
         self, services: _Services, context: RequestContext, request: ProduceRequest, response: ProduceResponse
@@ -229,7 +222,7 @@ class _Appends:
         self.queued = []
         self.delayed = None
         self.rejected = []
-        self._record_errors_left = _RECORD_ERRORS_MAX
+        self._errors = BatchErrors(services, context, response)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
         services = self._services
@@ -380,45 +373,12 @@ class _Appends:
         error: KafkaError,
     ) -> None:
         """Fail a batch, and perhaps later ones of the connection with it."""
-        self._note_rejected(topic, answer.index, partition, records, error)
-        self._fail(answer, topic, partition, error)
+        self._errors.reject(answer, topic, partition, ProducerBatch.of(records), error)
 
     def _note_rejected(
         self, topic: str, index: int, partition: Partition | None, records: Buffer | None, error: KafkaError
     ) -> None:
-        caller = self._context.caller
-        if not caller.is_gone:
-            if caller.rejected_batches is None:
-                caller.rejected_batches = RejectedBatches(caller.unanswered)
-            caller.rejected_batches.note(topic, index, ProducerBatch.of(records), error, partition)
-
-    def _fail(
-        self, answer: PartitionProduceResponse, topic: str, partition: Partition | None, error: KafkaError
-    ) -> None:
-        self._services.partitions.traffic.of(topic).append_errors[error.code] += 1
-        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= _FIRST_WITH_LEADERS:
-            self._name_leader(answer, topic)
-        answer.error_code, answer.error_message = error.code, error.detail
-        answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
-        if isinstance(error, InvalidRecords):
-            if error.reason is not None:
-                self._services.partitions.traffic.of(topic).rejections[error.reason] += error.rejected
-            named = error.record_errors[: self._record_errors_left]
-            self._record_errors_left -= len(named)
-            answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in named]
-            if error.record_errors and partition is not None:
-                self._services.partitions.log_rejected_records(partition, error)
-        if isinstance(error, StorageFailure) and partition is not None:
-            self._services.partitions.request_failed(partition.log, error)
-
-    def _name_leader(self, answer: PartitionProduceResponse, topic: str) -> None:
-        leader = find_leader(self._services, self._context, topic, answer.index)
-        if leader is None:
-            return
-        answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-        address, named = leader.address, self._response.node_endpoints
-        if address is not None and all(endpoint.node_id != address.id for endpoint in named):
-            named.append(NodeEndpoint(address.id, address.host, address.port, address.rack))
+        self._errors.note(topic, index, partition, ProducerBatch.of(records), error)
 
 
 def _check_unanswered_errors(response: ProduceResponse) -> None:
