@@ -7,12 +7,10 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import produce as repeated
 from pylogbroker.security.acls.bindings import (
@@ -28,25 +26,22 @@ from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.repeated.pairs import Pair, opened_pair, set_topic
+from tests.broker.repeated.produces import (
+    MODERN,
+    PRODUCER,
+    SENT,
+    START_MS,
+    Sent,
+    produce,
+    requests_of,
+    usual_requests,
+    value,
+)
 from tests.broker.security.quota_clients import ANYBODY, set_quotas
 from tests.broker.trees import now
 from tests.net.fakes import frame
 from tests.storage.support import batch
 from tests.support.examples import examples
-
-START_MS = 1_700_000_000_000
-[VERSIONS] = (api.versions for api in APIS if api.name == "Produce")
-MODERN = [version for version in range(VERSIONS.first, VERSIONS.last + 1) if version >= 3]
-PRODUCER = 9
-_NUMBERS = count()
-
-
-def produce(records: bytes, acks: int = 1, topic: str = "t", index: int = 0) -> ProduceRequest:
-    return ProduceRequest(None, acks, 1000, [TopicProduceData(topic, [PartitionProduceData(index, records)])])
-
-
-def value(number: int) -> bytes:
-    return b"%d" % number * (1 + number % 7)
 
 
 @pytest.fixture
@@ -54,13 +49,6 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     with opened_pair(tmp_path) as opened:
         opened.each(lambda node: node.create("t", 2))
         yield opened
-
-
-def usual_requests(pair: Pair, *requests: ProduceRequest, version: int = 9) -> int:
-    """Let both sides receive requests at once; return how many the learning one handled as usual."""
-    before = pair.learning.usual
-    pair.receive(*((request, version, number) for number, request in enumerate(requests)))
-    return pair.learning.usual - before
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -248,29 +236,6 @@ def test_access_that_is_taken_back(tmp_path: Path) -> None:
         pair.check(["t"])
 
 
-@attrs.frozen
-class Sent:
-    """A produce request of the model; `sequence` is relative to what its producer has sent, None for no producer."""
-
-    index: int
-    acks: int
-    values: int
-    late_by: int | None
-    codec: int
-    transactional: bool
-    damage: int
-
-
-_SENT = st.builds(
-    Sent,
-    st.sampled_from((0, 0, 0, 1)),
-    st.sampled_from((1, 1, 1, 1, -1, -1, 0, 5)),
-    st.integers(1, 3),
-    st.sampled_from((*(None,) * 6, *(0,) * 6, 1, -1)),
-    st.sampled_from((*(0,) * 6, 1, 3)),
-    st.sampled_from((*(False,) * 12, True)),
-    st.sampled_from((*(-1,) * 14, 8, 17, 22, 50, 64)),
-)
 _CHANGES = st.sampled_from(
     (
         {},
@@ -283,30 +248,16 @@ _CHANGES = st.sampled_from(
         {"min_insync_replicas": "2"},
     )
 )
-_STEPS = st.one_of(st.lists(_SENT, min_size=1, max_size=6), st.lists(_SENT, min_size=1, max_size=6), _CHANGES)
-
-
-def requests_of(
-    sent: list[Sent], topic: str, version: int, next_sequence: list[int]
-) -> list[tuple[ProduceRequest, int, int]]:
-    requests = []
-    for number, one in enumerate(sent):
-        producer = (-1, -1, -1)
-        if one.late_by is not None:
-            producer = (PRODUCER, 0, max(next_sequence[one.index] - one.late_by, 0))
-            next_sequence[one.index] = producer[2] + one.values
-        values = [value(number + n) for n in range(one.values)]
-        records = bytearray(batch(values, [START_MS] * one.values, producer, one.codec, one.transactional))
-        if one.damage >= 0:
-            records[one.damage % len(records)] ^= 0x10
-        requests.append((produce(bytes(records), one.acks, topic, one.index), version, number))
-    return requests
+_STEPS = st.one_of(st.lists(SENT, min_size=1, max_size=6), st.lists(SENT, min_size=1, max_size=6), _CHANGES)
 
 
 @pytest.fixture(scope="module")
 def shared_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with opened_pair(tmp_path_factory.mktemp("pair")) as opened:
         yield opened
+
+
+_NUMBERS = count()
 
 
 @settings(max_examples=examples(400))
