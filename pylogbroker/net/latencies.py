@@ -81,14 +81,14 @@ class MeasuredRead:
         self.latency.total.add(now - self._received_ns, self._count)
         self.latency.remote.add(0, self._count)
 
-    def waits(self) -> MeasuredWait:
-        """Count the parts of a request that are over; the next one begins."""
-        return MeasuredWait(self.latency, self._received_ns, self._handled(), self._count)
+    def waits(self, requests: int = 1) -> MeasuredWait:
+        """Count the parts of requests that are over; the next one begins."""
+        return MeasuredWait(self.latency, self._received_ns, self._handled(requests), self._count * requests)
 
-    def _handled(self) -> int:
+    def _handled(self, requests: int = 1) -> int:
         now = perf_counter_ns()
-        self.latency.queue.add(self._begun_ns - self._received_ns, self._count)
-        self.latency.local.add(now - self._begun_ns, self._count)
+        self.latency.queue.add(self._begun_ns - self._received_ns, self._count * requests)
+        self.latency.local.add((now - self._begun_ns) // requests, self._count * requests)
         self._begun_ns = now
         return now
 

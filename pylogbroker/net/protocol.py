@@ -268,12 +268,11 @@ class KafkaProtocol(Protocol):
     def _answer_repeated(self, frames: deque[memoryview]) -> bool:
         """Handle the first requests if they repeat an earlier one; return False if the first does not."""
         answers = self._answers
-        if answers.slots or self._quotas.meters is not None:
-            return False
-        form = self._headers.repeated.find(frames[0])
-        if form is None:
+        if self._quotas.meters is not None or (form := self._headers.repeated.find(frames[0])) is None:
             return False
         route, repeated = form
+        if answers.slots and not repeated.takes_places:
+            return False
         if (measured := self._measured) is not None:
             measured.latency = route.latency
         count, chunks = repeated.answer_run(frames, partial(self._take_slot, route))
@@ -412,9 +411,9 @@ class KafkaProtocol(Protocol):
     def go_on(self) -> None:
         self.factory.reactor.callLater(0, self._flow.release)
 
-    def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
+    def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int, requests: int = 1) -> ResponseSlot:
         slot = self._take_place(route, correlation_id, held)
-        slot.measured = self._wait_begins()
+        slot.measured = self._wait_begins(requests)
         return slot
 
     def _take_place(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
@@ -425,8 +424,8 @@ class KafkaProtocol(Protocol):
             self._flow.on(FlowEvent.BLOCK)
         return slot
 
-    def _wait_begins(self) -> MeasuredWait | None:
-        return None if self._measured is None else self._measured.waits()
+    def _wait_begins(self, requests: int = 1) -> MeasuredWait | None:
+        return None if self._measured is None else self._measured.waits(requests)
 
     @property
     def _slices(self) -> Slices:

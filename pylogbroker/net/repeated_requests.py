@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _FORMS_MAX: Final = 64
 _LENGTHS_MAX: Final = 4
 _PREFIX_BYTES_MAX: Final = 512
-_AWAITED_FRAME_BYTES_MAX: Final = 1024
+_AWAITED_READ_BYTES_MAX: Final = 1024
+_AWAITED_WRITE_BYTES_MAX: Final = 32 * 1024
+"""A request whose answer waits is copied; a larger one teaches less."""
 _FAILURES_MAX: Final = 1000
 """After so many requests in a row that have no form, the connection learns nothing more."""
 
@@ -52,16 +54,15 @@ class RepeatedRequests:
     ) -> None:
         """Remember the form of a request, if it has one that is not known, when its answer is there.
 
-        Only reads are learned from answers that had to wait: a write that waits would wait again. Large requests are
-        not kept until then: they have a form only if that needs no answer.
+        Large requests are not kept until then: they have a form only if that needs no answer.
         """
         if self._failures == _FAILURES_MAX or len(self._by_prefix) >= _FORMS_MAX or self.find(frame) is not None:
             return
         if not isinstance(answer, Deferred):
             self._add(route, context, frame, body_at, request, answer)
-        elif len(frame) > _AWAITED_FRAME_BYTES_MAX:
+        elif len(frame) > (_AWAITED_READ_BYTES_MAX if route.is_read else _AWAITED_WRITE_BYTES_MAX):
             self._add(route, context, frame, body_at, request, None)
-        elif route.is_read:
+        else:
             copy = memoryview(bytes(frame))  # the frame is part of a larger buffer
 
             def learn_from(response: Any) -> Any:

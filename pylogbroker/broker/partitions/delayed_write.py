@@ -20,6 +20,11 @@ _OF_REPLICAS = frozenset({Mark.HIGH_WATERMARK, Mark.LOW_WATERMARK})
 """Offsets that depend on other replicas."""
 
 
+def timed_out() -> KafkaError:
+    """Return the error of a wait for other replicas that has lasted too long."""
+    return KafkaError("the replicas did not follow in time", ErrorCode.REQUEST_TIMED_OUT)
+
+
 @attrs.define(eq=False)
 class DelayedWrite:
     """Wait of one request. Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
@@ -100,7 +105,7 @@ class _Part:
     def expire(self) -> None:
         if self._awaited in _OF_REPLICAS:
             self._leave()
-            self.fail(KafkaError("the replicas did not follow in time", ErrorCode.REQUEST_TIMED_OUT))
+            self.fail(timed_out())
 
     def _leave(self) -> None:
         if self._awaited is not None:

@@ -8,7 +8,7 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred
@@ -41,8 +41,9 @@ class AnswerPlace(Protocol):
         """Encode and send the answer of the usual path."""
 
 
-TakePlace = Callable[[int, int], AnswerPlace]
-"""Returns the place of an answer by correlation id and size of the request."""
+class TakePlace(Protocol):
+    def __call__(self, correlation_id: int, held: int, requests: int = 1, /) -> AnswerPlace:
+        """Return the place of an answer, or of those to several `requests` in a row; these have `held` bytes."""
 
 
 class RepeatedRequest(Protocol):
@@ -54,8 +55,13 @@ class RepeatedRequest(Protocol):
     def is_over(self) -> bool:
         """True if no request will have this form any more; another one may be learned instead."""
 
+    @property
+    def takes_places(self) -> bool:
+        """True if all answers take their places, so that requests may come behind one that waits."""
+
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace, /) -> tuple[int, list[Chunk]]:
         """Handle the first requests of `frames` that have this form; return their number and their answers.
 
-        An answer that has to wait takes its place instead. The next request takes the usual path.
+        An answer that has to wait takes its place instead. The next request takes the usual path, unless the form
+        `takes_places`.
         """

@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from copy import copy
 from math import ceil
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 from twisted.internet.defer import maybeDeferred
@@ -105,6 +105,7 @@ class RepeatedFetch:
     _between: bytes
     _tail: bytes
     _waiting: _Waiting | None = attrs.field(default=None, init=False)
+    takes_places: ClassVar[bool] = False
 
     @classmethod
     def learn(

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -99,6 +99,7 @@ class FetchOfSeveral:
     _answer: Struct
     _before: bytes
     _between: bytes
+    takes_places: ClassVar[bool] = False
 
     @classmethod
     def learn(

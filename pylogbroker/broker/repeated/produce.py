@@ -8,14 +8,15 @@ The size of the records is an int32 before version 9, and a varint of size + 1 f
 tagged fields of these versions. Answers before version 5 have no log start offset. Requests for several partitions have
 another form (see `produce_several`).
 
-The records of one read are appended together (`Partition.prepare_run`), up to the first unusual batch. These requests
-take the usual path:
+The records of one read are appended together (`Partition.prepare_run`), up to the first unusual batch. With acks=all
+and replicas, their answers wait together (`pylogbroker.broker.repeated.waiting_runs`). These requests take the usual
+path:
 
     what is unusual                                          noticed
     -------------------------------------------------------  ------------------------------------------------
-    errors, throttling, waits, LogAppendTime; acks=0,        no answer, or another one: nothing is learned
+    errors, throttling, LogAppendTime; acks=0,               no answer, or another one: nothing is learned
     transactional ids, tagged fields
-    another leader; acks=all with replicas, or too few       before each run
+    another leader; acks=all with too few replicas in sync   before each run
     topics that may not be written any more; a partition     before each run
     that has rejected a batch of the connection
     other settings, offline logs, queued appends; batches    by `Partition.prepare_run`
@@ -25,6 +26,7 @@ take the usual path:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from struct import Struct
 from typing import Any, Final, Protocol
 
@@ -33,9 +35,11 @@ import attrs
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
+from pylogbroker.broker.repeated.waiting_runs import WAITING_REQUESTS_MAX, WaitingRuns
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
-from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.broker.services import HasMetadata, HasNode, HasPartitions, HasRuntime
+from pylogbroker.errors import KafkaError
 from pylogbroker.records import Codec
 from pylogbroker.records.batch import CODEC
 from pylogbroker.wire import Chunk, WireError, request_codec, response_codec
@@ -58,7 +62,7 @@ LOG_START_OFFSET: Final = 0x7E919293_94959697
 """Stand for the offsets in the answer that is learned; no topic name has such bytes."""
 
 
-class _Services(HasPartitions, HasRuntime, Protocol):
+class _Services(HasMetadata, HasPartitions, HasNode, HasRuntime, Protocol):
     """Services that a repeated produce uses."""
 
 
@@ -79,6 +83,7 @@ class RepeatedProduce:
     _context: RequestContext
     _answer: Struct
     _answer_parts: tuple[bytes, bytes, bytes]
+    _waiting: WaitingRuns
     _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
 
     @classmethod
@@ -118,6 +123,7 @@ class RepeatedProduce:
         return cls(
             bytes(frame[PREFIX_AT:records_at]), _KEY | version, tail, request.acks, version, is_flexible, topic.name,
             partition, services, context, *_answer_form(response, version),
+            WaitingRuns(partition, services, context, max(request.timeout_ms, 0) / 1000),
         )  # fmt: skip
 
     @property
@@ -125,8 +131,16 @@ class RepeatedProduce:
         """True if the partition is not led here any more, or was created again."""
         return self._services.partitions.led.get((self._topic, self._partition.index)) is not self._partition
 
+    @property
+    def takes_places(self) -> bool:
+        """True if answers wait for replicas."""
+        return self._acks == -1 and self._partition.replication is not None
+
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
-        """Append the records of the first requests of `frames` that have this form; return number and answers."""
+        """Append the records of the first requests of `frames` that have this form; return number and answers.
+
+        Answers that wait for replicas take one place.
+        """
         if self._skipped.has_next() or not self._is_allowed():
             return NOTHING
         correlation_ids, batches = self._split(frames)
@@ -138,15 +152,33 @@ class RepeatedProduce:
             return NOTHING
         self._skipped.usual()
         answers = self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
-        return len(answers), [answers[0] if len(answers) == 1 else b"".join(answers)]
+        chunks: list[Chunk] = [answers[0] if len(answers) == 1 else b"".join(answers)]
+        count = len(answers)
+        if not self.takes_places:
+            return count, chunks
+        place = take_place(correlation_ids[0], sum(map(len, islice(frames, count))), count)
+        if self._partition.log.high_watermark > appended.last_offset:
+            place.encoded(chunks)
+        else:
+            self._waiting.add(place, correlation_ids, appended.entries, answers)
+        return count, []
 
     def _is_allowed(self) -> bool:
         partition, access, rejected = self._partition, self._context.access, self._context.caller.rejected_batches
         return (
             (access is None or self._topic in access.writable_topics)
             and (rejected is None or not rejected.concern(self._topic, partition.index))
-            and is_acknowledged_here(partition, self._acks)
+            and (self._acks == 1 or self._has_enough_replicas())
         )
+
+    def _has_enough_replicas(self) -> bool:
+        if self._waiting.requests >= WAITING_REQUESTS_MAX:
+            return False
+        try:
+            self._partition.check_enough_replicas()
+        except KafkaError:
+            return False
+        return True
 
     def _split(self, frames: Iterable[memoryview]) -> tuple[list[int], list[memoryview]]:
         """Return the correlation ids and the records of the first requests that have this form."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import dropwhile
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
@@ -95,6 +95,7 @@ class ProduceToSeveral:
     _answer_parts: tuple[bytes, bytes, bytes]
     _answer_tail: bytes
     _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
+    takes_places: ClassVar[bool] = False
 
     @classmethod
     def learn(

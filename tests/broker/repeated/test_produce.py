@@ -24,7 +24,7 @@ from pylogbroker.security.acls.bindings import (
 )
 from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.wire.messages.metadata import MetadataRequest
-from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.messages.produce import ProduceRequest
 from tests.broker.repeated.pairs import Pair, opened_pair, set_topic
 from tests.broker.repeated.produces import (
     MODERN,
