@@ -17,7 +17,7 @@ from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker
 from pylogbroker.records.conversion import SizeBudget, down_convert, never, up_convert
-from pylogbroker.records.conversion_listener import ConversionPort
+from pylogbroker.records.conversion_listener import ConversionListener, ignore_conversion
 from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, complete_entries, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Header, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
@@ -42,7 +42,7 @@ __all__ = [
     "AppendedEntry",
     "Buffer",
     "Codec",
-    "ConversionPort",
+    "ConversionListener",
     "Header",
     "LogEntry",
     "Marker",
@@ -61,6 +61,7 @@ __all__ = [
     "end_marker",
     "entries",
     "entry_size",
+    "ignore_conversion",
     "is_costly",
     "never",
     "prepare",

@@ -16,7 +16,6 @@ from pylogbroker.legacy07.records.messages import build_legacy07, messages
 from pylogbroker.records import (
     AppendRules,
     Codec,
-    ConversionPort,
     Record,
     SizeBudget,
     TooCostly,
@@ -94,9 +93,8 @@ def test_converted_records_are_counted() -> None:
     from_legacy07(ONE + ZIPPED + TWO, 0, 2, budget, first_offset=13)
     assert budget.converted == 3
     appended: list[tuple[int, int]] = []
-    port = ConversionPort(lambda records, size, ns: appended.append((records, size)))
     records = build([Record(n, 0, None, b"value") for n in range(3)])
-    made = to_legacy07(records, AppendRules(conversions=port), 0, 1 << 20)
+    made = to_legacy07(records, AppendRules(), 0, 1 << 20, lambda records, size, ns: appended.append((records, size)))
     assert appended == [(3, len(made))]
 
 

@@ -104,7 +104,7 @@ class Partition:
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
-        self.log.conversions.on_converted = self.traffic.produce_converted
+        self.log.on_converted = self.traffic.produce_converted
         self._synced = SyncedOffset(self.log)
         self.high_watermark = HighWatermark(self.log, self.purgatory)
 
@@ -215,7 +215,8 @@ class Partition:
         try:
             converted = await in_thread(records) if callable(records) else records
             if self.log.preparation.is_costly(converted, origin):
-                converted = await in_thread(self.log.preparation.convert, converted, now_ms, origin)
+                convert, on_converted = self.log.preparation.convert, self.log.on_converted
+                converted = await in_thread(convert, converted, now_ms, origin, on_converted)
                 origin = Origin.CONVERTED
             if self.leader_epoch != epoch:
                 raise KafkaError(f"{self.topic}-{self.index} has another leader now", ErrorCode.NOT_LEADER_OR_FOLLOWER)

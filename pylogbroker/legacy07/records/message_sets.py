@@ -23,6 +23,7 @@ from pylogbroker.legacy07.records.messages import CODECS, SIZE_PREFIX, Legacy07M
 from pylogbroker.records.batch import with_last_offset
 from pylogbroker.records.builder import build
 from pylogbroker.records.conversion import SizeBudget
+from pylogbroker.records.conversion_listener import ConversionListener, ignore_conversion
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
@@ -117,7 +118,13 @@ def _check_size(message: Legacy07Message, rules: AppendRules) -> None:
         raise KafkaError(detail, ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
+def to_legacy07(
+    buffer: Buffer,
+    rules: AppendRules,
+    now_ms: int,
+    limit: int,
+    on_converted: ConversionListener = ignore_conversion,
+) -> bytes:
     """Convert a Kafka client's records, which may decompress to `limit` bytes, to a set.
 
     Raise like `prepare`; UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger limit would
@@ -133,7 +140,7 @@ def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> 
     built = build_legacy07(values, target if target in CODECS else Codec.GZIP, rules.level)
     for message in messages(built, 0):
         _check_size(message, rules)
-    rules.conversions.on_converted(len(values), len(built), perf_counter_ns() - begun_ns)
+    on_converted(len(values), len(built), perf_counter_ns() - begun_ns)
     return built
 
 

@@ -18,7 +18,7 @@ from pylogbroker.legacy07.records.message_sets import (
 )
 from pylogbroker.legacy07.records.messages import HEADER_SIZES, SIZE_PREFIX, messages, parse_legacy07, whole_size
 from pylogbroker.legacy07.storage.directories import holds_kafka07
-from pylogbroker.records import AppendRules, Buffer, LogEntry, PreparedRecords
+from pylogbroker.records import AppendRules, Buffer, ConversionListener, LogEntry, PreparedRecords
 from pylogbroker.records.conversion import SizeBudget
 from pylogbroker.storage import Origin
 from pylogbroker.storage.log.addressing import ByteAddressing
@@ -60,19 +60,28 @@ class _Legacy07Addressing:
     def is_costly(self, buffer: Buffer, origin: Origin) -> bool:
         return origin is not Origin.NATIVE or is_costly_legacy07_set(buffer)
 
-    def convert(self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
+    def convert(
+        self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int, on_converted: ConversionListener
+    ) -> Buffer:
         if origin is Origin.NATIVE:
             return check_legacy07(buffer, rules)
-        return to_legacy07(buffer, rules, now_ms, rules.decompressed_bytes_max)
+        return to_legacy07(buffer, rules, now_ms, rules.decompressed_bytes_max, on_converted)
 
     def prepare(
-        self, buffer: Buffer, rules: AppendRules, origin: Origin, log_end_offset: int, now_ms: int
+        self,
+        buffer: Buffer,
+        rules: AppendRules,
+        origin: Origin,
+        log_end_offset: int,
+        now_ms: int,
+        on_converted: ConversionListener,
     ) -> PreparedRecords:
         if origin is Origin.COORDINATOR:
             detail = "message format 0.7 has neither idempotent producers nor transactions"
             raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         if origin is Origin.CLIENT:
-            buffer = to_legacy07(buffer, rules, now_ms, min(rules.inline_bytes_max, _INLINE_BYTES_MAX))
+            limit = min(rules.inline_bytes_max, _INLINE_BYTES_MAX)
+            buffer = to_legacy07(buffer, rules, now_ms, limit, on_converted)
         if origin in (Origin.CLIENT, Origin.CONVERTED):
             rules = rules.after_conversion
         return prepare_legacy07(buffer, rules, log_end_offset)

@@ -6,7 +6,6 @@ import attrs
 
 from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
-from pylogbroker.records.conversion_listener import ConversionPort
 from pylogbroker.records.model import Codec, TimestampType
 
 _INLINE_BYTES_MAX = 256 * 1024
@@ -26,7 +25,6 @@ class AppendRules:
     is_validated              True if the broker, or `convert`, has validated the batch
     decompressed_bytes_max    bytes that a compressed entry may expand to
     inline_bytes_max          the same without `convert`
-    conversions               listener for records that get another format or codec
     fast_attributes           attributes of batches that need neither decoding nor changes; derived
     """
 
@@ -42,7 +40,6 @@ class AppendRules:
     is_validated: bool = False
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     inline_bytes_max: int = _INLINE_BYTES_MAX
-    conversions: ConversionPort = attrs.field(factory=ConversionPort, eq=False, repr=False)
     fast_attributes: frozenset[int] = attrs.field(init=False, eq=False, repr=False)
 
     @fast_attributes.default

@@ -35,6 +35,7 @@ from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.compression import codec_of, inflate_portable
 from pylogbroker.records.control import Marker
+from pylogbroker.records.conversion_listener import ConversionListener, ignore_conversion
 from pylogbroker.records.log_entry import LogEntry, entries, parse
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType
 from pylogbroker.records.portable_forms import is_portable
@@ -122,8 +123,15 @@ class PreparedRecords:
     epochs: Sequence[tuple[int, int]] = ()
 
 
-def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
-    """Validate received records for a log with the end `base_offset`.
+def prepare(
+    buffer: Buffer,
+    rules: AppendRules,
+    base_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+    on_converted: ConversionListener = ignore_conversion,
+) -> PreparedRecords:
+    """Validate received records for a log with the end `base_offset`; report those that get another format or codec.
 
     Raises CorruptRecords, InvalidRecords (with `record_errors` of single records), a KafkaError, or TooCostly: then
     `convert` must come first.
@@ -132,7 +140,7 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
         buffer = memoryview(buffer)
     entry, claimed = _usual_entry(buffer, rules, base_offset, now_ms)
     if entry is None:
-        return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch)
+        return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch, on_converted)
     size, newest = entry.size, entry.max_timestamp
     chunks: list[Buffer] = [_pack_prefix(base_offset, size - 12, leader_epoch), buffer[16:]]
     if newest != claimed:
@@ -236,7 +244,9 @@ def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
     return codec != Codec.NONE or rules.codec not in (None, codec)
 
 
-def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
+def convert(
+    buffer: Buffer, rules: AppendRules, now_ms: int, on_converted: ConversionListener = ignore_conversion
+) -> Buffer:
     """Do the costly part of `prepare` in a worker thread: return one validated v2 batch in the topic's codec.
 
     `prepare` then gets the result and `rules.after_conversion`. Raises the errors of `prepare` except TooCostly.
@@ -247,18 +257,20 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker sets timestamps
         as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
     try:
-        first, *rest = _prepare_to_convert(buffer, as_sent, now_ms).chunks
+        first, *rest = _prepare_to_convert(buffer, as_sent, now_ms, on_converted).chunks
     except KafkaError as error:
         error.__context__ = None  # its frames and the traceback's keep the decompressed data alive
         raise error.with_traceback(None) from None
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
 
-def _prepare_to_convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> PreparedRecords:
+def _prepare_to_convert(
+    buffer: Buffer, rules: AppendRules, now_ms: int, on_converted: ConversionListener
+) -> PreparedRecords:
     try:
-        return prepare(buffer, rules, 0, now_ms, -1)
+        return prepare(buffer, rules, 0, now_ms, -1, on_converted)
     except NeedsRecompression:
-        return _prepare_in_full(memoryview(buffer), rules, 0, now_ms, -1, recompresses=True)
+        return _prepare_in_full(memoryview(buffer), rules, 0, now_ms, -1, on_converted, recompresses=True)
 
 
 def _largest_delta_inflated(buffer: memoryview, attributes: int, count: int, claimed: int, rules: AppendRules) -> int:
@@ -274,6 +286,7 @@ def _prepare_in_full(
     base_offset: int,
     now_ms: int,
     leader_epoch: int,
+    on_converted: ConversionListener,
     *,
     recompresses: bool = False,
 ) -> PreparedRecords:
@@ -288,7 +301,7 @@ def _prepare_in_full(
     built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
     prepared = _prepared_of(built, rules, base_offset, now_ms)
     if recompress or first.magic != rules.magic:
-        rules.conversions.on_converted(prepared.count, prepared.size, perf_counter_ns() - begun_ns)
+        on_converted(prepared.count, prepared.size, perf_counter_ns() - begun_ns)
     return prepared
 
 

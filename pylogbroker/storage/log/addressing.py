@@ -18,7 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from pylogbroker.records import ENTRY_PREFIX, AppendRules, Buffer, LogEntry, PreparedRecords, entries
+from pylogbroker.records import (
+    ENTRY_PREFIX,
+    AppendRules,
+    Buffer,
+    ConversionListener,
+    LogEntry,
+    PreparedRecords,
+    entries,
+)
 from pylogbroker.records.conversion import SizeBudget
 from pylogbroker.records.log_entry import parse
 from pylogbroker.storage import names
@@ -54,11 +62,19 @@ class ByteAddressing(Addressing, Protocol):
     def is_costly(self, buffer: Buffer, origin: Origin) -> bool:
         """Return whether `prepare` would decode for long, so that `convert` should come first."""
 
-    def convert(self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
+    def convert(
+        self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int, on_converted: ConversionListener
+    ) -> Buffer:
         """Do the costly part of `prepare` in a worker, for an append with Origin.CONVERTED."""
 
     def prepare(
-        self, buffer: Buffer, rules: AppendRules, origin: Origin, log_end_offset: int, now_ms: int
+        self,
+        buffer: Buffer,
+        rules: AppendRules,
+        origin: Origin,
+        log_end_offset: int,
+        now_ms: int,
+        on_converted: ConversionListener,
     ) -> PreparedRecords:
         """Validate records, like `records.prepare`."""
 

@@ -7,6 +7,7 @@ unchanged, if complete and not before its log's end. Gaps are valid: compaction 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -19,11 +20,12 @@ from pylogbroker.records import (
     AppendRules,
     Buffer,
     Codec,
-    ConversionPort,
+    ConversionListener,
     PreparedRecords,
     TimestampType,
     convert,
     entries,
+    ignore_conversion,
     is_costly,
     prepare,
     prepare_run,
@@ -46,33 +48,37 @@ _CODECS: Final = {
 }
 
 
+_PREPARATIONS_MAX: Final = 1000
+
+
 @attrs.frozen
 class Preparation:
-    """Checks, converts and numbers a log's records, by its settings."""
+    """Checks, converts and numbers the records of logs with the same settings."""
 
     client: AppendRules
     _converted: AppendRules
     _coordinator: AppendRules
     _byte_addressed: bool
 
-    @classmethod
-    def of(cls, config: LogConfig, byte_addressed: bool, conversions: ConversionPort) -> Preparation:
-        client = attrs.evolve(_rules_of(config, Origin.CLIENT), conversions=conversions)
-        return cls(client, client.after_conversion, _rules_of(config, Origin.COORDINATOR), byte_addressed)
-
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
         if self._byte_addressed:
             return byte_addressing().is_costly(buffer, origin)
         return is_costly(buffer, self.client)
 
-    def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
+    def convert(
+        self,
+        buffer: Buffer,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        on_converted: ConversionListener = ignore_conversion,
+    ) -> Buffer:
         """Validate and convert a client's records, for an append with Origin.CONVERTED.
 
         Blocks; any thread. Raises KafkaError like `prepare`.
         """
         if self._byte_addressed:
-            return byte_addressing().convert(buffer, self.client, origin, now_ms)
-        return convert(buffer, self.client, now_ms)
+            return byte_addressing().convert(buffer, self.client, origin, now_ms, on_converted)
+        return convert(buffer, self.client, now_ms, on_converted)
 
     def prepare(
         self,
@@ -82,12 +88,13 @@ class Preparation:
         now_ms: int,
         leader_epoch: int,
         producers: ProducerStates,
+        on_converted: ConversionListener = ignore_conversion,
     ) -> PreparedRecords:
         """Raise KafkaError for invalid records, with the sender's code."""
         if self._byte_addressed:
-            return byte_addressing().prepare(buffer, self.client, origin, log_end_offset, now_ms)
+            return byte_addressing().prepare(buffer, self.client, origin, log_end_offset, now_ms, on_converted)
         if origin is Origin.CLIENT:
-            return prepare(buffer, self.client, log_end_offset, now_ms, leader_epoch)
+            return prepare(buffer, self.client, log_end_offset, now_ms, leader_epoch, on_converted)
         if origin is Origin.CONVERTED:
             return prepare(buffer, self._converted, log_end_offset, now_ms, leader_epoch)
         if origin is Origin.COORDINATOR:
@@ -109,6 +116,13 @@ class Preparation:
         if self._byte_addressed:
             return None
         return prepare_run(buffers, self.client, log_end_offset, now_ms, leader_epoch, producers.order_of_run())
+
+
+@lru_cache(_PREPARATIONS_MAX)
+def preparation_of(config: LogConfig, byte_addressed: bool) -> Preparation:
+    """Return the preparation by these settings. Most logs have the same, which takes much more memory than a log."""
+    client = _rules_of(config, Origin.CLIENT)
+    return Preparation(client, client.after_conversion, _rules_of(config, Origin.COORDINATOR), byte_addressed)
 
 
 def _rules_of(config: LogConfig, origin: Origin) -> AppendRules:

@@ -27,7 +27,7 @@ import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.interfaces import SegmentView
-from pylogbroker.records import Buffer, ConversionPort, PreparedRecords
+from pylogbroker.records import Buffer, ConversionListener, PreparedRecords, ignore_conversion
 from pylogbroker.storage import names
 from pylogbroker.storage.files import (
     DISK_FULL_ERRNOS,
@@ -39,7 +39,7 @@ from pylogbroker.storage.files import (
 )
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
-from pylogbroker.storage.log.append_rules import Preparation
+from pylogbroker.storage.log.append_rules import preparation_of
 from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.leader_epochs import LeaderEpochs
 from pylogbroker.storage.log.log_reader import LogReader
@@ -99,7 +99,7 @@ class Log:
         self.epochs = epochs
         self.producers = producers
         self.truncations = 0
-        self.conversions = ConversionPort()  # of clients' records
+        self.on_converted: ConversionListener = ignore_conversion  # gets conversions of clients' records
         self._pools = pools
         self._active = segments[-1]
         self._synced_ms = now_ms
@@ -127,7 +127,7 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._has_newer_format |= config.magic < self._config.magic and self._active.size > 0
         self._config = config
-        self.preparation = Preparation.of(config, self.byte_addressed, self.conversions)
+        self.preparation = preparation_of(config, self.byte_addressed)
         self._active.index_interval = config.index_interval_bytes
 
     @property
@@ -182,7 +182,9 @@ class Log:
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
         end = self.log_end_offset
-        prepared = self.preparation.prepare(buffer, origin, end, now_ms, leader_epoch, self.producers)
+        prepared = self.preparation.prepare(
+            buffer, origin, end, now_ms, leader_epoch, self.producers, self.on_converted
+        )
         if prepared.entries[0].producer_id >= 0:
             duplicate = self.producers.admit(prepared.entries, origin)
             if duplicate is not None:
