@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -53,6 +54,8 @@ from pylogbroker.storage.log.timestamp_lookup import TimestampCandidate, find_ca
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 _base_offset = attrgetter("base_offset")
+_END_LOCK: Final = threading.Lock()
+"""Of all logs: a cut against the begin and the end of a sync. Each holds it for a few assignments."""
 
 
 @attrs.define
@@ -67,6 +70,40 @@ class Appended:
 
 
 class Log:
+    __slots__ = (
+        "__weakref__",
+        "_aborted",
+        "_active",
+        "_config",
+        "_cut",
+        "_has_newer_format",
+        "_offline_reason",
+        "_pools",
+        "_reader",
+        "_snapshot_offset",
+        "_swap",
+        "_sync_lock",
+        "_synced_ms",
+        "addressing",
+        "byte_addressed",
+        "cleaner_checkpoint",
+        "epochs",
+        "failure_errno",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "on_converted",
+        "partition",
+        "path",
+        "preparation",
+        "producers",
+        "recovery_point",
+        "segments",
+        "topic",
+        "topic_id",
+        "truncations",
+    )
+
     def __init__(
         self,
         topic: str,
@@ -106,7 +143,6 @@ class Log:
         self._snapshot_offset = snapshot_offset
         self._offline_reason = ""
         self._sync_lock = threading.Lock()
-        self._end_lock = threading.Lock()  # short: a cut against the begin and the end of a sync
         self._reader = LogReader()
         self._aborted = LogTransactionIndex(path)
         self._swap: SegmentSwap | None = None
@@ -479,7 +515,7 @@ class Log:
 
         This comes before the files are cut, too: a sync or a checkpoint must not take the former end for safe.
         """
-        with self._end_lock:
+        with _END_LOCK:
             self.truncations += 1
             self.log_end_offset = offset
             self.recovery_point = min(self.recovery_point, offset)
@@ -599,7 +635,7 @@ class Log:
         with self._sync_lock:
             if self._offline_reason:
                 raise StorageFailure(self._offline_reason)
-            with self._end_lock:
+            with _END_LOCK:
                 truncations, end, segments = self.truncations, self.log_end_offset, self.segments
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:
@@ -611,14 +647,14 @@ class Log:
                 os.stat(self.path)  # if the directory was removed, the records are lost
             except OSError as error:
                 raise self.record_failure(error, TRANSIENT_ERRNOS - DISK_FULL_ERRNOS) from error
-            with self._end_lock:
+            with _END_LOCK:
                 if truncations == self.truncations:
                     self.recovery_point = end
                 return self.recovery_point
 
     def lower_recovery_point(self, offset: int) -> bool:
         """Lower the recovery point before a cut at `offset`; return whether it was higher."""
-        with self._end_lock:
+        with _END_LOCK:
             is_higher = self.recovery_point > offset
             if is_higher:
                 self.recovery_point = offset
