@@ -27,6 +27,8 @@ CONVERT_INLINE_BYTES_MAX = 16 * 1024
 """Larger records are converted or decompressed in a worker thread."""
 
 _EMPTY_RANGES_MAX = 64
+_UNUSED_LOCK = DeferredLock()
+"""Of partitions that never had a queued append: a lock of its own takes 200 bytes."""
 _NO_LEADER_EPOCH = -1
 
 Check = Callable[[], None]
@@ -100,7 +102,7 @@ class Partition:
     """None unless another broker leads, and this one fetches from it."""
     ordered_leader: tuple[int, int] | None = attrs.field(default=None, init=False)
     """Leader and leader epoch by the controller's last order; None without a controller elsewhere."""
-    _append_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    _append_lock: DeferredLock = attrs.field(default=_UNUSED_LOCK, init=False)
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
@@ -211,6 +213,8 @@ class Partition:
         meanwhile: the log may be a follower's by then. `on_error` gets an error before the next append begins.
         """
         epoch = self.leader_epoch
+        if self._append_lock is _UNUSED_LOCK:
+            self._append_lock = DeferredLock()
         await self._append_lock.acquire()
         try:
             converted = await in_thread(records) if callable(records) else records
