@@ -22,6 +22,7 @@ unreadable one; callers continue without it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import Final
 
 from pylogbroker.errors import StorageFailure
@@ -40,7 +41,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int] | None:
     lines = _read(path, fields=3)
     if lines is None:
         return None
-    return {(topic, _number(path, partition)): _number(path, offset) for topic, partition, offset in lines}
+    return {(intern(topic), _number(path, partition)): _number(path, offset) for topic, partition, offset in lines}
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -35,6 +35,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
+from sys import intern
 from typing import Final
 
 from pylogbroker.java.text import is_digits
@@ -81,7 +82,7 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
     topic, _, partition = name.rpartition("_")
     if not topic or not is_digits(partition) or is_deleted_directory(name):
         return None
-    return topic, int(partition)
+    return intern(topic), int(partition)  # as in `read_offsets`: many have the same topic
 
 
 def future_directory(topic: str, partition: int) -> str:

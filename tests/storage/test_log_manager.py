@@ -713,3 +713,28 @@ def test_a_log_that_cannot_be_quarantined_is_not_taken_for_the_topics(
         patch.setattr(os, "rename", lambda *_: broken_write(0, [], 0))
         with pytest.raises(StorageFailure):
             manager.create("events", 0, CONFIG, NOW, topic_id=SECOND)
+
+
+def test_a_clean_start_opens_each_file_of_a_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic_id = uuid.UUID(int=7)
+    manager = LogManager([str(tmp_path)])
+    load_logs(manager, lambda topic: LogConfig(), NOW, print)
+    fill(manager.create("events", 0, LogConfig(), NOW, topic_id=topic_id), 3)
+    manager.close()
+    files = sorted(file.name for file in (tmp_path / "events_0").iterdir() if file.suffix != ".timeindex")
+    opened: list[str] = []
+    real_open = os.open
+
+    def open_file(path: str, *arguments: int) -> int:
+        if "/events_0/" in path:
+            opened.append(os.path.basename(path))
+        return real_open(path, *arguments)
+
+    monkeypatch.setattr(os, "open", open_file)
+    again = LogManager([str(tmp_path)])
+    load_logs(again, lambda topic: LogConfig(), NOW, print, {("events", 0): topic_id})
+    monkeypatch.undo()
+    log = again.logs["events", 0]
+    assert (log.log_end_offset, log.topic_id, log.latest_epoch) == (3, topic_id, 0)
+    assert sorted(opened) == files
+    again.close()

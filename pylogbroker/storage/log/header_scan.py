@@ -58,7 +58,7 @@ def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Head
 
     `indexed` is the batch's last offset in the index, or -1. Raise IndexDamaged if they differ.
     """
-    for fields in _checked(found, indexed):
+    for fields in checked(found, indexed):
         if fields[3] >= offset:
             return _header(fields)
     return None
@@ -66,13 +66,17 @@ def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Head
 
 def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
     """Return the first batch that ends beyond position `limit`. `indexed` is as in `find_offset`."""
-    for fields in _checked(found, indexed):
+    for fields in checked(found, indexed):
         if fields[0] + fields[1] > limit:
             return _header(fields)
     return None
 
 
-def _checked(scan: Iterator[Fields], indexed: int) -> Iterator[Fields]:
+def checked(scan: Iterator[Fields], indexed: int) -> Iterator[Fields]:
+    """Return the batches of a scan that begins at an index entry, whose last offset is `indexed`; -1 without an entry.
+
+    Raise IndexDamaged if the first batch ends with another offset.
+    """
     if indexed < 0:
         return scan
     try:

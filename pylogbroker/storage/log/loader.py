@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import attrs
 
@@ -36,6 +37,7 @@ from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.segment_swap import finish_swap
 from pylogbroker.storage.log.transaction_index_recovery import check_transaction_indexes
 
+_LEFTOVERS: Final = (names.CLEANED, names.DELETED, names.TEMPORARY)
 _MEASURED: Final = (names.RECORDS, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
 
 
@@ -77,8 +79,7 @@ def ignore(finding: object) -> None:
 class _Listing:
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
     snapshots: list[int] = attrs.field(factory=list)
-    has_metadata: bool = False
-    has_message_format: bool = False
+    others: set[str] = attrs.field(factory=set)  # names of files of the whole log
 
 
 def load_log(
@@ -90,13 +91,16 @@ def load_log(
     saved: Checkpointed,
     now_ms: int,
     report: Reporter = ignore,
+    topic_id: UUID | None = None,
 ) -> Log:
     """Open a log, with recovery if needed; create a missing one. Blocks; one thread per log.
+
+    The log's topic id is read from its directory unless the caller has done so. Only files that are there are opened:
+    a start opens many logs.
 
     Raise OSError if the disk fails; DamagedFile for an unreadable commit record, or an unreadable or
     missing message format.
     """
-    finish_swap(path)
     listing = _list_files(path)
     addressing = _addressing(path, listing, config)
     segments = [
@@ -114,21 +118,22 @@ def load_log(
     if end is None or (listing.sizes and end != saved.recovery_point):
         safe = max((n for n, segment in enumerate(segments) if segment.base_offset <= saved.recovery_point), default=0)
         end = None
-    epochs = _load_epochs(path, segments, segments[min(safe, len(segments) - 1)])
+    epochs = _load_epochs(path, listing, segments, segments[min(safe, len(segments) - 1)])
     if end is None:
         end = _recover(path, segments, safe, states_at(path, listing.snapshots, segments, safe), epochs, report)
     safe_end = segments[safe].base_offset if safe < len(segments) else end
-    check_transaction_indexes(path, listing.snapshots, segments[:safe], safe_end)
+    _check_transaction_indexes(path, listing, segments[:safe], safe_end)
     log = _assemble(topic, partition, path, config, pools, tuple(segments), listing, epochs, saved, end, now_ms)
-    if listing.has_metadata:
-        log.topic_id = read_topic_id(path)
+    if topic_id is None and names.PARTITION_METADATA in listing.others:
+        topic_id = read_topic_id(path)
+    log.topic_id = topic_id
     for segment in log.segments:
         segment.close()
     return log
 
 
 def _addressing(path: str, listing: _Listing, config: LogConfig) -> Addressing:
-    if listing.has_message_format:
+    if names.MESSAGE_FORMAT in listing.others:
         return read_message_format(path)
     if not listing.sizes:
         return addressing_of(config)
@@ -173,23 +178,24 @@ def _assemble(
 
 
 def _list_files(path: str) -> _Listing:
-    """List the files; remove what deletions, cleanings and interrupted writes left."""
+    """List the files; finish a swap, and remove what deletions, cleanings and interrupted writes left."""
+    entries = _scan(path)
+    if any(file.name == names.SWAP_COMMIT for file in entries) and finish_swap(path):
+        entries = _scan(path)
     files = _Listing()
-    others: dict[int, dict[str, int]] = {}
-    with os.scandir(path) as listing:
-        for file in listing:
-            if file.name.endswith((names.CLEANED, names.DELETED, names.TEMPORARY)):
-                remove(file.path)
-                continue
-            parsed = names.parse_file(file.name)
-            if parsed is None:
-                files.has_metadata |= file.name == names.PARTITION_METADATA
-                files.has_message_format |= file.name == names.MESSAGE_FORMAT
-            elif parsed[1] == names.SNAPSHOT:
-                files.snapshots.append(parsed[0])
-            elif parsed[1] in _MEASURED:
-                others.setdefault(parsed[0], {})[parsed[1]] = file.stat().st_size
-    for base, sizes in others.items():
+    measured: dict[int, dict[str, int]] = {}
+    for file in entries:
+        if file.name.endswith(_LEFTOVERS):
+            remove(file.path)
+            continue
+        parsed = names.parse_file(file.name)
+        if parsed is None:
+            files.others.add(file.name)
+        elif parsed[1] == names.SNAPSHOT:
+            files.snapshots.append(parsed[0])
+        elif parsed[1] in _MEASURED:
+            measured.setdefault(parsed[0], {})[parsed[1]] = file.stat().st_size
+    for base, sizes in measured.items():
         if names.RECORDS in sizes:
             files.sizes[base] = sizes
         else:
@@ -198,15 +204,26 @@ def _list_files(path: str) -> _Listing:
     return files
 
 
-def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
+def _scan(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as listing:
+        return list(listing)
+
+
+def _check_transaction_indexes(path: str, listing: _Listing, segments: list[Segment], end: int) -> None:
+    has_checkpoint = names.ABORTED_TRANSACTIONS in listing.others
+    if has_checkpoint or any(names.TRANSACTION_INDEX in sizes for sizes in listing.sizes.values()):
+        check_transaction_indexes(path, listing.snapshots, segments, end)
+
+
+def _load_epochs(path: str, listing: _Listing, segments: list[Segment], latest: Segment) -> LeaderEpochs:
     """Load the checkpoint; use the batches if it lacks the epoch in which segment `latest` begins."""
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
-        stored = read_epochs(name)
+        stored = read_epochs(name) if names.LEADER_EPOCHS in listing.others else None
     except DamagedFile:
         stored = None
-    if stored is not None and _covers(LeaderEpochs(name, stored), latest):
-        return LeaderEpochs(name, stored)
+    if stored is not None and _covers(epochs := LeaderEpochs(name, stored), latest):
+        return epochs
     epochs = LeaderEpochs(name, [])
     try:
         for segment in segments:

@@ -14,12 +14,15 @@ import base64
 import os
 import re
 import uuid
+from functools import lru_cache
 from typing import Final
 
 from pylogbroker.storage import names
 from pylogbroker.storage.files import opened, read_file, write_at
 
 _CONTENT: Final = re.compile(rb"version: 0\r?\ntopic_id: ([A-Za-z0-9_-]{22})\r?\n?")
+
+_TOPICS_CACHED_MAX: Final = 1000
 
 
 def id_text(topic_id: uuid.UUID) -> str:
@@ -28,7 +31,13 @@ def id_text(topic_id: uuid.UUID) -> str:
 
 def read_topic_id(directory: str) -> uuid.UUID | None:
     """Return None if the file is missing or incomplete."""
-    match = _CONTENT.fullmatch(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
+    return _parse(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
+
+
+@lru_cache(_TOPICS_CACHED_MAX)
+def _parse(content: bytes) -> uuid.UUID | None:
+    """Parse the content, which is the same for all partitions of a topic."""
+    match = _CONTENT.fullmatch(content)
     return uuid.UUID(bytes=base64.urlsafe_b64decode(match[1] + b"==")) if match else None
 
 

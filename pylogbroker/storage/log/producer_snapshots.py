@@ -60,6 +60,8 @@ def encode(states: Iterable[ProducerStateEntry]) -> bytes:
 
 def decode(data: bytes) -> list[ProducerStateEntry]:
     """Raise DamagedFile for a damaged or incomplete snapshot."""
+    if data == _WITHOUT_PRODUCERS:  # as most are
+        return []
     body = memoryview(data)[_HEADER.size :]
     try:
         version, crc = _HEADER.unpack_from(data)
@@ -133,3 +135,6 @@ def _state(
         last = WrittenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
         batches = (*older, last)
     return ProducerStateEntry(producer_id, epoch, batches, timestamp, coordinator_epoch, transaction_start)
+
+
+_WITHOUT_PRODUCERS: Final = encode(())

@@ -20,7 +20,7 @@ from pylogbroker.storage import names
 from pylogbroker.storage.files import TRANSIENT_ERRNOS, Buffer, DeletedFiles, FileHandle, Pools, remove, sync_file
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, Addressing
 from pylogbroker.storage.log.config import LogConfig
-from pylogbroker.storage.log.header_scan import Header, IndexDamaged, find_boundary, find_offset, headers
+from pylogbroker.storage.log.header_scan import Header, IndexDamaged, checked, find_boundary, find_offset, headers
 from pylogbroker.storage.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from pylogbroker.storage.log.offset_index import OffsetIndex
 from pylogbroker.storage.log.segment_file import SegmentFile
@@ -288,10 +288,9 @@ class Segment:
     def end_offset(self) -> int:
         """Return the offset after the last batch; raise CorruptRecords."""
         indexed, position = self.offset_index.last()
-        find_offset(self.file.scan(position, self.size), indexed, indexed)
         end = self.base_offset
-        for header in headers(self.file.scan(position, self.size)):
-            end = header.last_offset + 1
+        for *_, last_offset in checked(self.file.scan(position, self.size), indexed):
+            end = last_offset + 1
         self.unindexed = self.size - position
         return end
 

@@ -129,6 +129,7 @@ class SegmentFile:
         return partial(self._entry_headers, self.handle.read, position, end)
 
     def _entry_headers(self, read: Read, position: int, end: int) -> Iterator[tuple[Header, LogEntry]]:
+        read = _reread(read)
         for header in headers(self.addressing.scan(read, position, end, self.base_offset)):
             yield header, self._parse_header(read, header.position, header.size)
 
@@ -164,3 +165,17 @@ class SegmentFile:
             return self.addressing.parse(data, self.base_offset + position, size)
         except (struct.error, IndexError) as error:
             raise CorruptRecords(f"no valid batch at position {position}") from error
+
+
+def _reread(read: Read) -> Read:
+    """Return a function that reads like `read`, but not what its last call has read."""
+    start, block = 0, memoryview(b"")
+
+    def read_again(length: int, position: int) -> Buffer:
+        nonlocal start, block
+        offset = position - start
+        if not 0 <= offset <= len(block) - length:
+            start, block, offset = position, memoryview(read(length, position)), 0
+        return block[offset : offset + length]
+
+    return read_again

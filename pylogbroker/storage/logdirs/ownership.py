@@ -41,13 +41,13 @@ class ForeignDirectory:
     topic_id: UUID | None = None
 
 
-def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
-    """Return why a directory must not be opened, if so. Blocks; may raise OSError."""
+def examine(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | UUID | None:
+    """Return why a directory must not be opened, or else the topic id in it, if any. Blocks; may raise OSError."""
     marked = read_topic_id(path)
     topic_id = topics.get(key)
     if marked is not None:
         if marked == topic_id:
-            return None
+            return topic_id
         reason = NO_TOPIC if topic_id is None else f"belongs to another topic of that name, {id_text(marked)}"
         return ForeignDirectory(path, reason, marked)
     if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") and (data := describe_foreign_data(path)) is not None:

@@ -26,7 +26,7 @@ from pylogbroker.storage.logdirs.inventory import (
 )
 from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
 from pylogbroker.storage.logdirs.log_manager import LogManager
-from pylogbroker.storage.logdirs.ownership import ForeignDirectory, TopicIds, find_foreign
+from pylogbroker.storage.logdirs.ownership import ForeignDirectory, TopicIds, examine
 
 _CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_CHECKPOINT)
 """In the order of the fields of `Checkpointed`."""
@@ -70,9 +70,12 @@ class _Start:
         def open_one(task: _Task) -> _Outcome:
             topic, partition = task.key
             try:
-                foreign = None if topics is None else find_foreign(task.path, task.key, topics)
-                return foreign or load_log(
-                    topic, partition, task.path, config_of(topic), manager.pools, task.saved, now_ms, summary.add
+                owner = None if topics is None else examine(task.path, task.key, topics)
+                if isinstance(owner, ForeignDirectory):
+                    return owner
+                config, report = config_of(topic), summary.add
+                return load_log(
+                    topic, partition, task.path, config, manager.pools, task.saved, now_ms, report, topic_id=owner
                 )
             except (OSError, DamagedFile) as error:
                 return error
