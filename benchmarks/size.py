@@ -3,10 +3,12 @@
 python -m benchmarks.size                       # everything; the flow of 20 GB takes a minute or two
 python -m benchmarks.size --only start --only idle
 python -m benchmarks.size --only flow --gigabytes 100
+python -m benchmarks.size --only growth --partitions 1000 --partitions 10000 --plot FILE
 """
 
 import gc
 import resource
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ from benchmarks import requests
 from benchmarks.brokers import OwnBroker, Running, scratch
 from benchmarks.driver import call
 from benchmarks.errors import BenchmarkError
+from benchmarks.growth_plot import Size, draw
 from benchmarks.machine import description, touch_memory
 from benchmarks.session import Session, expect, try_produce
 from benchmarks.workloads import SINGLE, SIXTEEN_KILOBYTES, stream
@@ -29,12 +32,23 @@ from benchmarks.workloads import SINGLE, SIXTEEN_KILOBYTES, stream
 MEGABYTE = 1e6
 STARTS = 5
 SETTLING_SECONDS = 1.0
-TOPICS, PARTITIONS = 100, 100
+PARTITIONS = (100, 1_000, 10_000, 100_000)
+TOPIC_PARTITIONS = 100
+LIMITED_PARTITIONS = 10_000
 CONNECTIONS = 2_000
 FLOW_PAIRS = 4
 FLOW_CHUNK_BYTES = 500_000_000
 FLOW_SETTINGS: Mapping[str, str] = {"retention.bytes": "200000000", "segment.bytes": "50000000"}
 FLOW_BROKER_SETTINGS: Mapping[str, str] = {"log.retention.check.interval.ms": "500"}
+
+
+@attrs.frozen
+class Amounts:
+    """Sizes of the measured work, and where its plot goes."""
+
+    gigabytes: int
+    partitions: Sequence[int]
+    plot: Path | None
 
 
 @attrs.frozen
@@ -66,7 +80,7 @@ def megabytes(running: Running) -> float:
     return running.resident_bytes() / MEGABYTE
 
 
-def start(parent: Path, gigabytes: int) -> list[Figure]:
+def start(parent: Path, amounts: Amounts) -> list[Figure]:
     times = []
     for number in range(STARTS):
         with broker(parent / f"start-{number}") as (_, seconds):
@@ -74,40 +88,58 @@ def start(parent: Path, gigabytes: int) -> list[Figure]:
     return [Figure("first connection on an empty data directory", statistics.median(times), "s", 0.35)]
 
 
-def idle(parent: Path, gigabytes: int) -> list[Figure]:
+def idle(parent: Path, amounts: Amounts) -> list[Figure]:
     with broker(parent / "idle") as (running, _):
         time.sleep(SETTLING_SECONDS)
         return [Figure("resident when idle", megabytes(running), "MB", 55)]
 
 
-def partitions(parent: Path, gigabytes: int) -> list[Figure]:
-    """Write to 10,000 partitions, stop, and measure a start with them."""
-    names = [f"topic-{number}" for number in range(TOPICS)]
-    directory = parent / "partitions"
+def growth(parent: Path, amounts: Amounts) -> list[Figure]:
+    """Write to some partitions, stop, and measure a start with them; do so with more and more partitions."""
+    sizes, figures = [], []
+    for count in sorted(amounts.partitions):
+        size = _size(parent / f"partitions-{count}", count)
+        sizes.append(size)
+        limits = (1.5, 115) if count == LIMITED_PARTITIONS else (None, None)
+        title = f"{count:,} partitions"
+        figures += [
+            Figure(f"{title} open and answered for after a clean stop", size.start_seconds, "s", limits[0]),
+            Figure(f"resident with {title}", size.resident_megabytes, "MB", limits[1]),
+        ]
+    if len(sizes) > 1:
+        added = (sizes[-1].resident_megabytes - sizes[0].resident_megabytes) * 1_000
+        each = added / (sizes[-1].partitions - sizes[0].partitions)
+        figures.append(Figure("resident for each further partition", each, "KB", 6))
+    if amounts.plot is not None:
+        amounts.plot.write_text(draw(sizes, f"{description()}; {time.strftime('%Y-%m-%d')}"))
+    return figures
+
+
+def _size(directory: Path, partitions: int) -> Size:
+    per_topic = min(partitions, TOPIC_PARTITIONS)
+    names = [f"topic-{number}" for number in range(partitions // per_topic)]
     with broker(directory) as (running, _):
         for name in names:
-            _fill(running.session, name)
+            _fill(running.session, name, per_topic)
     with broker(directory) as (running, seconds):
         begin = time.perf_counter()
         for name in names:
-            expect(running.session.end_offsets(name, PARTITIONS), [1] * PARTITIONS, "log ends after a restart")
+            expect(running.session.end_offsets(name, per_topic), [1] * per_topic, "log ends after a restart")
         seconds += time.perf_counter() - begin
-        title = f"{TOPICS * PARTITIONS:,} partitions"
-        return [
-            Figure(f"{title} open and answered for after a clean stop", seconds, "s", 5),
-            Figure(f"resident with {title}", megabytes(running), "MB", 600),
-        ]
+        size = Size(partitions, seconds, megabytes(running))
+    shutil.rmtree(directory)
+    return size
 
 
-def _fill(session: Session, topic: str) -> None:
+def _fill(session: Session, topic: str, partitions: int) -> None:
     records = SINGLE.build()
     with session.connection() as sock:
-        session.create(sock, topic, PARTITIONS, {})
-        request = requests.produce_request(topic, [(number, records) for number in range(PARTITIONS)])
-        try_produce(sock, request, [0] * PARTITIONS)
+        session.create(sock, topic, partitions, {})
+        request = requests.produce_request(topic, [(number, records) for number in range(partitions)])
+        try_produce(sock, request, [0] * partitions)
 
 
-def connections(parent: Path, gigabytes: int) -> list[Figure]:
+def connections(parent: Path, amounts: Amounts) -> list[Figure]:
     """Measure a broker with 2,000 open connections, all of which get responses."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -131,8 +163,9 @@ def connections(parent: Path, gigabytes: int) -> list[Figure]:
         ]
 
 
-def flow(parent: Path, gigabytes: int) -> list[Figure]:
+def flow(parent: Path, amounts: Amounts) -> list[Figure]:
     """Write and read much data through a few partitions with short retention; measure the growth of memory."""
+    gigabytes = amounts.gigabytes
     batch_bytes = len(SIXTEEN_KILOBYTES.build())
     count = FLOW_CHUNK_BYTES // FLOW_PAIRS // batch_bytes
     chunks = gigabytes * 1_000_000_000 // FLOW_CHUNK_BYTES
@@ -154,10 +187,10 @@ def flow(parent: Path, gigabytes: int) -> list[Figure]:
     ]
 
 
-MEASUREMENTS: Mapping[str, Callable[[Path, int], list[Figure]]] = {
+MEASUREMENTS: Mapping[str, Callable[[Path, Amounts], list[Figure]]] = {
     "start": start,
     "idle": idle,
-    "partitions": partitions,
+    "growth": growth,
     "connections": connections,
     "flow": flow,
 }
@@ -166,15 +199,22 @@ MEASUREMENTS: Mapping[str, Callable[[Path, int], list[Figure]]] = {
 @click.command()
 @click.option("--only", multiple=True, type=click.Choice(list(MEASUREMENTS)), help="Only this; may be repeated.")
 @click.option("--gigabytes", default=20, show_default=True, help="Amount of data in `flow`.")
+@click.option(
+    "--partitions", multiple=True, type=int, default=PARTITIONS, show_default=True, help="Partitions in `growth`."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="File for a plot of `growth`, as SVG.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
-def main(only: Sequence[str], gigabytes: int, directory: Path | None) -> None:
+def main(
+    only: Sequence[str], gigabytes: int, partitions: Sequence[int], plot: Path | None, directory: Path | None
+) -> None:
     """Measure the broker's start-up time and memory."""
     gc.disable()
     touch_memory()
+    amounts = Amounts(gigabytes, partitions, plot)
     table = Table("measured", "", "at most", caption=f"{description()}; {time.strftime('%Y-%m-%d')}")
     with scratch(directory) as parent:
         for name in only or MEASUREMENTS:
-            for figure in MEASUREMENTS[name](parent, gigabytes):
+            for figure in MEASUREMENTS[name](parent, amounts):
                 table.add_row(*figure.cells())
     Console().print(table)
 

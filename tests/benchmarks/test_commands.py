@@ -98,6 +98,16 @@ def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:
     assert "resident when idle" in done.output
 
 
+def test_growth_with_partitions_is_measured_and_drawn(tmp_path: Path) -> None:
+    plot = tmp_path / "growth.svg"
+    options = ["--only", "growth", "--partitions", "2", "--partitions", "200", "--plot", str(plot)]
+    done = CliRunner().invoke(size.main, [*options, "--directory", str(tmp_path)], catch_exceptions=False)
+    assert "resident with 200 partitions" in done.output
+    assert "resident for each further partition" in done.output
+    assert plot.read_text().count("<circle") == 4
+    assert list(tmp_path.iterdir()) == [plot]
+
+
 def test_verbs_of_the_command_are_measured(tmp_path: Path) -> None:
     options = ["--rounds", "1", "--markdown", "--directory", str(tmp_path)]
     done = CliRunner().invoke(command.main, options, catch_exceptions=False)
