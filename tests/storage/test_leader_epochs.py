@@ -81,7 +81,7 @@ def test_the_start_moves(start: int, entries: list[tuple[int, int]]) -> None:
 
 def test_only_changes_are_written(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
-    known = LeaderEpochs(str(path), [])
+    known = LeaderEpochs(str(tmp_path), [])
     assert not known.save()
     known.assign(4, 12)
     assert known.save()

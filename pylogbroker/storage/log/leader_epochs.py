@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from operator import itemgetter
 from typing import Final
 
+from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import write_epochs
 
 UNDEFINED: Final = -1
@@ -20,10 +21,10 @@ _epoch, _start = itemgetter(0), itemgetter(1)
 
 
 class LeaderEpochs:
-    __slots__ = ("_entries", "dirty", "latest", "path")
+    __slots__ = ("_entries", "directory", "dirty", "latest")
 
-    def __init__(self, path: str, entries: list[tuple[int, int]]) -> None:
-        self.path = path
+    def __init__(self, directory: str, entries: list[tuple[int, int]]) -> None:
+        self.directory = directory
         self._entries = entries
         self.dirty = False
         self.latest = entries[-1][0] if entries else UNDEFINED
@@ -82,7 +83,7 @@ class LeaderEpochs:
             return False
         self.dirty = False  # later changes are saved by the next call
         try:
-            write_epochs(self.path, self.entries)
+            write_epochs(f"{self.directory}/{names.LEADER_EPOCHS}", self.entries)
         except OSError:
             self.dirty = True
             raise

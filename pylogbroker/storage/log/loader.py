@@ -217,14 +217,13 @@ def _check_transaction_indexes(path: str, listing: _Listing, segments: list[Segm
 
 def _load_epochs(path: str, listing: _Listing, segments: list[Segment], latest: Segment) -> LeaderEpochs:
     """Load the checkpoint; use the batches if it lacks the epoch in which segment `latest` begins."""
-    name = f"{path}/{names.LEADER_EPOCHS}"
     try:
-        stored = read_epochs(name) if names.LEADER_EPOCHS in listing.others else None
+        stored = read_epochs(f"{path}/{names.LEADER_EPOCHS}") if names.LEADER_EPOCHS in listing.others else None
     except DamagedFile:
         stored = None
-    if stored is not None and _covers(epochs := LeaderEpochs(name, stored), latest):
+    if stored is not None and _covers(epochs := LeaderEpochs(path, stored), latest):
         return epochs
-    epochs = LeaderEpochs(name, [])
+    epochs = LeaderEpochs(path, [])
     try:
         for segment in segments:
             for _, entry in segment.entry_headers():

@@ -563,7 +563,7 @@ class Log:
             segment.relocate(path)
         self.path = copy._aborted.path = path
         self.epochs.dirty = True
-        self.epochs.path = f"{path}/{names.LEADER_EPOCHS}"
+        self.epochs.directory = path
         self.segments, self._active, self._aborted = copy.segments, copy._active, copy._aborted
         self._snapshot_offset = copy._snapshot_offset
         self.recovery_point = copy.recovery_point

@@ -25,6 +25,8 @@ _ENTRY: Final = Struct(">II")
 ENTRY_SIZE: Final = _ENTRY.size
 _BUFFERED_MAX: Final = 1024  # entries
 _LITTLE: Final = sys.byteorder == "little"
+_NONE: Final = array("I")
+"""Of all indexes without entries in memory; never changed. Most indexes have none."""
 
 
 class OffsetIndex:
@@ -36,13 +38,14 @@ class OffsetIndex:
         self._pool = pool
         self._stored = stored_bytes // ENTRY_SIZE  # entries
         self._first = self._stored  # number of the arrays' first entry
-        self._offsets = array("I")
-        self._positions = array("I")
+        self._offsets = self._positions = _NONE
 
     def __len__(self) -> int:
         return self._first + len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
+        if not self._offsets:
+            self._offsets, self._positions = array("I"), array("I")
         self._offsets.append(offset - self.base_offset)
         self._positions.append(position)
         if self._first + len(self._offsets) - self._stored >= _BUFFERED_MAX:

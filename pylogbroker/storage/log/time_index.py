@@ -23,6 +23,9 @@ from pylogbroker.storage.files import Buffer, read_cached_file, read_entry, read
 _ENTRY: Final = Struct(">qI")
 ENTRY_SIZE: Final = _ENTRY.size
 _BUFFERED_MAX: Final = 1024  # entries
+_NO_TIMESTAMPS: Final = array("q")
+_NO_OFFSETS: Final = array("I")
+"""Of all indexes without buffered entries; never changed. Most indexes have none."""
 
 
 class TimeIndex:
@@ -32,8 +35,7 @@ class TimeIndex:
         self.path = path
         self.base_offset = base_offset
         self._stored = stored_bytes // ENTRY_SIZE  # entries
-        self._timestamps = array("q")  # of the buffered entries
-        self._offsets = array("I")
+        self._timestamps, self._offsets = _NO_TIMESTAMPS, _NO_OFFSETS  # of the buffered entries
         self._last: tuple[int, int] | None = None if self._stored else (-1, base_offset)
 
     def __len__(self) -> int:
@@ -43,6 +45,8 @@ class TimeIndex:
         """Add an entry if its timestamp is the largest. On OSError it stays buffered."""
         if timestamp <= self.last()[0]:
             return
+        if not self._timestamps:
+            self._timestamps, self._offsets = array("q"), array("I")
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self.base_offset)
         self._last = timestamp, offset
@@ -84,7 +88,7 @@ class TimeIndex:
         data = b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
         write_file_at(self.path, data, self._stored * ENTRY_SIZE)
         self._stored += len(self._timestamps)
-        del self._timestamps[:], self._offsets[:]
+        self._timestamps, self._offsets = _NO_TIMESTAMPS, _NO_OFFSETS
 
     def truncate(self, offset: int) -> None:
         self.store()
@@ -98,7 +102,7 @@ class TimeIndex:
 
     def clear(self) -> None:
         self._stored, self._last = 0, (-1, self.base_offset)
-        del self._timestamps[:], self._offsets[:]
+        self._timestamps, self._offsets = _NO_TIMESTAMPS, _NO_OFFSETS
         truncate(self.path, 0)
 
     def _entry(self, raw: Buffer, slot: int) -> tuple[int, int]:
