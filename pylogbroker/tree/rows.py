@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from itertools import repeat
+from sys import intern
 from typing import Final, NamedTuple
 
 import attrs
@@ -59,7 +60,7 @@ COLUMNS: Final = ", ".join(Row._fields)
 def split(path: str) -> tuple[str, str]:
     """Return a node's parent and name."""
     parent, _, name = path.rpartition("/")
-    return parent or "/", name
+    return parent or "/", intern(name)  # many nodes have the same name
 
 
 def join(parent: str, name: str) -> str:

@@ -27,8 +27,9 @@ CONVERT_INLINE_BYTES_MAX = 16 * 1024
 """Larger records are converted or decompressed in a worker thread."""
 
 _EMPTY_RANGES_MAX = 64
+_NO_RANGES: dict[int, int] = {}
 _UNUSED_LOCK = DeferredLock()
-"""Of partitions that never had a queued append: a lock of its own takes 200 bytes."""
+"""As `_NO_RANGES`, of all partitions that have not used their own so far; never changed."""
 _NO_LEADER_EPOCH = -1
 
 Check = Callable[[], None]
@@ -103,7 +104,9 @@ class Partition:
     ordered_leader: tuple[int, int] | None = attrs.field(default=None, init=False)
     """Leader and leader epoch by the controller's last order; None without a controller elsewhere."""
     _append_lock: DeferredLock = attrs.field(default=_UNUSED_LOCK, init=False)
-    _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
+    _empty_ranges: dict[int, int] = attrs.field(
+        default=_NO_RANGES, init=False
+    )  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
         self.log.on_converted = self.traffic.produce_converted
@@ -257,6 +260,8 @@ class Partition:
 
     def pass_over(self, offset: int, next_offset: int) -> None:
         """Remember that [offset, next_offset) holds no records, so that later fetches skip it."""
+        if self._empty_ranges is _NO_RANGES:
+            self._empty_ranges = {}
         if len(self._empty_ranges) >= _EMPTY_RANGES_MAX:
             del self._empty_ranges[next(iter(self._empty_ranges))]
         self._empty_ranges[offset] = next_offset

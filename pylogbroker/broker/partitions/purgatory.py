@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum, auto
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -38,14 +38,16 @@ class DelayedOperation(Protocol):
         """End the wait: the offset will not be reached."""
 
 
-_NOTHING: Mapping[DelayedOperation, int] = {}
+_NOTHING: Final[Mapping[DelayedOperation, int]] = {}
+_UNUSED: Final[dict[Mark, dict[DelayedOperation, int]]] = {}
+"""Of all partitions that no operation has waited for; never changed."""
 
 
 @attrs.define(eq=False)
 class Purgatory:
     """Delayed operations of one partition, by mark."""
 
-    delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(factory=dict, init=False)
+    delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(default=_UNUSED, init=False)
     _closed: KafkaError | None = attrs.field(default=None, init=False)
     _unsynced: tuple[int, KafkaError] | None = attrs.field(default=None, init=False)
 
@@ -59,6 +61,8 @@ class Purgatory:
         elif mark is Mark.SYNCED and self._unsynced is not None and offset <= self._unsynced[0]:
             operation.fail(self._unsynced[1])
         else:
+            if self.delayed is _UNUSED:
+                self.delayed = {}
             self.delayed.setdefault(mark, {})[operation] = offset
 
     def remove(self, operation: DelayedOperation, mark: Mark) -> None:

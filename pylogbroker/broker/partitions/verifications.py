@@ -8,6 +8,8 @@ do not: another leader may have appended the marker.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 from twisted.internet.defer import Deferred, succeed
 
@@ -41,13 +43,19 @@ class Verification:
             deferred.callback(error)
 
 
+_UNUSED: Final[dict[int, Verification]] = {}
+"""Of all partitions without a verification so far; never changed."""
+
+
 @attrs.define(eq=False)
 class Verifications:
-    _by_producer: dict[int, Verification] = attrs.field(factory=dict, init=False)
+    _by_producer: dict[int, Verification] = attrs.field(default=_UNUSED, init=False)
 
     def join(self, producer_id: int, epoch: int, leader_epoch: int) -> Verification:
         """Return the verification in progress, or a new one, which has one user; `leave` it in the end."""
         verification = self._by_producer.get(producer_id)
+        if self._by_producer is _UNUSED:
+            self._by_producer = {}
         if verification is None or (verification.epoch, verification.leader_epoch) != (epoch, leader_epoch):
             verification = self._by_producer[producer_id] = Verification(producer_id, epoch, leader_epoch)
         verification.users += 1
