@@ -97,8 +97,14 @@ async def read_topics(
         by_key = dict(zip(keys, states, strict=True))
         for name, topic in decoded.items():
             partitions: dict[int, PartitionState] = {}
+            shared: dict[tuple[int, bytes | None, int], PartitionState] = {}  # decoding and memory for each are saved
             async for number, assigned in slices.over(assigned_partitions(topic).items()):
-                partitions[number] = with_stored_state(assigned, by_key[name, number])
+                node = by_key[name, number]
+                key = id(assigned), *((None, -1) if node is None else (node.data, node.stat.version))
+                state = shared.get(key)
+                if state is None:
+                    state = shared[key] = with_stored_state(assigned, node)
+                partitions[number] = state
             yield TopicImage(name, topic.topic_id, PersistentMap(partitions))
 
 

@@ -9,7 +9,7 @@ from tests.broker.nodes import NodeTests
 
 BEFORE = 20
 ADDED = 200
-PARTITION_BYTES_MAX = 4_600
+PARTITION_BYTES_MAX = 4_400
 """Of the interpreter's objects. The process takes a tenth more."""
 
 

@@ -217,3 +217,18 @@ def test_no_settings_at_all(tree: EmbeddedTree) -> None:
     assert read(tree).configs == {broker_resource(None): {}}
     now(tree.commit([SetData("/config/brokers/<default>", b"")]))
     assert read(tree).configs == {broker_resource(None): {}}
+
+
+def test_partitions_with_equal_replicas_and_states_share_one() -> None:
+    with TemporaryDirectory() as directory:
+        tree = EmbeddedTree.open(directory)
+        now(registration.create_permanent_nodes(tree))
+        partitions = {number: PartitionState(1, (1, 2), (1, 2)) for number in range(3)}
+        partitions[2] = attrs.evolve(partitions[2], leader=2)
+        created = Delta.of(TopicCreated(TopicImage("t", uuid.uuid4(), PersistentMap(partitions))))
+        now(tree.commit(list(operations(created, ClusterImage()))))
+        read_back = read(tree).topics["t"].partitions
+        now(tree.close())
+    assert dict(read_back) == partitions
+    assert read_back[0] is read_back[1]
+    assert read_back[2] is not read_back[0]
