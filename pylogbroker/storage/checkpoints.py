@@ -30,6 +30,7 @@ from pylogbroker.java.text import is_digits
 from pylogbroker.storage.files import read_file, replace_file
 
 _VERSION: Final = "0"
+_FIRST_EPOCH: Final = b"0\n1\n0 0\n"
 TopicPartition = tuple[str, int]
 
 
@@ -51,10 +52,12 @@ def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
 
 def read_epochs(path: str) -> list[tuple[int, int]] | None:
     """Return (epoch, start offset) pairs."""
-    lines = _read(path, fields=2)
-    if lines is None:
+    data = read_file(path)
+    if data is None:
         return None
-    return [(_number(path, epoch), _number(path, start)) for epoch, start in lines]
+    if data == _FIRST_EPOCH:  # as most are: a start reads one for each log
+        return [(0, 0)]
+    return [(_number(path, epoch), _number(path, start)) for epoch, start in _lines(path, data, fields=2)]
 
 
 def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
@@ -97,8 +100,10 @@ def _text(lines: list[str]) -> bytes:
 
 def _read(path: str, fields: int | None = None) -> list[list[str]] | None:
     data = read_file(path)
-    if data is None:
-        return None
+    return None if data is None else _lines(path, data, fields)
+
+
+def _lines(path: str, data: bytes, fields: int | None) -> list[list[str]]:
     lines = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
     whole = data.endswith(b"\n")  # else the last number may be cut off
     if not whole or lines[:1] != [[_VERSION]] or lines[1:2] != [[str(len(lines) - 2)]]:

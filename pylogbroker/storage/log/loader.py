@@ -180,17 +180,17 @@ def _assemble(
 def _list_files(path: str) -> _Listing:
     """List the files; finish a swap, and remove what deletions, cleanings and interrupted writes left."""
     entries = _scan(path)
-    if any(file.name == names.SWAP_COMMIT for file in entries) and finish_swap(path):
+    if names.SWAP_COMMIT in entries and finish_swap(path):
         entries = _scan(path)
     files = _Listing()
     measured: dict[int, dict[str, int]] = {}
-    for file in entries:
-        if file.name.endswith(_LEFTOVERS):
+    for name, file in entries.items():
+        if name.endswith(_LEFTOVERS):
             remove(file.path)
             continue
-        parsed = names.parse_file(file.name)
+        parsed = names.parse_file(name)
         if parsed is None:
-            files.others.add(file.name)
+            files.others.add(name)
         elif parsed[1] == names.SNAPSHOT:
             files.snapshots.append(parsed[0])
         elif parsed[1] in _MEASURED:
@@ -204,9 +204,9 @@ def _list_files(path: str) -> _Listing:
     return files
 
 
-def _scan(path: str) -> list[os.DirEntry[str]]:
+def _scan(path: str) -> dict[str, os.DirEntry[str]]:
     with os.scandir(path) as listing:
-        return list(listing)
+        return {file.name: file for file in listing}
 
 
 def _check_transaction_indexes(path: str, listing: _Listing, segments: list[Segment], end: int) -> None:
