@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ def makeService(options: Options) -> IService:
         return supervisor_service.make_service(options, options.broker_count)
     with without_garbage_collection():
         make_service = process_service.make_service
+        linecache.clearcache()  # attrs keeps 1 MB of the source of generated methods there, for tracebacks
     return make_service(options)
 
 

@@ -35,6 +35,17 @@ with tempfile.TemporaryDirectory() as directory:
     print(len(APIS) - sum(api.guarded().is_read in (True, False) for api in APIS))
 """
 
+PROGRAM_OF_SOURCES = """
+import linecache, tempfile
+from pylogbroker.tap import Options, makeService
+with tempfile.TemporaryDirectory() as directory:
+    options = Options()
+    options.parseOptions(["--data-dir", directory, "--listener", "PLAINTEXT://127.0.0.1:0"])
+    options.parent = {"nodaemon": 1, "logfile": "-"}
+    makeService(options)
+    print(sum(name.startswith("<attrs") for name in linecache.cache))
+"""
+
 UNUSED = {
     "handlers": ("pylogbroker.broker.apis.", "pylogbroker.wire.messages."),
     "clients of Kafka 0.7": ("pylogbroker.legacy07.server", "pylogbroker.legacy07.wire"),
@@ -86,3 +97,10 @@ def test_a_broker_in_another_root_needs_no_files_of_python() -> None:
     code = [sys.executable, "-c", PROGRAM_WITHOUT_FILES]
     done = subprocess.run(code, cwd=root, capture_output=True, text=True, check=False)
     assert (done.stdout.splitlines()[-1:], done.returncode) == (["0"], 0), done.stderr
+
+
+def test_a_broker_keeps_no_source_of_generated_methods() -> None:
+    root = Path(__file__).parents[2]
+    code = [sys.executable, "-c", PROGRAM_OF_SOURCES]
+    done = subprocess.run(code, cwd=root, capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 10  # of a few modules that are imported after the others
