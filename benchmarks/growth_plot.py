@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 import attrs
 
 WIDTH, HEIGHT = 320, 220
-MARGIN_LEFT, MARGIN_TOP, MARGIN_BOTTOM = 70, 40, 50
+MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 60, 40, 40, 50
 TICKS = (1, 2, 5)
 
 
@@ -26,7 +26,7 @@ def draw(sizes: Sequence[Size], caption: str) -> str:
         ("start, s", lambda size: size.start_seconds),
         ("resident memory, MB", lambda size: size.resident_megabytes),
     ]
-    column, height = WIDTH + MARGIN_LEFT + 20, HEIGHT + MARGIN_TOP + MARGIN_BOTTOM
+    column, height = MARGIN_LEFT + WIDTH + MARGIN_RIGHT, HEIGHT + MARGIN_TOP + MARGIN_BOTTOM
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(panels) * column} {height}" '
         'font-family="sans-serif" font-size="12">',

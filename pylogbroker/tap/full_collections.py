@@ -25,7 +25,7 @@ The periodic jobs of 10,000 partitions use 0.02; long polls and heartbeats may c
 MEMORY_GROWTH_MAX: Final = 256 * 1024 * 1024
 """Growth of the process after which even a busy broker runs a full collection, in bytes.
 
-Uncollected garbage takes no more. 10,000 new partitions take 90 MB.
+Uncollected garbage takes no more. 10,000 new partitions take 50 MB.
 """
 
 BLOCKS_FREED_MIN: Final = 50_000
