@@ -259,7 +259,7 @@ _ASKED = st.builds(
     st.sampled_from((0, 1, 1, 1, 1, 200)),
     st.sampled_from((0, 0, 5, 25)),
     st.sampled_from((*(False,) * 15, True)),
-    st.sampled_from((*(False,) * 15, True)),
+    st.just(value=False),  # session ids are random, and an answer may come later
 )
 _BATCH = st.builds(
     batch,
