@@ -90,12 +90,26 @@ class ChunkConnection(tcp.Connection):
         unsent = self._unsent
         waiting = bool(unsent)
         unsent.extend(filter(None, chunks))  # after MSG_MORE the kernel would wait for an empty chunk
-        if waiting:
+        if waiting or (len(unsent) == 1 and self._is_sent_at_once(unsent[0])):
             return
         if not self._send_unsent():
             self.abortConnection()
         elif unsent:
             self.startWriting()
+
+    def _is_sent_at_once(self, chunk: Any) -> bool:
+        """Send the only chunk, if it is in memory: as a rule the socket takes it, which costs no further call."""
+        if type(chunk) is not bytes:
+            return False
+        try:
+            count = self.socket.send(chunk)
+        except OSError:  # the next attempt finds the cause
+            return False
+        if count == len(chunk):
+            self._unsent.clear()
+            return True
+        self._unsent[0] = memoryview(chunk)[count:]
+        return False
 
     def write(self, data: bytes) -> None:
         self.send_chunks((data,))
