@@ -19,6 +19,7 @@ from benchmarks.driver import SIZE
 from benchmarks.errors import BenchmarkError
 from benchmarks.processor.works import Exchange, Flight, Iterate, WaitingFetch
 from pylogbroker.records import crc32c
+from pylogbroker.wire.primitives import compact_size
 
 BUFFER_BYTES = 2 << 20
 TAGS_BYTES = 3  # tagged fields at the end of a produce request: of partition, topic and request
@@ -60,15 +61,20 @@ class Appender:
 
     file: IO[bytes]
     batch_bytes: int
+    batches: int = 1
     position: int = 0
     head: bytes = bytes(HEAD_BYTES)
 
     def append(self, frame: memoryview) -> None:
-        """Check the CRC of the batch of a produce request, and append the batch."""
-        batch = frame[-TAGS_BYTES - self.batch_bytes : -TAGS_BYTES]
-        if crc32c(batch[CRC_END:]) != int.from_bytes(batch[CRC_END - 4 : CRC_END], "big"):
-            raise BenchmarkError("floor: the CRC of a batch is wrong")
-        self.position += os.pwritev(self.file.fileno(), (self.head, batch[HEAD_BYTES:]), self.position)
+        """Check the CRC of each batch of a produce request, and append the batches."""
+        size = self.batch_bytes
+        distance = 4 + len(compact_size(size)) + size + 1  # partition, size of the records, records, tagged fields
+        end = len(frame) - TAGS_BYTES
+        for stop in range(end - distance * (self.batches - 1), end + 1, distance):
+            batch = frame[stop - size : stop]
+            if crc32c(batch[CRC_END:]) != int.from_bytes(batch[CRC_END - 4 : CRC_END], "big"):
+                raise BenchmarkError("floor: the CRC of a batch is wrong")
+            self.position += os.pwritev(self.file.fileno(), (self.head, batch[HEAD_BYTES:]), self.position)
 
 
 def appends(appender: Appender, answer: bytes) -> Handle:
@@ -142,12 +148,13 @@ def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:
 
 
 def _handle(exchange: Exchange, file: IO[bytes]) -> Handle:
-    appender = Appender(file, len(exchange.records))
     if isinstance(exchange, WaitingFetch):
+        appender = Appender(file, len(exchange.records))
         return answers_waiting(appender, bytes(exchange.produce_answer_bytes), bytes(exchange.fetch_answer_bytes))
     if exchange.requests[SIZE.size : SIZE.size + len(PRODUCE_KEY)] != PRODUCE_KEY:
         os.pwrite(file.fileno(), exchange.records, 0)
         return sends_file(file, bytes(exchange.answer_bytes - len(exchange.records)), len(exchange.records))
+    appender = Appender(file, len(exchange.records) // exchange.batches, exchange.batches)
     return appends(appender, bytes(exchange.answer_bytes // exchange.count))
 
 

@@ -18,6 +18,7 @@ from benchmarks.requests import fetch_request, produce_request
 from benchmarks.session import NO_SETTINGS, Session, try_fetch, try_produce
 from benchmarks.workloads import (
     MEGABYTE_OF_KILOBYTES,
+    ONE_KILOBYTE,
     PARTITION_BYTES,
     SINGLE,
     SIXTEEN_KILOBYTES,
@@ -27,6 +28,7 @@ from benchmarks.workloads import (
 Iterate = Callable[[], None]
 ANSWER_SECONDS_MAX = 30.0
 FETCHED_BATCHES = 4
+MANY_PARTITIONS = 100
 _number = itertools.count()
 
 
@@ -53,6 +55,7 @@ class Flight:
     count: int
     answer_bytes: int  # of all requests
     records: bytes  # of one request, or of its answer
+    batches: int = 1  # of one request
 
     @property
     def sent_bytes(self) -> int:
@@ -154,15 +157,16 @@ class Work:
     prepare: Callable[[Session, ExitStack], Exchange]
 
 
-def produce(batches: Batches, in_flight: int) -> Callable[[Session, ExitStack], Flight]:
-    """Return the preparation of produce requests to one partition."""
+def produce(batches: Batches, in_flight: int, partitions: int = 1) -> Callable[[Session, ExitStack], Flight]:
+    """Return the preparation of produce requests, each with a batch for each partition."""
 
     def prepare(session: Session, stack: ExitStack) -> Flight:
-        topic, sock, records = _topic(session), stack.enter_context(session.connection()), batches.build()
-        request = produce_request(topic, [(0, records)])
-        size = try_produce(sock, request, [0])
+        topic, sock = _topic(session, partitions), stack.enter_context(session.connection())
+        records = batches.build()
+        request = produce_request(topic, [(partition, records) for partition in range(partitions)])
+        size = try_produce(sock, request, [0] * partitions)
         sock.setblocking(False)
-        return Flight(sock, request * in_flight, in_flight, size * in_flight, records)
+        return Flight(sock, request * in_flight, in_flight, size * in_flight, records * partitions, partitions)
 
     return prepare
 
@@ -180,6 +184,17 @@ def fetch(session: Session, stack: ExitStack) -> Flight:
     return Flight(sock, question, 1, len(answer), fetched)
 
 
+def fetch_many(session: Session, stack: ExitStack) -> Flight:
+    """Prepare fetches of the same batch of each of many partitions."""
+    topic, sock = _topic(session, MANY_PARTITIONS), stack.enter_context(session.connection())
+    records, partitions = ONE_KILOBYTE.build(), range(MANY_PARTITIONS)
+    try_produce(sock, produce_request(topic, [(partition, records) for partition in partitions]), [0] * MANY_PARTITIONS)
+    question = fetch_request(topic, [(partition, 0) for partition in partitions], len(records))
+    answer = try_fetch(sock, question, [records] * MANY_PARTITIONS)
+    sock.setblocking(False)
+    return Flight(sock, question, 1, len(answer), records * MANY_PARTITIONS)
+
+
 def waiting_fetch(session: Session, stack: ExitStack) -> WaitingFetch:
     """Prepare a producer and a consumer of one partition, at offset 1."""
     topic, records = _topic(session), SINGLE.build()
@@ -193,11 +208,11 @@ def waiting_fetch(session: Session, stack: ExitStack) -> WaitingFetch:
     return WaitingFetch(producer, consumer, request, form, size, len(answer), records, offset=1)
 
 
-def _topic(session: Session) -> str:
-    """Create a topic of one partition, which ends with the broker, and return its name."""
+def _topic(session: Session, partitions: int = 1) -> str:
+    """Create a topic, which ends with the broker, and return its name."""
     name = f"benchmark-{next(_number)}"
     with session.connection() as sock:
-        session.create(sock, name, 1, NO_SETTINGS)
+        session.create(sock, name, partitions, NO_SETTINGS)
     return name
 
 
@@ -207,6 +222,12 @@ _ALL = (
     Work("produce-16k", "produce 16 KB requests, 5 in flight", produce(SIXTEEN_KILOBYTES, 5)),
     Work("produce-1m", "produce 1 MB requests, one at a time", produce(MEGABYTE_OF_KILOBYTES, 1)),
     Work("fetch-64k", "fetch 64 KB answers, one at a time", fetch),
+    Work(
+        "produce-100",
+        "produce 1 KB to each of 100 partitions, one request at a time",
+        produce(ONE_KILOBYTE, 1, MANY_PARTITIONS),
+    ),
+    Work("fetch-100", "fetch 1 KB from each of 100 partitions, one request at a time", fetch_many),
     Work("end-to-end", "a waiting fetch and the produce request that answers it", waiting_fetch),
 )
 WORKS: Mapping[str, Work] = {work.name: work for work in _ALL}
