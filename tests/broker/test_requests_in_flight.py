@@ -249,6 +249,24 @@ def test_a_batch_that_was_written_by_a_lost_connection_may_fail_before_a_later_o
     )
 
 
+def test_batches_behind_one_that_another_leader_has_and_one_that_no_leader_took() -> None:
+    """Let a batch time out that is replicated after all, and reject the next one while this broker does not lead."""
+    run(
+        [
+            *[("produce", 0)] * 3,
+            ("deliver", 0),
+            ("expire", 0),
+            ("replicate", 0),
+            ("leave", 0),
+            ("deliver", 0),
+        ]
+    )
+
+
+def test_a_batch_that_times_out_after_a_later_one_was_rejected() -> None:
+    run([*[("produce", 0)] * 3, ("deliver", 0), ("shrink", 0), ("deliver", 0), ("expire", 0)])
+
+
 @settings(max_examples=examples(600))
 @given(st.lists(EVENTS, max_size=40))
 def test_no_record_is_stored_twice(events: list[Event]) -> None:

@@ -80,11 +80,18 @@ class SameRejection(KafkaError):
 
 @attrs.define(eq=False)
 class _Rejection:
+    """Rejection of `batch`, and perhaps of later batches up to `last`, of which the first may be written."""
+
     batch: ProducerBatch
+    last: ProducerBatch
     error: SameRejection
     behind: ref[object] | None
     """Last answer that is sent before, or with, the answer to the batch."""
     unheard: int = _UNHEARD_MAX
+
+    def first_missing(self, partition: Partition | None) -> ProducerBatch:
+        """Return the first of both that the log does not have; the last if it has both."""
+        return self.last if self.batch.is_in(partition) else self.batch
 
 
 @attrs.define(eq=False)
@@ -106,13 +113,20 @@ class RejectedBatches:
                 return
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         key = topic, index
+        first = last = batch
         before = self._rejections.pop(key, None)
-        if before is not None and before.batch.is_first_of(batch) and not before.batch.is_in(partition):
-            batch = before.batch
+        if before is not None and batch.is_first_of(before.last):
+            last = before.last
+        if (
+            before is not None
+            and before.first_missing(partition).is_first_of(batch)
+            and not before.last.is_in(partition)
+        ):
+            first = before.batch
         elif before is None and len(self._rejections) >= _REJECTIONS_MAX:
             del self._rejections[next(iter(self._rejections))]
         detail = f"{error.detail} (an earlier batch of this connection was rejected)"
-        self._rejections[key] = _Rejection(batch, SameRejection(detail, code), self._last_unanswered())
+        self._rejections[key] = _Rejection(first, last, SameRejection(detail, code), self._last_unanswered())
 
     def await_answer(self, keys: Sequence[tuple[str, int]]) -> None:
         """Note that these rejections are in the answer that was the last to get its place."""
@@ -131,6 +145,8 @@ class RejectedBatches:
         if rejection is None or batch[:2] != rejection.batch[:2]:
             return
         is_idempotent = batch.producer_id >= 0
+        if is_idempotent:
+            rejection.batch = rejection.first_missing(partition)
         if is_idempotent and not rejection.batch.is_before(batch.sequence):
             return
         is_answered = self._is_answered(rejection)
