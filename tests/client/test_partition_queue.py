@@ -16,7 +16,6 @@ def batch_of(*values: bytes) -> Batch:
     batch = Batch(0.0, 1.0, 0.0)
     batch.values.extend(values)
     batch.timestamps.extend([0] * len(values))
-    batch.completions.extend([None] * len(values))
     return batch
 
 

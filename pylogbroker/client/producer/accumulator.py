@@ -18,6 +18,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, RecordCompletion, Span
+from pylogbroker.client.producer.delivery import DeliveryReport
 from pylogbroker.records import Header
 
 OVERHEAD: Final = 16  # bytes of a record's lengths, deltas and attributes
@@ -35,6 +36,29 @@ class BufferLimits:
     records: int = 0
 
 
+@attrs.define(eq=False)
+class AppendRun:
+    """Open batch that takes the topic's next records without keys and headers, with no more than a look at `room`.
+
+    The run is over when the batch has left `queue.open`, or `Accumulator.run` is NO_RUN: after other records, which use
+    the memory too, and while records wait.
+    """
+
+    topic: str
+    queue: BatchQueue
+    batch: Batch
+    room: int
+    """Bytes that the batch and the memory still take; a record that fills the batch exceeds them."""
+
+    report: DeliveryReport
+    values: list[bytes | None]
+    timestamps: list[int]
+
+
+NO_RUN: Final = AppendRun("", BatchQueue("", -1), Batch(0.0, 0.0, 0.0), -1, DeliveryReport(), [], [])
+"""Run that takes no record."""
+
+
 def ignore(queue: BatchQueue) -> None:
     """Ignore the event."""
 
@@ -50,6 +74,7 @@ class Accumulator:
     used: int = 0
     held: int = 0  # records
     flushers: int = 0
+    run: AppendRun = NO_RUN
     _timers: list[tuple[float, int, BatchQueue]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
@@ -77,6 +102,7 @@ class Accumulator:
         completion: RecordCompletion | None,
         now: float,
     ) -> Batch:
+        self.run = NO_RUN
         batch = queue.open
         if batch is None or batch.size + size > self.limits.batch_bytes:
             batch = self._new_batch(queue, now)
@@ -88,15 +114,27 @@ class Accumulator:
             batch.with_headers(headers)
         elif batch.headers is not None:
             batch.headers.append(headers)
+        if completion is not None:
+            batch.completions[len(batch.values)] = completion
         batch.values.append(value)
         batch.timestamps.append(timestamp)
-        batch.completions.append(completion)
         batch.size += size
         self.used += size
         self.held += 1
         if batch.size >= self.limits.batch_bytes or len(batch.values) == self.limits.batch_records:
             self.close(queue)
         return batch
+
+    def begin_run(self, queue: BatchQueue, batch: Batch) -> None:
+        """Let the topic's next records go to the batch directly, if it is open and has none with keys or headers."""
+        limits = self.limits
+        if batch is not queue.open or limits.records or limits.batch_records:
+            return
+        if batch.keys is None and batch.headers is None and batch.events is None:
+            if batch.report is None:
+                batch.report = DeliveryReport()
+            room = min(limits.batch_bytes - batch.size - 1, limits.memory - self.used)
+            self.run = AppendRun(queue.topic, queue, batch, room, batch.report, batch.values, batch.timestamps)
 
     def extend(
         self,
@@ -113,6 +151,7 @@ class Accumulator:
 
         `places` are their indexes in `collector`; `sizes` include OVERHEAD.
         """
+        self.run = NO_RUN
         batch = queue.open
         if batch is None or batch.size + sizes[0] > self.limits.batch_bytes:
             batch = self._new_batch(queue, now)
@@ -176,6 +215,8 @@ class Accumulator:
         self.ready.update((queue, None) for queue in self.queues.values() if queue.unsent or queue.requeued)
 
     def release(self, batch: Batch) -> None:
+        if self.run.batch is batch:
+            self.run = NO_RUN  # would keep the values in memory
         self.used -= batch.size
         self.held -= batch.count
 
@@ -232,4 +273,3 @@ def _extend(batch: Batch, keys: Sequence[bytes | None] | None, values: Sequence[
         batch.headers.extend([()] * number)
     batch.values.extend(values)
     batch.timestamps.extend([timestamp] * number)
-    batch.completions.extend([None] * number)

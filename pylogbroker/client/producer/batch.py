@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import attrs
 
 from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
+from pylogbroker.client.producer.delivery import DeliveryReport, Results
 from pylogbroker.client.producer.model import RecordMetadata
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
@@ -64,8 +65,8 @@ class Span:
 class Batch:
     """Records for one partition.
 
-    `completions` has an entry per record: None where a span covers it. `keys` and `headers` are None while no record
-    has any.
+    Each record has an entry in `completions`, by its index, or is covered by a span or by `report`. `keys` and
+    `headers` are None while no record has any.
     """
 
     created: float
@@ -73,11 +74,13 @@ class Batch:
     due: float
     values: list[bytes | None] = attrs.Factory(list)
     timestamps: list[int] = attrs.Factory(list)
-    completions: list[RecordCompletion | None] = attrs.Factory(list)
+    completions: dict[int, RecordCompletion] = attrs.Factory(dict)
     keys: list[bytes | None] | None = None
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None
     spans: list[Span] = attrs.Factory(list)
+    report: DeliveryReport | None = None
+    place: int = 0  # of the first record in `report`
     size: int = 0  # upper bound of uncompressed bytes
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
@@ -99,21 +102,24 @@ class Batch:
         self.headers.append(headers)
 
     def succeed(self, results: Sequence[RecordMetadata]) -> None:
-        for completion, result in zip(self.completions, results, strict=True):
-            if completion is not None:
-                completion.callback(result)
-        for span in self.spans:
-            span.collector.put(span.places, results[span.start : span.start + len(span.places)])
+        for index, completion in self.completions.items():
+            completion.callback(results[index])
+        self._settle(results)
 
     def fail(self, error: BaseException) -> None:
         self.fail_each([error] * len(self.values))
 
     def fail_each(self, errors: Sequence[BaseException]) -> None:
-        for completion, error in zip(self.completions, errors, strict=True):
-            if completion is not None:
-                completion.errback(error)
+        for index, completion in self.completions.items():
+            completion.errback(errors[index])
+        self._settle(errors)
+
+    def _settle(self, results: Results) -> None:
         for span in self.spans:
-            span.collector.put(span.places, errors[span.start : span.start + len(span.places)])
+            span.collector.put(span.places, results[span.start : span.start + len(span.places)])
+        if self.report is not None:
+            others = len(self.completions) + sum(len(span.places) for span in self.spans)
+            self.report.put(self.place, results, self.count - others)
 
     def halves(self) -> tuple[Batch, Batch]:
         half = self.count // 2
@@ -128,13 +134,18 @@ class Batch:
             self,
             values=self.values[which],
             timestamps=self.timestamps[which],
-            completions=self.completions[which],
+            completions={
+                place: self.completions[index]
+                for place, index in enumerate(range(self.count)[which])
+                if index in self.completions
+            },
             keys=None if self.keys is None else self.keys[which],
             headers=None if self.headers is None else self.headers[which],
             events=None if self.events is None else self.events[which],
             spans=[span for span in spans if span is not None],
             size=self.size * len(self.values[which]) // self.count,
             position=position,
+            place=self.place + (which.start or 0),
         )
 
 

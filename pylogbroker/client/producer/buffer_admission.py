@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from pylogbroker.client.errors import QueueFull
-from pylogbroker.client.producer.accumulator import Accumulator
+from pylogbroker.client.producer.accumulator import NO_RUN, Accumulator
 from pylogbroker.client.producer.model import Counts
 
 
@@ -93,6 +93,7 @@ class BufferAdmission:
         return done
 
     def _stop_lingering(self) -> None:
+        self.accumulator.run = NO_RUN
         if len(self.waiting) == 1:
             self.accumulator.stop_lingering()
             self.kick()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count, repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import attrs
 
@@ -27,14 +27,41 @@ class RecordMetadata(NamedTuple):
     timestamp: int
 
 
-def metadata_of(
-    topic: str, partition: int, base_offset: int, timestamps: Sequence[int], append_time: int
-) -> list[RecordMetadata]:
-    """Return a batch's metadata, without a loop in Python."""
-    offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
-    times = timestamps if append_time < 0 else repeat(append_time, len(timestamps))
-    rows = zip(repeat(topic), repeat(partition), offsets, times, strict=False)
-    return list(map(tuple.__new__, repeat(RecordMetadata), rows))
+@attrs.frozen(eq=False)
+class BatchMetadata(Sequence[RecordMetadata]):
+    """Metadata of a batch's records, each made when it is read. Without `append_time`, -1, they have timestamps."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    timestamps: Sequence[int]
+    append_time: int
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @overload
+    def __getitem__(self, place: int) -> RecordMetadata: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[RecordMetadata]: ...
+
+    def __getitem__(self, place: int | slice) -> RecordMetadata | list[RecordMetadata]:
+        if isinstance(place, slice):
+            return self._some(place)
+        place = range(len(self.timestamps))[place]
+        timestamp = self.timestamps[place] if self.append_time < 0 else self.append_time
+        offset = self.base_offset + place if self.base_offset >= 0 else UNKNOWN_OFFSET
+        return RecordMetadata(self.topic, self.partition, offset, timestamp)
+
+    def _some(self, places: slice) -> list[RecordMetadata]:
+        """Return a contiguous part, without a loop in Python."""
+        timestamps = self.timestamps[places]
+        first = places.indices(len(self))[0]
+        offsets = count(self.base_offset + first) if self.base_offset >= 0 else repeat(UNKNOWN_OFFSET)
+        times = timestamps if self.append_time < 0 else repeat(self.append_time, len(timestamps))
+        rows = zip(repeat(self.topic), repeat(self.partition), offsets, times, strict=False)
+        return list(map(tuple.__new__, repeat(RecordMetadata), rows))
 
 
 @attrs.frozen

@@ -269,7 +269,7 @@ class BuiltInHandler:
         batch.keys = [record.key for record in pending_records]
         batch.headers = [record.headers for record in pending_records]
         batch.timestamps = [record.timestamp for record in pending_records]
-        batch.completions = [record.completion for record in pending_records]
+        batch.completions = dict(enumerate(record.completion for record in pending_records))
         batch.size = sum(record.size for record in pending_records)
         batch.events = None
 

@@ -25,6 +25,7 @@ from pylogbroker.client.plugin_lookup import given_as_arguments
 from pylogbroker.client.producer.accumulator import OVERHEAD
 from pylogbroker.client.producer.batch import Collector
 from pylogbroker.client.producer.bulk_send import columns_of, put
+from pylogbroker.client.producer.delivery import RecordDeferred
 from pylogbroker.client.producer.errors import SomeFailed
 from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
 from pylogbroker.client.producer.options import options_of
@@ -47,6 +48,8 @@ from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, InvalidRecords, PylogbrokerError
 from pylogbroker.interfaces import Event, ICallbackHandler, ITree
 from pylogbroker.records import Header
+
+_new_deferred = RecordDeferred.__new__
 
 Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 
@@ -91,6 +94,7 @@ class Producer:
         self._encode, self._plain_values = plugins.encode, plugins.plain_values
         self._encode_key, self._plain_keys = plugins.encode_key, plugins.plain_keys
         self._reactor = reactor_or_default(reactor)
+        self._seconds = self._reactor.seconds
         self._options = options_of(values)
         arguments.tree("coordination", coordination)
         self._zookeeper = zookeeper_of(values, coordination, self._reactor)
@@ -99,6 +103,7 @@ class Producer:
         self._parts = parts = ProducerParts(self._reactor, self._options, plugins, cluster)
         self._accumulator, self._admission, self._topics = parts.accumulator, parts.admission, parts.topics
         self._sender, self._pipeline, self._transactions = parts.sender, parts.pipeline, parts.transactions
+        self._may_run = self._plain_values and self._options.max_request_size >= self._options.limits.batch_bytes
         self._closing = SingleFlight()
         self._is_closing = False
         self._has_closed = False
@@ -124,14 +129,29 @@ class Producer:
         Deferred fails with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or
         Closed. Cancelling it does not withdraw the record.
         """
-        done: Deferred[RecordMetadata] = Deferred()
         if self._is_closing or self._transactions is not None:
             try:
                 self._check_open()
             except PylogbrokerError as error:
                 self._parts.reject_late()
-                done.errback(error)
-                return done
+                return fail(error)
+        accumulator = self._accumulator
+        run = accumulator.run
+        if type(value) is bytes and key is None and partition is None and timestamp is None:
+            size = OVERHEAD + len(value)
+            batch = run.batch
+            if size <= run.room and topic == run.topic and not headers and run.queue.open is batch:
+                sent = _new_deferred(RecordDeferred)
+                sent.report = run.report
+                sent.place = len(run.values)
+                run.values.append(value)
+                run.timestamps.append(int(self._seconds() * 1000))
+                run.room -= size
+                batch.size += size
+                accumulator.used += size
+                accumulator.held += 1
+                return sent
+        done: Deferred[RecordMetadata] = Deferred()
         if self._pipeline is not None:
             self._pipeline.send(Event(topic, value, key, partition, timestamp, headers), done)
             return done
@@ -163,7 +183,9 @@ class Producer:
             self._parts.record_failed(error)
             done.errback(error)
             return done
-        self._accumulator.append(queue, key, value, timestamp, headers, size, done, now)  # type: ignore[arg-type]
+        batch = accumulator.append(queue, key, value, timestamp, headers, size, done, now)  # type: ignore[arg-type]
+        if key is None and partition is None and self._may_run:
+            self._topics.begin_run(queue, batch)
         if not self._sender.scheduled:
             self._parts.kick()
         return done

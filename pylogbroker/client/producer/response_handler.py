@@ -23,7 +23,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, NotConnected, is_retriable
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.batch import Batch, BatchQueue
-from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, metadata_of
+from pylogbroker.client.producer.model import UNKNOWN_OFFSET, BatchMetadata, Counts
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import error_of
@@ -179,7 +179,7 @@ class ResponseHandler:
     def _acknowledge(self, queue: BatchQueue, batch: Batch, base_offset: int, append_time: int) -> None:
         self.counts.acknowledged += batch.count
         self.counts.request_time += self.reactor.seconds() - batch.sent_at
-        batch.succeed(metadata_of(queue.topic, queue.partition, base_offset, batch.timestamps, append_time))
+        batch.succeed(BatchMetadata(queue.topic, queue.partition, base_offset, batch.timestamps, append_time))
         self.finish(batch)
 
     def _split(self, queue: BatchQueue, batch: Batch) -> None:

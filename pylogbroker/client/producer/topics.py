@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.plugin_guards import Partitioners, TopicPartitioner
-from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import BatchQueue, RecordCompletion
+from pylogbroker.client.producer.accumulator import NO_RUN, Accumulator
+from pylogbroker.client.producer.batch import Batch, BatchQueue, RecordCompletion
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
@@ -96,6 +96,12 @@ class ProducerTopics:
         """Return the topic if known and no record waits for it."""
         return None if name in self._waiting else self.known.get(name)
 
+    def begin_run(self, queue: BatchQueue, batch: Batch) -> None:
+        """Let the next records without keys follow the last one into its batch, if the partitioner is sticky."""
+        topic = self.known.get(queue.topic)
+        if topic is not None and topic.partitioner.batch_full is not None:
+            self.accumulator.begin_run(queue, batch)
+
     def settled(self) -> Deferred[None]:
         done: Deferred[None] = Deferred()
         if self._waiting:
@@ -134,6 +140,7 @@ class ProducerTopics:
 
     def _wait(self, record: PendingRecord) -> None:
         waiting = self._waiting.setdefault(record.topic, deque())
+        self.accumulator.run = NO_RUN
         waiting.append((self.reactor.seconds() + self.block_timeout, record))
         self.accumulator.used += record.size
         self.accumulator.held += 1
@@ -213,6 +220,7 @@ class ProducerTopics:
         topic = self.known.get(name)
         if count and topic is None:
             topic = self.known[name] = ProducerTopic(name, [], self.partitioners.of(name))
+        self.accumulator.run = NO_RUN
         if count and topic is not None:
             topic.queues = [self.accumulator.queue(name, partition) for partition in range(count)]
 

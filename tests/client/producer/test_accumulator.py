@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pylogbroker.client.partition_queue import PartitionQueue, ProducerIdentity
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
 from pylogbroker.client.producer.batch import Collector
-from pylogbroker.client.producer.model import RecordMetadata, metadata_of
+from pylogbroker.client.producer.model import BatchMetadata, RecordMetadata
 
 NODE = 3
 
@@ -214,9 +216,9 @@ def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
     collector, reported = collected(5)
     extend(accumulator, queue, [b"%d" % number for number in range(5)], collector)
     first, second = accumulator.batches()
-    second.succeed(metadata_of("topic", 0, 40, second.timestamps, -1))
+    second.succeed(BatchMetadata("topic", 0, 40, second.timestamps, -1))
     assert reported == []
-    first.succeed(metadata_of("topic", 0, 30, first.timestamps, -1))
+    first.succeed(BatchMetadata("topic", 0, 30, first.timestamps, -1))
     assert [result.offset for result in reported[0]] == [30, 31, 32, 40, 41]  # type: ignore[attr-defined]
 
 
@@ -231,17 +233,26 @@ def test_halves_report_to_their_own_senders() -> None:
     assert (left.values, right.values) == ([b"x", b"0"], [b"1", b"2", b"3"])
     assert (left.position, right.position) == (10, 12)
     assert (left.keys, left.headers) == ([b"key", None], [(("h", None),), ()])
-    right.succeed(metadata_of("topic", 0, 8, right.timestamps, -1))
+    right.succeed(BatchMetadata("topic", 0, 8, right.timestamps, -1))
     error = ValueError("too large")
     left.fail(error)
     assert completion.reported == [error]
-    assert reported == [[error, *metadata_of("topic", 0, 8, [7, 7, 7], -1)]]
+    assert reported == [[error, *BatchMetadata("topic", 0, 8, [7, 7, 7], -1)]]
 
 
 def test_metadata_holds_known_offsets_and_times() -> None:
-    assert metadata_of("t", 1, 5, [100, 200], -1) == [RecordMetadata("t", 1, 5, 100), RecordMetadata("t", 1, 6, 200)]
-    assert metadata_of("t", 1, -1, [100, 200], -1) == [RecordMetadata("t", 1, -1, time) for time in (100, 200)]
-    assert metadata_of("t", 1, 5, [100, 200], 300) == [RecordMetadata("t", 1, offset, 300) for offset in (5, 6)]
+    assert list(BatchMetadata("t", 1, 5, [100, 200], -1)) == [
+        RecordMetadata("t", 1, 5, 100),
+        RecordMetadata("t", 1, 6, 200),
+    ]
+    assert list(BatchMetadata("t", 1, -1, [100, 200], -1)) == [RecordMetadata("t", 1, -1, time) for time in (100, 200)]
+    assert list(BatchMetadata("t", 1, 5, [100, 200], 300)) == [RecordMetadata("t", 1, offset, 300) for offset in (5, 6)]
+
+
+@given(st.integers(-1, 9), st.sampled_from([-1, 300]), st.integers(0, 6), st.integers(0, 6))
+def test_a_slice_of_metadata_equals_its_single_rows(base_offset: int, append_time: int, start: int, stop: int) -> None:
+    rows = BatchMetadata("t", 1, base_offset, range(100, 105), append_time)
+    assert rows[start:stop] == list(rows)[start:stop]
 
 
 def test_a_full_batch_is_reported_once() -> None:
