@@ -67,6 +67,7 @@ def test_parts_of_the_faults(broker: Broker) -> None:
 
 
 def test_records_of_a_missing_topic(broker: Broker) -> None:
+    broker.requests.clear()  # of other tests, and of the wait until the broker is up
     with pytest.raises(KafkaError, match="there is no topic nosuch"):
         broker.records("nosuch")
     assert len(broker.requests.of("Metadata")) <= 8
