@@ -263,6 +263,22 @@ def test_batches_behind_one_that_another_leader_has_and_one_that_no_leader_took(
     )
 
 
+def test_batches_behind_a_repetition_that_no_leader_took_though_another_leader_has_it() -> None:
+    """Let a connection end when a batch is written, and reject its repetition while this broker does not lead."""
+    run(
+        [
+            ("produce", 0),
+            ("deliver", 0),
+            ("lose", 0),
+            ("replicate", 0),
+            ("produce", 0),
+            ("leave", 0),
+            ("produce", 0),
+            *[("deliver", 0)] * 2,
+        ]
+    )
+
+
 def test_a_batch_that_times_out_after_a_later_one_was_rejected() -> None:
     run([*[("produce", 0)] * 3, ("deliver", 0), ("shrink", 0), ("deliver", 0), ("expire", 0)])
 

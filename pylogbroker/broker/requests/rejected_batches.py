@@ -6,7 +6,7 @@ OUT_OF_ORDER_SEQUENCE_NUMBER, or the log would have a gap. So later batches get 
 
     the batch comes from          it gets the same error
     ----------------------------  ------------------------------------------------------------------------------
-    the same producer and epoch   until the rejected batch is repeated; after its answer four times at most, which
+    the same producer and epoch   until all rejected are repeated; after the answer four times at most, which
                                   is what a producer can have sent before it hears: it has five requests in flight
     no idempotent producer        until the answer to the rejected batch is sent
     another producer or epoch     never
