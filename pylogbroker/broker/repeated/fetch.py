@@ -64,6 +64,8 @@ _FIRST_WITH_ZSTD: Final = 10
 FIRST_WITH_IDS: Final = 13
 NO_SESSION: Final = (0, -1)
 _KEY: Final = FetchRequest.api_key << 16
+REST_BYTES_MAX: Final = 512
+"""Constant bytes behind the partitions; a longer rest is not remembered."""
 OWN_CHUNK_BYTES_MIN: Final = 4096
 OFFSET: Final = 0x7E818283_84858687
 """Stands for offsets in what is learned; no text or number there has such bytes."""
@@ -153,7 +155,7 @@ class RepeatedFetch:
         body = request_codec(FetchRequest.api_key, version).encode(request)
         fetched.fetch_offset = offset
         before, _, rest = body.partition(OFFSET.to_bytes(8))
-        if frame[body_at:] != before + offset.to_bytes(8) + rest:
+        if len(rest) > REST_BYTES_MAX or frame[body_at:] != before + offset.to_bytes(8) + rest:
             return None
         values = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = OFFSET

@@ -36,9 +36,10 @@ from pylogbroker.broker.repeated.fetch import (
     NO_SESSION,
     OFFSET,
     OWN_CHUNK_BYTES_MIN,
+    REST_BYTES_MAX,
     read_records,
 )
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, frames_of
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasPartitions
 from pylogbroker.errors import KafkaError
@@ -52,9 +53,6 @@ from pylogbroker.wire.messages.fetch import (
     PartitionData,
 )
 from pylogbroker.wire.primitives import identifier, text
-
-PARTITIONS_MAX: Final = 200
-"""The usual path handles more in steps; these take some hundred microseconds."""
 
 _FIRST_WITH_LEADER_EPOCH: Final = 9
 _FIRST_FLEXIBLE: Final = 12
@@ -100,6 +98,7 @@ class FetchOfSeveral:
     _before: bytes
     _between: bytes
     takes_places: ClassVar[bool] = False
+    is_over: ClassVar[bool] = False  # each request names its partitions
 
     @classmethod
     def learn(
@@ -119,20 +118,15 @@ class FetchOfSeveral:
         ):
             return None
         encoding = frames_of(FetchRequest.versions.is_flexible(version))
-        before, rest = encoding.around_count(
-            _with_topics(request, [], version), _with_topics(request, [FetchTopic()], version)
-        )
-        if frame[body_at : body_at + len(before)] != before:
+        without = _with_topics(request, [])  # the form keeps none
+        encode = request_codec(FetchRequest.api_key, version).encode
+        before, rest = encoding.around_count(encode(without), encode(_with_topics(request, [FetchTopic()])))
+        if len(rest) > REST_BYTES_MAX or frame[body_at : body_at + len(before)] != before:
             return None
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, request, services, context, encoding,
+            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, without, services, context, encoding,
             _partition_of(version), *_answer_form(version, encoding),
         )  # fmt: skip
-
-    @property
-    def is_over(self) -> bool:
-        """False: each request names its partitions."""
-        return False
 
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Read for the first request of `frames`, if all partitions are usual; return 1 and the answer."""
@@ -245,10 +239,10 @@ def _joined(chunks: Iterable[Any]) -> Iterator[Chunk]:
             yield from some
 
 
-def _with_topics(request: FetchRequest, topics: list[FetchTopic], version: int) -> bytes:
+def _with_topics(request: FetchRequest, topics: list[FetchTopic]) -> FetchRequest:
     other = copy(request)
     other.topics = topics
-    return request_codec(FetchRequest.api_key, version).encode(other)
+    return other
 
 
 def _partition_of(version: int) -> Struct:

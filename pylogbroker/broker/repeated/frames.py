@@ -1,9 +1,11 @@
 """Counts and names in frames, whose encodings depend on the version of the API.
 
-version     count of elements, size of records   size of a name       tags
-----------  -----------------------------------  -------------------  --------------------------
-flexible    varint of the number + 1             varint of size + 1   one byte, 0 if there are none
-older       int32                                int16                none
+    version     count of elements, size of records   size of a name       tags
+    ----------  -----------------------------------  -------------------  --------------------------
+    flexible    varint of the number + 1             varint of size + 1   one byte, 0 if there are none
+    older       int32                                int16                none
+
+Null, tagged fields and whatever else is rare raise `Unusual`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from typing import Final
 
 from pylogbroker.wire import WireError
 from pylogbroker.wire.primitives import read_uvarint, uvarint
+
+PARTITIONS_MAX: Final = 200
+"""Partitions of a request that are handled at once: a few milliseconds. The usual path handles more in steps."""
 
 _unpack_int = Struct(">i").unpack_from
 _unpack_short = Struct(">h").unpack_from

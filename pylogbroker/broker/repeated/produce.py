@@ -51,7 +51,7 @@ RUN_REQUESTS_MAX: Final = 256
 """With more of either, other requests and answers come before the rest of a read."""
 
 COMPRESSED_BYTES: Final = RUN_BYTES_MAX // 2
-"""What a compressed batch counts at least: the check inflates it, and its own size says little of the time."""
+"""Least size that a compressed batch counts: the check inflates it, and its own size says little of the time."""
 
 _HEADER_V2_BYTES: Final = 61
 _KEY: Final = ProduceRequest.api_key << 16
@@ -234,11 +234,6 @@ class RepeatedProduce:
             pack(size, correlation_id, before, offset, between, start, behind)
             for correlation_id, offset in zip(correlation_ids, base_offsets, strict=False)
         ]
-
-
-def is_acknowledged_here(partition: Partition, acks: int) -> bool:
-    """Return whether records count as written when this broker has them; acks is 1 or -1."""
-    return acks == 1 or (partition.replication is None and partition.min_insync_replicas <= 1)
 
 
 def _answer_form(response: ProduceResponse, version: int) -> tuple[Struct, tuple[bytes, bytes, bytes]]:

@@ -28,8 +28,8 @@ from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, frames_of
-from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET, is_acknowledged_here
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of
+from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
@@ -48,7 +48,7 @@ from pylogbroker.wire.messages.produce import (
 from pylogbroker.wire.primitives import text
 
 REQUEST_BYTES_MAX: Final = 512 * 1024
-"""Records of a request; compressed ones count more (see `produce`). The usual path handles more in steps."""
+"""Size of a request; each compressed batch counts more (see `produce`). The usual path handles more in steps."""
 
 _ACKS: Final = (1, -1)
 _KEY: Final = ProduceRequest.api_key << 16
@@ -96,6 +96,7 @@ class ProduceToSeveral:
     _answer_tail: bytes
     _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
     takes_places: ClassVar[bool] = False
+    is_over: ClassVar[bool] = False  # each request names its partitions
 
     @classmethod
     def learn(
@@ -128,11 +129,6 @@ class ProduceToSeveral:
             *_answer_form(version, encoding),
         )  # fmt: skip
 
-    @property
-    def is_over(self) -> bool:
-        """False: each request names its partitions."""
-        return False
-
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Append the records of the first request of `frames`, if all are usual; return 1 and the answer."""
         frame = frames[0]
@@ -154,15 +150,17 @@ class ProduceToSeveral:
         return 1, [self._answer_to(correlation_id, appends, rest)]
 
     def _prepare(self, frame: memoryview) -> tuple[list[_Append], memoryview]:
-        """Return the appends, and the bytes behind the last partition that the answer repeats."""
-        if len(frame) > REQUEST_BYTES_MAX:
-            raise Unusual
+        """Return the appends, and the bytes behind the last partition that the answer repeats.
+
+        The limits count before a batch is prepared, which takes time.
+        """
         encoding = self._encoding
         read_count, behind_tags = encoding.read_count, encoding.behind_tags
         now_ms = self._services.runtime.now_ms()
         repeated_at = PREFIX_AT + len(self.prefix)
         topics, at = read_count(frame, repeated_at)
         appends: list[_Append] = []
+        compressed = 0
         for _ in range(topics):
             size, name_at = encoding.read_name_size(frame, at)
             topic = self._writable_topic(frame[name_at : name_at + size])
@@ -171,19 +169,19 @@ class ProduceToSeveral:
                 [index] = _unpack_int(frame, at)
                 size, records_at = read_count(frame, at + 4)
                 records = frame[records_at : records_at + size]
-                if size != len(records):
+                compressed += len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & CODEC != 0
+                if (
+                    size != len(records)
+                    or len(appends) == PARTITIONS_MAX
+                    or len(frame) + compressed * COMPRESSED_BYTES > REQUEST_BYTES_MAX
+                ):
                     raise Unusual
                 partition = self._usual_partition(topic, index)
                 prepared = self._prepared(partition, records, now_ms)
                 appends.append(_Append(frame[repeated_at:at], partition, records, prepared))
                 repeated_at = at = behind_tags(frame, records_at + size)
             at = behind_tags(frame, at)
-        compressed = sum([append.records[ATTRIBUTES_AT] & CODEC != 0 for append in appends])
-        if (
-            behind_tags(frame, at) != len(frame)
-            or len({append.partition for append in appends}) != len(appends)
-            or len(frame) + compressed * COMPRESSED_BYTES > REQUEST_BYTES_MAX
-        ):
+        if behind_tags(frame, at) != len(frame) or len({append.partition for append in appends}) != len(appends):
             raise Unusual
         return appends, frame[repeated_at:at]
 
@@ -201,7 +199,7 @@ class ProduceToSeveral:
             partition is None
             or partition.is_internal
             or (rejected is not None and rejected.concern(topic, index))
-            or not is_acknowledged_here(partition, self._request.acks)
+            or (self._request.acks == -1 and (partition.replication is not None or partition.min_insync_replicas > 1))
         ):
             raise Unusual
         return partition

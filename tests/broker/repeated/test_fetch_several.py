@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.broker.repeated.fetch_several import PARTITIONS_MAX
+from pylogbroker.broker.repeated.frames import PARTITIONS_MAX
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
     AclBinding,
@@ -166,6 +166,22 @@ def test_requests_that_are_not_learned(pair: Pair) -> None:
     for asked in (Asked(BOTH, committed=True), Asked(BOTH, in_session=True)):
         assert fetch(pair, 15, asked, asked) == 2, asked
         pair.connect()
+
+
+def test_a_long_rest_of_the_request_is_not_remembered(pair: Pair) -> None:
+    for version, part in ((12, BOTH), (12, BOTH[:1])):
+        for side in pair.sides:
+            for _ in range(2):
+                request = Asked(part).request(side.node, TOPICS, version)
+                request.rack_id = "r" * 2000
+                side.receive(frame(request, version, 1))
+        assert not len(pair.learning.protocol._headers.repeated), part
+
+
+def test_the_form_keeps_no_partitions(pair: Pair) -> None:
+    fetch(pair, 12, Asked(BOTH))
+    [(_, form)] = pair.learning.protocol._headers.repeated._by_prefix.values()
+    assert form._request.topics == []  # type: ignore[attr-defined]
 
 
 def test_many_partitions_are_read_in_steps(pair: Pair) -> None:

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import produce_several
+from pylogbroker.broker.repeated.frames import PARTITIONS_MAX
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
     AclBinding,
@@ -126,6 +128,18 @@ def test_few_compressed_batches_are_checked_at_once(pair: Pair) -> None:
         pair.connect()
         assert usual_requests(pair, produce(*parts[:7]), produce(*parts[:7]), produce(*parts[:9])) == 2
     pair.check(["many"])
+
+
+def test_limits_count_before_batches_are_prepared(pair: Pair) -> None:
+    """Else a request with many small batches, or compressed ones, would hold the reactor for long."""
+    usual_requests(pair, produce(("t", 0, records()), ("t", 1, records())))
+    prepare_run = Partition.prepare_run
+    for part, limit in ((("t", 0, records()), PARTITIONS_MAX), (("t", 0, records(0, 1)), 7)):
+        with patch.object(Partition, "prepare_run", autospec=True, side_effect=prepare_run) as prepared:
+            pair.learning.receive(frame(produce(*[part] * (PARTITIONS_MAX + 1)), 9, 1))
+        assert prepared.call_count == limit
+        pair.learning.connect()
+        usual_requests(pair, produce(("t", 2, records()), ("t", 3, records())))
 
 
 def test_old_versions_reject_zstd_also_when_repeated(pair: Pair) -> None:
