@@ -66,6 +66,18 @@ def test_names_in_a_page_exist(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").iterdir()), ids=lambda path: path.name)
+def test_an_example_is_installed_into_an_environment_of_its_own(example: Path) -> None:
+    """Another installation of the package in the checkout's environment would replace the checkout there."""
+    if not example.is_dir() or example.name == "__pycache__":
+        return
+    installs = re.findall(r"^ +(\S*pip install .*)$", (example / "README.md").read_text(), re.MULTILINE)
+    assert installs
+    for command in installs:
+        assert command.startswith(f"examples/{example.name}/.venv/bin/pip install ")
+        assert not re.search(r"-e\b|--editable", command)
+
+
 def test_the_tour_is_twelve_modules_for_one_afternoon() -> None:
     rows = re.findall(r"^\| \d+ \| `([^`]+)` \| ([^|]+) \|", (ROOT / "docs" / "tour.md").read_text(), re.MULTILINE)
     assert len(rows) == 12
