@@ -2,7 +2,8 @@
 
 The supervisor starts it, with a Unix socket as standard input. Each message is a line of JSON.
 
-    to fork     {"arguments": [...], "tree_password": text}, with the descriptor of the broker's standard streams
+    to fork     {"arguments": [...], "title": text, "tree_password": text}, with the descriptor of the broker's
+                standard streams
     forked      {"pid": number}
     to signal   {"pid": number, "signal": number}
     ended       {"pid": number, "status": exit status, or a signal's number below 0}
@@ -27,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from setproctitle import setproctitle
 
 from pylogbroker.features import on_first_use
 from pylogbroker.tap import tree_login
@@ -49,12 +51,13 @@ _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all
 
 @attrs.frozen
 class Forked:
-    """The arguments of a new process, and the descriptor of its standard streams.
+    """The arguments of a new process, its title in lists of processes, and the descriptor of its standard streams.
 
     The password of the tree is no argument: other users of the machine see the arguments of a process.
     """
 
     arguments: Sequence[str]
+    title: str
     tree_password: str = attrs.field(repr=False)
     descriptor: int
 
@@ -89,18 +92,18 @@ class ForkServer:
 
     def _handle(self, message: dict[str, Any]) -> Forked | None:
         if "arguments" in message:
-            return self._fork(message["arguments"], message["tree_password"])
+            return self._fork(message["arguments"], message["title"], message["tree_password"])
         if message["pid"] in self._children:
             os.kill(message["pid"], message["signal"])
         return None
 
-    def _fork(self, arguments: Sequence[str], tree_password: str) -> Forked | None:
+    def _fork(self, arguments: Sequence[str], title: str, tree_password: str) -> Forked | None:
         descriptor = self._descriptors.popleft()
         pid = os.fork()
         if pid == 0:
             for inherited in self._descriptors:  # of the next brokers: nobody would see their ends
                 os.close(inherited)
-            return Forked(arguments, tree_password, descriptor)
+            return Forked(arguments, title, tree_password, descriptor)
         os.close(descriptor)
         self._children.add(pid)
         self._send({"pid": pid})
@@ -122,6 +125,7 @@ class ForkServer:
 
 def run() -> None:
     """Serve on standard input; run a broker in each forked process."""
+    setproctitle("pylogbroker: starts the brokers")
     gc.disable()
     _preload()
     gc.freeze()
@@ -155,6 +159,7 @@ def _run_broker(forked: Forked) -> None:
     for number in (0, 1, 2):
         os.dup2(forked.descriptor, number)
     os.close(forked.descriptor)
+    setproctitle(forked.title)
     random.seed()
     gc.enable()
     tree_login.keep(forked.tree_password)

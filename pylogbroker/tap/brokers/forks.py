@@ -33,11 +33,11 @@ class BrokerForks:
         if self._server is None or self._server.has_ended:
             self._server = _Server.start(self._reactor)
 
-    def fork(self, process: BrokerProcess, arguments: Sequence[str], tree_password: str) -> None:
-        """Start a broker with these arguments of `twistd pylogbroker`, and the password of its coordination tree."""
+    def fork(self, process: BrokerProcess, arguments: Sequence[str], title: str, tree_password: str) -> None:
+        """Start a broker by its arguments of `twistd pylogbroker`; give it the password of its coordination tree."""
         self.prepare()
         if self._server is not None:
-            self._server.fork(self._reactor, process, arguments, tree_password)
+            self._server.fork(self._reactor, process, arguments, title, tree_password)
 
     def close(self) -> None:
         if self._server is not None:
@@ -66,12 +66,14 @@ class _Server(LineOnlyReceiver):
             reactor.spawnProcess(_Output(), command[0], command, env=None, childFDs=streams)
         return server
 
-    def fork(self, reactor: Any, process: BrokerProcess, arguments: Sequence[str], tree_password: str) -> None:
+    def fork(
+        self, reactor: Any, process: BrokerProcess, arguments: Sequence[str], title: str, tree_password: str
+    ) -> None:
         own, theirs = socket.socketpair()
         adopt(reactor, own, process)
         self.transport.sendFileDescriptor(theirs.fileno())
         self._forking.append((process, theirs))
-        self._send({"arguments": list(arguments), "tree_password": tree_password})
+        self._send({"arguments": list(arguments), "title": title, "tree_password": tree_password})
 
     def close(self) -> None:
         self._is_closed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setproctitle import setproctitle
 from twisted.application.service import IService, MultiService
 
 from pylogbroker.tap.brokers.supervisor import Supervisor
@@ -15,6 +16,7 @@ def make_service(options: Options, count: int) -> IService:
     from twisted.internet import reactor  # only now has twistd installed it
 
     prepare_process()
+    setproctitle(f"pylogbroker: supervisor of {count} brokers")
     brokers = Supervisor(reactor, options.settings, count, options.arguments)
     service = MultiService()
     brokers.setServiceParent(service)

@@ -165,7 +165,8 @@ class Supervisor(Service):
 
     def _spawn(self, supervised: _Supervised) -> None:
         supervised.process = BrokerProcess(supervised.id, self._on_process_ended)
-        self._forks.fork(supervised.process, supervised.arguments, self._tree_password)
+        title = f"pylogbroker: broker {supervised.id}"
+        self._forks.fork(supervised.process, supervised.arguments, title, self._tree_password)
 
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
@@ -173,7 +174,15 @@ class Supervisor(Service):
         if zk_paths.BROKER_IDS not in result.changed_parents:
             return
         for supervised in self._brokers.values():
-            supervised.has_served = supervised.has_served or self._row(zk_paths.broker(supervised.id)) is not None
+            if not supervised.has_served and self._row(zk_paths.broker(supervised.id)) is not None:
+                supervised.has_served = True
+                started = sum(broker.has_served for broker in self._brokers.values())
+                log.info(
+                    "broker {id} has started, {started} of {count}",
+                    id=supervised.id,
+                    started=started,
+                    count=self._count,
+                )
         is_complete = bool(self._brokers) and all(broker.has_served for broker in self._brokers.values())
         if self._announcing is None and is_complete:
             self._announcing = ensureDeferred(self._announce())
@@ -202,6 +211,10 @@ class Supervisor(Service):
         supervised = self._brokers[process.broker_id]
         supervised.process = None
         if self._is_stopping:
+            stopped = sum(broker.process is None for broker in self._brokers.values())
+            log.info(
+                "broker {id} has stopped, {stopped} of {count}", id=supervised.id, stopped=stopped, count=self._count
+            )
             supervised.ended.callback(None)
             return
         if not supervised.has_served:

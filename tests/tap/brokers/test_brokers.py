@@ -129,6 +129,21 @@ def test_a_broker_that_is_killed_comes_back_with_its_partitions(brokers: Brokers
     assert "broker 1 has ended by signal 9; it is started again" in "\n".join(brokers.process.lines)
 
 
+def test_processes_have_titles_and_the_log_shows_progress(brokers: Brokers) -> None:
+    brokers.start(2)
+    process = brokers.process
+    assert process is not None
+    pids = [process.pid, *children(process.pid), *brokers.pids()]
+    titles = [Path(f"/proc/{pid}/cmdline").read_text().strip("\0") for pid in pids]
+    assert titles[:2] == ["pylogbroker: supervisor of 2 brokers", "pylogbroker: starts the brokers"]
+    assert sorted(titles[2:]) == ["pylogbroker: broker 0", "pylogbroker: broker 1"]
+    brokers.stop()
+    for change in ("started", "stopped"):
+        lines = re.findall(rf"broker (\d) has {change}, (\d of 2)", "\n".join(process.lines))
+        assert sorted(broker for broker, _ in lines) == ["0", "1"]
+        assert [count for _, count in lines] == ["1 of 2", "2 of 2"]
+
+
 def test_the_data_of_one_broker_is_taken_over_and_copied(brokers: Brokers, tmp_path: Path) -> None:
     """Take the data over, even after a crash, which leaves the broker's ephemeral nodes in the tree."""
     process = brokers.launch()
