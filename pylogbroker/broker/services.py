@@ -227,6 +227,9 @@ class ClientQuotas(Protocol):
 
 
 class QuotaMeters(Protocol):
+    def limit(self, context: RequestContext, /) -> bool:
+        """Return whether the requests of a client have a quota."""
+
     def handle(
         self,
         handle: Callable[[Any, RequestContext, Any], Any],

@@ -268,10 +268,11 @@ class KafkaProtocol(Protocol):
     def _answer_repeated(self, frames: deque[memoryview]) -> bool:
         """Handle the first requests if they repeat an earlier one; return False if the first does not."""
         answers = self._answers
-        if self._quotas.meters is not None or (form := self._headers.repeated.find(frames[0])) is None:
+        if (form := self._headers.repeated.find(frames[0])) is None:
             return False
         route, repeated = form
-        if answers.slots and not repeated.takes_places:
+        meters = self._quotas.meters
+        if (answers.slots and not repeated.takes_places) or (meters is not None and meters.limit(repeated.context)):
             return False
         if (measured := self._measured) is not None:
             measured.latency = route.latency

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.wire import Chunk
 
 PREFIX_AT: Final = 8
@@ -51,6 +52,10 @@ class RepeatedRequest(Protocol):
 
     @property
     def prefix(self) -> bytes: ...
+    @property
+    def context(self) -> RequestContext:
+        """Version and client of the requests."""
+
     @property
     def is_over(self) -> bool:
         """True if no request will have this form any more; another one may be learned instead."""

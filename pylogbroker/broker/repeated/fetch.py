@@ -101,7 +101,7 @@ class RepeatedFetch:
     _partition: Partition
     _leader_epoch: int
     _services: _Services
-    _context: RequestContext
+    context: RequestContext
     _head: Struct
     _before: bytes
     _between: bytes
@@ -196,7 +196,7 @@ class RepeatedFetch:
         return NOTHING if records is None else (1, self._answer(correlation_id, records))
 
     def _may_read(self) -> bool:
-        access = self._context.access
+        access = self.context.access
         return access is None or self._partition.topic in access.readable_topics
 
     def _answer(self, correlation_id: int, records: Chunk) -> list[Chunk]:
@@ -220,7 +220,7 @@ class RepeatedFetch:
             return None
         max_bytes = min(request.topics[0].partitions[0].partition_max_bytes, request.max_bytes)
         max_bytes = max(0, min(max_bytes, self._services.fetches.bytes_max))
-        records = read_records(log, offset, max_bytes, self._context.api_version)
+        records = read_records(log, offset, max_bytes, self.context.api_version)
         return None if records is None or (len(records) < request.min_bytes and request.max_wait_ms > 0) else records
 
     # -- at the end of the log ---------------------------------------------------------------------------------------
@@ -267,7 +267,8 @@ class RepeatedFetch:
         waiting = self._end_wait()
         if waiting is None:
             return
-        is_usual = not self.is_over and self._services.quotas.meters is None and self._may_read()
+        meters = self._services.quotas.meters
+        is_usual = not self.is_over and self._may_read() and (meters is None or not meters.limit(self.context))
         records = self._read(waiting.offset) if is_usual else None
         if records is None:
             self._leave_to_usual_path(waiting, max(1, ceil(seconds_left * 1000)))
@@ -289,9 +290,9 @@ class RepeatedFetch:
         [topic] = request.topics
         partition = copy(topic.partitions[0])
         partition.fetch_offset = waiting.offset
-        by_id = self._context.api_version >= FIRST_WITH_IDS
+        by_id = self.context.api_version >= FIRST_WITH_IDS
         requested = RequestedPartition(topic.topic_id if by_id else topic.topic, partition)
-        answer = maybeDeferred(fetch, self._services, self._context, request, None, [requested], False)
+        answer = maybeDeferred(fetch, self._services, self.context, request, None, [requested], False)
         waiting.place.await_answer(answer)
 
 

@@ -90,7 +90,7 @@ class FetchOfSeveral:
     _rest: bytes
     _request: FetchRequest
     _services: _Services
-    _context: RequestContext
+    context: RequestContext
     _encoding: Frames
     _partition: Struct
     _head: bytes
@@ -164,7 +164,7 @@ class FetchOfSeveral:
         return reads, frame[repeated_at:at]
 
     def _read_topic(self, frame: memoryview, at: int) -> tuple[str | UUID, int]:
-        if self._context.api_version >= FIRST_WITH_IDS:
+        if self.context.api_version >= FIRST_WITH_IDS:
             return identifier(frame[at : at + _ID_BYTES].tobytes()), at + _ID_BYTES
         size, at = self._encoding.read_name_size(frame, at)
         return text(frame[at : at + size].tobytes()), at + size
@@ -185,7 +185,7 @@ class FetchOfSeveral:
 
     def _usual_partition(self, topic: str | UUID, index: int, leader_epoch: int, offset: int) -> Partition:
         """Return a partition that needs no further rules before it is read."""
-        partition, access = self._services.partitions.find(topic, index), self._context.access
+        partition, access = self._services.partitions.find(topic, index), self.context.access
         log = partition.log
         if (
             (access is not None and partition.topic not in access.readable_topics)
@@ -199,7 +199,7 @@ class FetchOfSeveral:
 
     def _read(self, reads: Iterable[_Read]) -> None:
         """Read records up to the limits of the request; raise Unusual if they are fewer than it waits for."""
-        request, version = self._request, self._context.api_version
+        request, version = self._request, self.context.api_version
         limit = left = min(request.max_bytes, self._services.fetches.bytes_max)
         for read in reads:
             log = read.partition.log

@@ -80,7 +80,7 @@ class RepeatedProduce:
     _topic: str
     _partition: Partition
     _services: _Services
-    _context: RequestContext
+    context: RequestContext
     _answer: Struct
     _answer_parts: tuple[bytes, bytes, bytes]
     _waiting: WaitingRuns
@@ -164,7 +164,7 @@ class RepeatedProduce:
         return count, []
 
     def _is_allowed(self) -> bool:
-        partition, access, rejected = self._partition, self._context.access, self._context.caller.rejected_batches
+        partition, access, rejected = self._partition, self.context.access, self.context.caller.rejected_batches
         return (
             (access is None or self._topic in access.writable_topics)
             and (rejected is None or not rejected.concern(self._topic, partition.index))

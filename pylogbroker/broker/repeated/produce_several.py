@@ -89,7 +89,7 @@ class ProduceToSeveral:
     _encoding: Frames
     _request: ProduceRequest
     _services: _Services
-    _context: RequestContext
+    context: RequestContext
     _handle: Handle
     _answer: Struct
     _answer_parts: tuple[bytes, bytes, bytes]
@@ -186,7 +186,7 @@ class ProduceToSeveral:
         return appends, frame[repeated_at:at]
 
     def _writable_topic(self, name: memoryview) -> str:
-        topic, access = text(name.tobytes()), self._context.access
+        topic, access = text(name.tobytes()), self.context.access
         if access is not None and topic not in access.writable_topics:
             raise Unusual
         return topic
@@ -194,7 +194,7 @@ class ProduceToSeveral:
     def _usual_partition(self, topic: str, index: int) -> Partition:
         """Return a partition whose next batch needs no further rules."""
         partition = self._services.partitions.led.get((topic, index))
-        rejected = self._context.caller.rejected_batches
+        rejected = self.context.caller.rejected_batches
         if (
             partition is None
             or partition.is_internal
@@ -206,7 +206,7 @@ class ProduceToSeveral:
 
     def _prepared(self, partition: Partition, records: memoryview, now_ms: int) -> PreparedRecords:
         if len(records) < HEADER_V2.size or (
-            self._context.api_version < FIRST_WITH_ZSTD and records[ATTRIBUTES_AT] & CODEC == Codec.ZSTD
+            self.context.api_version < FIRST_WITH_ZSTD and records[ATTRIBUTES_AT] & CODEC == Codec.ZSTD
         ):
             raise Unusual
         prepared = partition.prepare_run([records], now_ms)
@@ -234,7 +234,7 @@ class ProduceToSeveral:
         partition = append.partition
         data = TopicProduceData(partition.topic, [PartitionProduceData(partition.index, append.records)])
         request = ProduceRequest(None, self._request.acks, self._request.timeout_ms, [data])
-        return maybeDeferred(self._handle, self._services, self._context, request)
+        return maybeDeferred(self._handle, self._services, self.context, request)
 
 
 def _response(

@@ -67,7 +67,7 @@ class WaitingRuns:
 
     _partition: Partition
     _services: _Services
-    _context: RequestContext
+    context: RequestContext
     _timeout_seconds: float
     requests: int = attrs.field(default=0, init=False)
     _runs: list[_Run] = attrs.field(factory=list, init=False)
@@ -140,7 +140,7 @@ class WaitingRuns:
         return None
 
     def _error(self, correlation_id: int, batch: AppendedEntry, error: KafkaError) -> bytes:
-        partition, context = self._partition, self._context
+        partition, context = self._partition, self.context
         answer = PartitionProduceResponse(partition.index)
         response = ProduceResponse([TopicProduceResponse(partition.topic, [answer])])
         sent = ProducerBatch(batch.producer_id, batch.producer_epoch, batch.base_sequence)

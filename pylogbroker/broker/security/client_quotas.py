@@ -138,12 +138,19 @@ class ClientMeters:
             rates.set_table(table)
         self._buckets.set_table(table)
 
+    def limit(self, context: RequestContext) -> bool:
+        """Return whether bytes or time of a client have a quota."""
+        now_ms = self._runtime.now_ms()
+        return any(rates.of(context, now_ms) is not None for rates in self._rates.values())
+
     def handle(
         self, handle: Handler, services: Any, context: RequestContext, request: Any, size: int, mute: Mute
     ) -> Any:
         """Handle a request of `size` bytes; its answer has the throttle time for which the connection is muted."""
         key = getattr(request, "api_key", None)  # without one: the answer is that a version is not known
         if key in _REQUESTS_OF_BROKERS or (key == _FETCH and fetcher_of(request) > CONSUMER):
+            return handle(services, context, request)
+        if key in (_FETCH, _PRODUCE) and not self.limit(context):
             return handle(services, context, request)
         use = _Use(self, context, size if key == _PRODUCE else 0, mute)
         return use.handle(handle, services, request)

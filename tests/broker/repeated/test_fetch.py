@@ -20,6 +20,7 @@ from pylogbroker.security.acls.bindings import (
     AclResourceType,
     ResourcePattern,
 )
+from pylogbroker.security.quotas.entities import QuotaEntity
 from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.storage import Origin
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -354,6 +355,20 @@ def test_quotas_are_measured_as_usual(pair: Pair) -> None:
     assert fetch(pair, 11, Asked(), Asked()) == 1
     pair.each(lambda node: set_quotas(node, ANYBODY, {QuotaKey.CONSUMER_BYTE_RATE: 100.0}))
     assert fetch(pair, 11, Asked()) == 1
+    pair.check(["t"])
+
+
+def test_quotas_of_other_clients_change_nothing(pair: Pair) -> None:
+    waits = Asked(40, wait_ms=500)
+    assert fetch(pair, 11, Asked(), Asked()) == 1
+    pair.each(lambda node: set_quotas(node, QuotaEntity(None, "others"), {QuotaKey.CONSUMER_BYTE_RATE: 1.0}))
+    assert fetch(pair, 11, Asked()) == 0
+    assert fetch(pair, 11, waits) == 1
+    pair.each(lambda node: node.clock.advance(0.5))
+    assert answered(pair)
+    assert fetch(pair, 11, waits) == 0
+    pair.each(lambda node: fill(node, "t", batch([b"v"], [START_MS])))
+    assert answered(pair)
     pair.check(["t"])
 
 

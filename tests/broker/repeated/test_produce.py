@@ -22,6 +22,7 @@ from pylogbroker.security.acls.bindings import (
     PatternType,
     ResourcePattern,
 )
+from pylogbroker.security.quotas.entities import QuotaEntity
 from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
@@ -121,6 +122,15 @@ def test_other_requests_between_them_keep_their_place(pair: Pair) -> None:
     requests = [(produce(batch([value(n)], [START_MS])), 9, n) for n in range(4)]
     pair.receive(*requests[:2], (MetadataRequest([]), 5, 90), *requests[2:], (MetadataRequest([]), 5, 91))
     assert pair.learning.usual == 3
+
+
+def test_quotas_of_other_clients_change_nothing(pair: Pair) -> None:
+    request = produce(batch([b"v"], [START_MS]))
+    usual_requests(pair, request)
+    pair.each(lambda node: set_quotas(node, QuotaEntity(None, "others"), {QuotaKey.PRODUCER_BYTE_RATE: 1.0}))
+    pair.receive((request, 9, 1), (request, 9, 2))
+    assert pair.learning.usual == 1
+    pair.check(["t"])
     pair.check(["t"])
 
 
