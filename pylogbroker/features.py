@@ -133,6 +133,7 @@ OF_COMMANDS: Final[_Features] = {
         "tomllib",
     ),
     "certificates for a trial": ("pylogbroker.security.tls.authority",),
+    "a demonstration": ("pylogbroker.testing",),
     "output in other forms than a plain table": (
         "json",
         "rich.console",

@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "config": "Show and change settings of topics and brokers.",
     "consume": "Print records of topics.",
     "coordination": "Rebuild a lost coordination.sqlite.",
+    "demo": "Run a broker with live sample data and its web UI, until Ctrl-C.",
     "dump": "Print segments, indexes, snapshots and checkpoints.",
     "group": "List groups, show their lag, reset and delete offsets.",
     "load": "Load new records of topics into Parquet files with Spark.",
