@@ -14,6 +14,7 @@ from pylogbroker.broker.fetch.session import (
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
 from pylogbroker.broker.repeated.fetch import RepeatedFetch
 from pylogbroker.broker.repeated.fetch_several import FetchOfSeveral
+from pylogbroker.broker.repeated.session_fetch import RepeatedSessionFetch
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import count_elements
@@ -41,7 +42,9 @@ def _learn(
     body_at: int,
     request: FetchRequest,
     response: FetchResponse | None,
-) -> RepeatedFetch | FetchOfSeveral | None:
+) -> RepeatedFetch | RepeatedSessionFetch | FetchOfSeveral | None:
+    if request.session_id and request.session_epoch > FIRST_EPOCH:
+        return RepeatedSessionFetch.learn(services, context, frame, body_at, request)
     if count_elements(request.topics) > 2:
         return FetchOfSeveral.learn(services, context, frame, body_at, request)
     return None if response is None else RepeatedFetch.learn(services, context, frame, body_at, request, response)

@@ -54,7 +54,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-_PARTITIONS_INLINE_MAX: Final = 100
+PARTITIONS_INLINE_MAX: Final = 100
 """Partitions between two checks of the time."""
 
 _READ_ROUNDS_MAX = 10
@@ -133,17 +133,25 @@ def fetch(
     """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
     reader = make_reader(services, context, request)
     builder = FetchResponseBuilder(services, reader, session, incremental)
-    if len(asked) <= _PARTITIONS_INLINE_MAX:
-        reader.begin()
-        reader.read(asked)
-        if (reader.has_enough or _names_nothing(asked, session)) and reader.is_ready(reader.answers):
-            return builder.build(asked)
-        reader.complete_acknowledged()
+    if read_first(reader, asked, session):
+        return builder.build(asked)
     follower = session if isinstance(session, FollowerSession) else None
     return FetchOperation(services, context, request, asked, follower, reader, builder).start()
 
 
-def _names_nothing(partitions: list[RequestedPartition], session: FetchSession | None) -> bool:
+def read_first(reader: FetchReader, partitions: list[RequestedPartition], session: FetchSession | None) -> bool:
+    """Read few partitions; return whether the answer can be built at once. Many are read by the operation alone."""
+    if len(partitions) > PARTITIONS_INLINE_MAX:
+        return False
+    reader.begin()
+    reader.read(partitions)
+    if (reader.has_enough or names_nothing(partitions, session)) and reader.is_ready(reader.answers):
+        return True
+    reader.complete_acknowledged()
+    return False
+
+
+def names_nothing(partitions: list[RequestedPartition], session: FetchSession | None) -> bool:
     """Return whether a fetch has no partitions to wait for; a follower's session may have some without news."""
     return not partitions and not (isinstance(session, FollowerSession) and session.partitions)
 
@@ -161,7 +169,7 @@ class FetchOperation:
     _follower: FollowerSession | None
     _reader: FetchReader
     _builder: FetchResponseBuilder
-    _state: FetchState = attrs.field(default=FetchState.READING, init=False)
+    _state: FetchState = FetchState.READING
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)  # bytes that the wait still needs
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
@@ -178,7 +186,7 @@ class FetchOperation:
     @property
     def _is_short(self) -> bool:
         """True for few partitions, which are read and prepared without pauses."""
-        return len(self.asked) <= _PARTITIONS_INLINE_MAX
+        return len(self.asked) <= PARTITIONS_INLINE_MAX
 
     # -- states and events -------------------------------------------------------------------------------------------
 
@@ -190,6 +198,16 @@ class FetchOperation:
             self._on(self._found())
         else:
             self._enter_reading()
+        return answered
+
+    def go_on(self, event: FetchEvent) -> Deferred[FetchResponse]:
+        """Handle an event of a fetch that a repeated request has begun; return a Deferred as `start` does."""
+        answered: Deferred[FetchResponse] = Deferred(self._on_caller_gone)
+        self._answered = answered
+        if self._state is FetchState.WAITING:
+            self._begin_waiting()
+            self._watch(self.asked, self._reader.partitions)
+        self._on(event)
         return answered
 
     def _on(self, event: FetchEvent) -> None:
@@ -286,7 +304,7 @@ class FetchOperation:
 
     def _is_enough(self) -> bool:
         is_last = self._state is FetchState.LAST_READ
-        return is_last or self._reader.has_enough or _names_nothing(self.asked, self._follower)
+        return is_last or self._reader.has_enough or names_nothing(self.asked, self._follower)
 
     async def _read_in_slices_and_watch(self) -> FetchEvent:
         resumes = self._deadline is not None
@@ -305,9 +323,9 @@ class FetchOperation:
             self._reader.read(some, may_wait)
 
     async def _slices(self) -> AsyncIterator[slice]:
-        starts = range(0, len(self.asked), _PARTITIONS_INLINE_MAX)
+        starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
         async for start in self.services.runtime.slices.over(starts):
-            yield slice(start, start + _PARTITIONS_INLINE_MAX)
+            yield slice(start, start + PARTITIONS_INLINE_MAX)
 
     # -- WAITING ---------------------------------------------------------------------------------------------------
 

@@ -131,6 +131,10 @@ class FetchReader(ABC):
         self.partitions = []
         self.leaders = {}
 
+    def forget(self) -> None:
+        """Release what was read: the response has it."""
+        self.answers, self.partitions = [], []
+
     @abstractmethod
     def find(self, requested: RequestedPartition) -> Partition:
         """Return a partition that may serve this fetcher; raise KafkaError if it may not, or is not here."""

@@ -91,9 +91,13 @@ class FetchSessions:
                 f"All fetch sessions together have more than {self.partitions_max} partitions",
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
+        self.used(session, now_ms)
+        return session
+
+    def used(self, session: FetchSession, now_ms: int) -> None:
+        """Note an incremental request of a session."""
         session.used(now_ms)
         self._sessions[session.id] = self._sessions.pop(session.id)
-        return session
 
     def _begin(
         self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool

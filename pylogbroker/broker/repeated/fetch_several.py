@@ -118,14 +118,14 @@ class FetchOfSeveral:
         ):
             return None
         encoding = frames_of(FetchRequest.versions.is_flexible(version))
-        without = _with_topics(request, [])  # the form keeps none
+        without = with_topics(request, [])  # the form keeps none
         encode = request_codec(FetchRequest.api_key, version).encode
-        before, rest = encoding.around_count(encode(without), encode(_with_topics(request, [FetchTopic()])))
+        before, rest = encoding.around_count(encode(without), encode(with_topics(request, [FetchTopic()])))
         if len(rest) > REST_BYTES_MAX or frame[body_at : body_at + len(before)] != before:
             return None
         return cls(
             bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, without, services, context, encoding,
-            _partition_of(version), *_answer_form(version, encoding),
+            partition_of(version), *answer_form(version, encoding),
         )  # fmt: skip
 
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
@@ -227,10 +227,10 @@ class FetchOfSeveral:
             chunks += (read.repeated, head, encoding.count(size), records, encoding.tags)
         chunks += (rest, encoding.tags)
         chunks[0] = _pack_start(4 + sum(map(len, chunks)), correlation_id)
-        return list(_joined(chunks))
+        return list(joined(chunks))
 
 
-def _joined(chunks: Iterable[Any]) -> Iterator[Chunk]:
+def joined(chunks: Iterable[Any]) -> Iterator[Chunk]:
     """Join small chunks in memory."""
     for is_small, some in groupby(chunks, lambda chunk: isinstance(chunk, Buffer) and len(chunk) < OWN_CHUNK_BYTES_MIN):
         if is_small:
@@ -239,24 +239,26 @@ def _joined(chunks: Iterable[Any]) -> Iterator[Chunk]:
             yield from some
 
 
-def _with_topics(request: FetchRequest, topics: list[FetchTopic]) -> FetchRequest:
+def with_topics(request: FetchRequest, topics: list[FetchTopic]) -> FetchRequest:
     other = copy(request)
     other.topics = topics
     return other
 
 
-def _partition_of(version: int) -> Struct:
+def partition_of(version: int) -> Struct:
     if version >= _FIRST_FLEXIBLE:
         return Struct(">iiqiqiB")
     return Struct(">iiqqi" if version >= _FIRST_WITH_LEADER_EPOCH else ">iqqi")
 
 
-def _answer_form(version: int, encoding: Frames) -> tuple[bytes, Struct, bytes, bytes]:
+def answer_form(version: int, encoding: Frames, session_id: int = 0) -> tuple[bytes, Struct, bytes, bytes]:
     """Return what an answer begins with, how that of a partition is packed, and its parts around the offsets."""
     frame = response_codec(FetchResponse.api_key, version).frame
     partition = PartitionData(_INDEX, 0, OFFSET, OFFSET, OFFSET, aborted_transactions=None, records=b"")
     topic = FetchableTopicResponse(partitions=[partition])
-    both: list[list[Any]] = [frame(0, FetchResponse(responses=topics)) for topics in ([], [topic])]
+    both: list[list[Any]] = [
+        frame(0, FetchResponse(session_id=session_id, responses=topics)) for topics in ([], [topic])
+    ]
     without, with_topic = (b"".join(chunks)[8:] for chunks in both)
     head, _ = encoding.around_count(without, with_topic)
     _, _, answer = with_topic.partition(_INDEX.to_bytes(4))
