@@ -27,6 +27,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, fail
 from twisted.python.failure import Failure
 
 from pylogbroker.metadata.image import BrokerRegistration
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.connection import BrokerConnection, connect
 from pylogbroker.rpc.errors import Closed, NotAuthenticated, NotConnected
 from pylogbroker.rpc.settings import Address, ConnectionSettings
@@ -47,7 +48,7 @@ def listener_address(broker: BrokerRegistration, listener: str) -> Address:
 
 @attrs.define(eq=False)
 class _ChannelRequest:
-    request: Request
+    request: Request | PreparedRequest
     version: int | None
     timeout: float | None
     decode_later: bool
@@ -80,7 +81,9 @@ class BrokerChannel:
         """Number of requests without a response, sent or not."""
         return 0 if self._connection is None else self._connection.pending
 
-    def request(self, request: Request, version: int | None = None, timeout: float | None = None) -> Deferred[Any]:
+    def request(
+        self, request: Request | PreparedRequest, version: int | None = None, timeout: float | None = None
+    ) -> Deferred[Any]:
         """Send a request after those before it; return a Deferred of its response.
 
         It fails with NotConnected if the request was not sent, or with KafkaError if the broker does not negotiate.
@@ -94,7 +97,7 @@ class BrokerChannel:
         return self._send(request, version, None, decode_later=True)
 
     def _send(
-        self, request: Request, version: int | None, timeout: float | None, decode_later: bool = False
+        self, request: Request | PreparedRequest, version: int | None, timeout: float | None, decode_later: bool = False
     ) -> Deferred[Any]:
         if self._is_closed:
             return fail(Closed(f"the channel to {self.address} was closed"))

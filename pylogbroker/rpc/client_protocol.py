@@ -30,14 +30,16 @@ from pylogbroker.wire import (
     request_codec,
     response_codec,
 )
-from pylogbroker.wire.headers import RequestHeader, encode_request_header
+from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 _CORRELATION_IDS: Final = 2**31
 _pack_start = struct.Struct(">ihhi").pack
+_unpack_int = struct.Struct(">i").unpack_from
 _SASL: Final = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
+_EMPTY_TAGS_AT: Final = 4  # of a response, behind the correlation id
 _START_SIZE: Final = 8  # of a header's start, up to its client id
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
@@ -50,8 +52,17 @@ class EncodedRequest(NamedTuple):
     decode: Callable[[memoryview], Any]
 
 
+class PreparedRequest(NamedTuple):
+    """Request whose body is encoded already; `decode` reads the response's body at a position in its frame."""
+
+    kind: type[Request]
+    version: int
+    body: bytes
+    decode: Callable[[memoryview, int], Any]
+
+
 class _ApiCodec:
-    __slots__ = ("_chunks", "_decode", "_header_rest", "api_key", "name", "version")
+    __slots__ = ("_chunks", "_decode", "_header_rest", "_is_header_flexible", "api_key", "name", "version")
 
     def __init__(self, kind: type[Request], version: int, client_id: str) -> None:
         self.name = kind.__name__.removesuffix("Request")
@@ -61,6 +72,7 @@ class _ApiCodec:
         self._header_rest = header[_START_SIZE:]
         self._chunks = request_codec(kind.api_key, version).chunks
         self._decode = response_codec(kind.api_key, version).decode_first
+        self._is_header_flexible = response_header_format(kind.api_key, version) != "i"
 
     def request(self, correlation_id: int, request: Request) -> list[Any]:
         chunks: list[Any] = self._chunks(request)
@@ -69,14 +81,32 @@ class _ApiCodec:
         chunks[0] = _pack_start(size, self.api_key, self.version, correlation_id) + rest + chunks[0]
         return chunks
 
+    def prepared(self, correlation_id: int, body: bytes) -> list[Any]:
+        rest = self._header_rest
+        size = _START_SIZE + len(rest) + len(body)
+        return [_pack_start(size, self.api_key, self.version, correlation_id) + rest + body]
+
+    def prepared_response(
+        self, correlation_id: int, decode: Callable[[memoryview, int], Any], frame: memoryview
+    ) -> Any:
+        """Raise WireError if a frame is invalid or belongs to another request."""
+        return decode(frame, self._position_of_body(correlation_id, frame))
+
     def response(self, correlation_id: int, frame: memoryview) -> Any:
         """Raise WireError if a frame is invalid or belongs to another request."""
-        received, position = decode_response_header(frame, self.api_key, self.version)
-        if received != correlation_id:
-            raise WireError("its correlation id is that of another request")
+        position = self._position_of_body(correlation_id, frame)
         if self.api_key == ApiVersionsRequest.api_key and frame[position : position + 2] == _UNSUPPORTED:
             return response_codec(self.api_key, 0).decode_first(frame, position)
         return self._decode(frame, position)
+
+    def _position_of_body(self, correlation_id: int, frame: memoryview) -> int:
+        if self._is_header_flexible and len(frame) > _EMPTY_TAGS_AT and not frame[_EMPTY_TAGS_AT]:  # as a rule
+            received, position = _unpack_int(frame)[0], _EMPTY_TAGS_AT + 1
+        else:
+            received, position = decode_response_header(frame, self.api_key, self.version)
+        if received != correlation_id:
+            raise WireError("its correlation id is that of another request")
+        return position
 
 
 class ClientProtocol:
@@ -131,11 +161,13 @@ class ClientProtocol:
         """Return the newest version of both sides; raise UnsupportedVersion."""
         return (self._newest.get(kind) or self._make_codec(kind, None)).version
 
-    def encode(self, request: Request, version: int | None = None) -> EncodedRequest:
+    def encode(self, request: Request | PreparedRequest, version: int | None = None) -> EncodedRequest:
         """Encode the next request, by default in the newest version of both sides.
 
         Raise UnsupportedVersion, or EncodingError if the version cannot express the request.
         """
+        if isinstance(request, PreparedRequest):
+            return self._encode_prepared(request)
         kind = type(request)
         if version is None:
             codec = self._newest.get(kind) or self._make_codec(kind, None)
@@ -145,6 +177,14 @@ class ClientProtocol:
         chunks = codec.request(correlation_id, request)
         self.encoded = (correlation_id + 1) % _CORRELATION_IDS
         return EncodedRequest(codec.name, chunks, partial(codec.response, correlation_id))
+
+    def _encode_prepared(self, request: PreparedRequest) -> EncodedRequest:
+        kind, version = request.kind, request.version
+        codec = self._codecs.get((kind, version)) or self._make_codec(kind, version)
+        correlation_id = self.encoded
+        self.encoded = (correlation_id + 1) % _CORRELATION_IDS
+        decode = partial(codec.prepared_response, correlation_id, request.decode)
+        return EncodedRequest(codec.name, codec.prepared(correlation_id, request.body), decode)
 
     def _make_codec(self, kind: type[Request], version: int | None) -> _ApiCodec:
         low, high = self._ranges.get(kind.api_key, (0, -1))

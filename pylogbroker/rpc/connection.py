@@ -22,7 +22,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from pylogbroker.features import on_first_use
-from pylogbroker.rpc.client_protocol import ClientProtocol
+from pylogbroker.rpc.client_protocol import ClientProtocol, PreparedRequest
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.pipelined_connection import PipelinedConnection
@@ -56,7 +56,7 @@ class BrokerConnection(PipelinedConnection):
 
     def request(
         self,
-        request: Request,
+        request: Request | PreparedRequest,
         *,
         version: int | None = None,
         expect_answer: bool = True,
@@ -77,7 +77,7 @@ class BrokerConnection(PipelinedConnection):
 
     def _send_now(
         self,
-        request: Request,
+        request: Request | PreparedRequest,
         version: int | None = None,
         expect_answer: bool = True,
         timeout: float | None = None,

@@ -32,6 +32,7 @@ from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.metadata.zk_schema import ProducerIdBlock, new_id
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import Closed, ConnectionLost
 from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
@@ -49,6 +50,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from tests.broker.nodes import CLUSTER_ID, PORT, START, Node, Threads
+from tests.broker.prepared_requests import decoded
 from tests.broker.trees import now, opened_tree
 
 HANDLERS = {api.key: api for api in APIS}
@@ -64,8 +66,9 @@ class DirectChannel:
     versions: Mapping[int, int]
     closed: bool = False
 
-    def request(self, request: Request, version: int | None = None) -> Deferred[Any]:
+    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]:
         """Ask the handler; a broker that is down does not answer before the channel is closed."""
+        request = decoded(request)
         api = HANDLERS[request.api_key]
         version = self.versions.get(api.key, version)
         if version is not None and version > self.cluster.newest.get(api.key, version):

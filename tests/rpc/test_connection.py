@@ -14,9 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.settings import Address, ConnectionSettings
-from pylogbroker.wire import EncodingError, UnsupportedVersion
+from pylogbroker.wire import EncodingError, UnsupportedVersion, request_codec
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -96,6 +97,24 @@ class ConnectionTests(SynchronousTestCase):
 
 
 class TestHandshake(ConnectionTests):
+    def test_a_prepared_request_has_the_usual_header_and_its_own_decoder(self) -> None:
+        usual = self.connection.request(HeartbeatRequest("g", 1, "m"), version=1)
+        sent = self.transport.take()
+        body = request_codec(HEARTBEAT, 1).encode(HeartbeatRequest("g", 1, "m"))
+        prepared = PreparedRequest(HeartbeatRequest, 1, body, lambda data, at: bytes(data[at:]))
+        answer = self.connection.request(prepared)
+        again = self.transport.take()
+        self.assertEqual(again, sent[:8] + (2).to_bytes(4) + sent[12:])
+        self.connection.dataReceived(heartbeat_answer(1, 0) + heartbeat_answer(2, 5))
+        self.successResultOf(usual)
+        self.assertEqual(self.successResultOf(answer), bytes((0, 0, 0, 0, 0, 5)))
+
+    def test_an_answer_to_another_request_than_the_prepared_one(self) -> None:
+        prepared = PreparedRequest(HeartbeatRequest, 1, b"", lambda data, at: None)
+        answer = self.connection.request(prepared)
+        self.connection.dataReceived(heartbeat_answer(7, 0))
+        self.failureResultOf(answer, ConnectionLost)
+
     def test_the_first_request_asks_for_versions(self) -> None:
         size, key, version, correlation_id = struct.unpack_from(">ihhi", self.greeting)
         self.assertEqual((size, key, version, correlation_id), (len(self.greeting) - 4, API_VERSIONS, 4, 0))

@@ -32,13 +32,14 @@ class FetchedPartition(NamedTuple):
 
 @attrs.define(eq=False)
 class FollowerFetchSession:
-    _id: int = _NO_SESSION
-    _epoch: int = _FIRST_EPOCH
+    id: int = _NO_SESSION
+    epoch: int = _FIRST_EPOCH
+    """Of the next request."""
     _sent: dict[FetchedPartition, FetchPartition] = attrs.field(factory=dict)
 
     @property
     def is_incremental(self) -> bool:
-        return self._id != _NO_SESSION
+        return self.id != _NO_SESSION
 
     def fill(
         self,
@@ -51,7 +52,7 @@ class FollowerFetchSession:
         changed = {key: partition for key, partition in asked.items() if sent.get(key) != partition}
         forgotten = [key for key in over if sent.pop(key, None) is not None]
         sent.update(changed)
-        request.session_id, request.session_epoch = self._id, self._epoch
+        request.session_id, request.session_epoch = self.id, self.epoch
         request.topics = [
             FetchTopic(topic, topic_id, [changed[key] for key in keys])
             for (topic, topic_id), keys in _by_topic(changed).items()
@@ -61,16 +62,23 @@ class FollowerFetchSession:
             for (topic, topic_id), keys in _by_topic(forgotten).items()
         ]
 
+    def names(self, key: FetchedPartition, partition: FetchPartition) -> bool:
+        """Return whether a request must name a partition; it does so then."""
+        if self._sent.get(key) == partition:
+            return False
+        self._sent[key] = partition
+        return True
+
     def answered(self, session_id: int) -> None:
         if session_id == _NO_SESSION:
             self.end()
         else:
-            self._id = session_id
-            self._epoch = self._epoch + 1 if self._epoch < 0x7FFFFFFF else 1
+            self.id = session_id
+            self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
 
     def end(self) -> None:
         """Begin a new session with the next request."""
-        self._id, self._epoch = _NO_SESSION, _FIRST_EPOCH
+        self.id, self.epoch = _NO_SESSION, _FIRST_EPOCH
         self._sent.clear()
 
 

@@ -25,6 +25,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
 from pylogbroker.broker.replication.followership import Followership
+from pylogbroker.broker.replication.prepared_fetch import FIRST_PREPARED, PreparedFetch
 from pylogbroker.broker.runtime.idle_pause import IdlePause
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
@@ -32,6 +33,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListOffset
 from pylogbroker.replication.throttle import ReplicationThrottle
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire import NO_ID, Request
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, ReplicaState
@@ -53,13 +55,15 @@ _IDLE_SECONDS = 1.0
 _SYNCING_WAIT_MS = 5
 """Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 _FIRST_WITH_STATE = 15
+_FORMS_MAX = 64
+"""Prepared requests that are remembered; with more, they are learned again."""
 
 Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
 Fetches = dict[FetchedPartition, FetchPartition]
 
 
 class RequestChannel(Protocol):
-    def request(self, request: Request, version: int | None = None) -> Deferred[Any]: ...
+    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]: ...
     def close(self) -> None: ...
 
 
@@ -98,6 +102,8 @@ class ReplicaFetcher:
     _by_topic_id: dict[UUID, dict[TopicPartition, None]] = attrs.field(factory=dict, init=False)
     """Keys of `replicas`; NO_ID has those whose topic has no id."""
     _is_session_outdated: bool = attrs.field(default=False, init=False)
+    _forms: dict[tuple[FetchedPartition, int], PreparedFetch] = attrs.field(factory=dict, init=False)
+    """By partition and `max_wait_ms`."""
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
@@ -253,17 +259,6 @@ class ReplicaFetcher:
         if by_id != self._by_id or self._is_session_outdated:
             self._by_id, self._is_session_outdated = by_id, False
             self._session.end()
-        settings = self._settings
-        version = settings.protocol.fetch_version(has_topic_ids=by_id)
-        request = FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_bytes_max,
-        )
-        if version >= _FIRST_WITH_STATE:
-            request.replica_state = ReplicaState(settings.broker_id, self.broker_epoch)
-        else:
-            request.replica_id = settings.broker_id
         was_incremental = self._session.is_incremental
         if not was_incremental:
             fetches = {}
@@ -273,7 +268,8 @@ class ReplicaFetcher:
         over = [key for key in answered if not self._is_pending(key)]
         for key in over:
             fetches.pop(key, None)  # it was removed meanwhile
-        self._session.fill(request, fetches, over)
+        version = self._settings.protocol.fetch_version(has_topic_ids=by_id)
+        request = self._request(fetches, over, wait_ms, version)
         self.requests += 1
         response: FetchResponse = await self._channel.request(request, version)
         if response.error_code:
@@ -291,6 +287,39 @@ class ReplicaFetcher:
             for replica, missed in self._pending.values():
                 replica.request_failed(missed, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._end_pending()
+
+    def _request(
+        self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int
+    ) -> FetchRequest | PreparedRequest:
+        """Return the request for fetches, prepared if it repeats an earlier one that named the same partition alone."""
+        if len(fetches) != 1 or over or not self._session.is_incremental or version < FIRST_PREPARED:
+            return self._new_request(fetches, over, wait_ms, version)
+        [(key, partition)] = fetches.items()
+        form = self._forms.get((key, wait_ms))
+        if form is not None and form.is_of(self._session.id, self.broker_epoch):
+            if self._session.names(key, partition):
+                return form.request(self._session.epoch, partition)
+            return self._new_request(fetches, over, wait_ms, version)
+        request = self._new_request(fetches, over, wait_ms, version)
+        if request.topics:
+            if len(self._forms) == _FORMS_MAX:
+                self._forms.clear()
+            self._forms[key, wait_ms] = PreparedFetch.learn(request, version)
+        return request
+
+    def _new_request(self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int) -> FetchRequest:
+        settings = self._settings
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+        )
+        if version >= _FIRST_WITH_STATE:
+            request.replica_state = ReplicaState(settings.broker_id, self.broker_epoch)
+        else:
+            request.replica_id = settings.broker_id
+        self._session.fill(request, fetches, over)
+        return request
 
     def _is_pending(self, key: FetchedPartition) -> bool:
         pending = self._pending.get((key.topic, key.partition))

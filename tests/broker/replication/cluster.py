@@ -34,6 +34,7 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.replication import IsrChange
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
@@ -60,6 +61,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from tests.broker.nodes import CLUSTER_ID, START, Node, Threads
+from tests.broker.prepared_requests import decoded
 from tests.broker.trees import now, opened_tree
 from tests.storage.support import NOW, batch, records_in
 
@@ -91,10 +93,10 @@ class Channel:
     in_flight: dict[Deferred[Any], None] = attrs.field(factory=dict)
     is_closed: bool = False
 
-    def request(self, request: Request, version: int | None = None) -> Deferred[Any]:
+    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]:
         response: Deferred[Any] = Deferred()
         self.in_flight[response] = None
-        self.cluster.clock.callLater(0, self._deliver, request, version, response)
+        self.cluster.clock.callLater(0, self._deliver, decoded(request), version, response)
         return response
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.replicas import FetchRates
 from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListOffset
 from pylogbroker.replication.settings import ReplicationSettings
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pylogbroker.wire.messages.list_offsets import (
@@ -31,6 +32,7 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from tests.broker.nodes import Threads
+from tests.broker.prepared_requests import decoded
 from tests.replication.model_log import ModelLog
 
 TOPIC_ID = UUID(int=3)
@@ -78,10 +80,12 @@ class Replica:
 class Channel:
     sent: list[tuple[Request, Deferred[Any]]] = attrs.field(factory=list)
     is_closed: bool = False
+    prepared: int = 0
 
-    def request(self, request: Request, version: int | None = None) -> Deferred[Any]:
+    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]:
         response: Deferred[Any] = Deferred()
-        self.sent.append((request, response))
+        self.sent.append((decoded(request), response))
+        self.prepared += isinstance(request, PreparedRequest)
         return response
 
     def close(self) -> None:
@@ -172,6 +176,42 @@ class FetcherTests(SynchronousTestCase):
         self.assertEqual(request.max_wait_ms, 5)
         request = self.channel.answer(fetched(session=7))
         self.assertEqual((partitions_of(request), request.max_wait_ms), ([1], 500))
+
+    def test_requests_that_name_the_same_partition_are_prepared(self) -> None:
+        self.add([fetch_from(offset) for offset in range(7)], [fetch_from(0), fetch_from(1)])
+        self.channel.answer(fetched(0, 1, session=7))
+        sent: list[Any] = [self.channel.answer(fetched(0, session=7)) for _ in range(5)]
+        self.assertEqual([partitions_of(request) for request in sent], [[0, 1], [0], [0], [0], [0]])
+        self.assertEqual(self.channel.prepared, 4)
+        for number, request in enumerate(sent, 1):
+            partition = request.topics[0].partitions[0]
+            self.assertEqual((request.session_id, request.session_epoch), (7, number))
+            self.assertEqual(request.topics[0].topic_id, TOPIC_ID)
+            self.assertEqual((partition.partition, partition.fetch_offset), (0, number))
+            self.assertEqual((request.max_wait_ms, request.forgotten_topics_data), (500, []))
+            self.assertEqual((request.replica_state.replica_id, request.replica_state.replica_epoch), (2, -1))
+
+    def test_a_request_is_not_prepared_for_another_session_or_broker_epoch(self) -> None:
+        (replica,) = self.add([fetch_from(offset) for offset in range(9)])
+        for _ in range(3):
+            self.channel.answer(fetched(0, session=7))
+        self.assertEqual(self.channel.prepared, 2)
+        self.fetcher.broker_epoch = 5
+        self.channel.answer(fetched(0, session=7))
+        self.assertEqual(self.channel.prepared, 2)
+        request: Any = self.channel.answer(fetched(0, session=7))
+        self.assertEqual((self.channel.prepared, request.replica_state.replica_epoch), (3, 5))
+        self.channel.answer(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        self.channel.answer(fetched(0, session=8))
+        self.assertEqual(self.channel.prepared, 3)
+        request = self.channel.answer(fetched(0, session=8))
+        self.assertEqual((self.channel.prepared, request.session_id), (4, 8))
+        self.assertEqual(replica.heard.count("not answered"), 1)
+
+    def test_a_partition_that_is_asked_for_as_before_is_not_named(self) -> None:
+        self.add([fetch_from(0), fetch_from(1), fetch_from(2), fetch_from(2), fetch_from(3)], [fetch_from(0)])
+        sent: list[Any] = [self.channel.answer(fetched(0, session=7)) for _ in range(5)]
+        self.assertEqual([partitions_of(request) for request in sent], [[0, 1], [0], [0], [], [0]])
 
     def test_a_stop_while_answers_are_looked_at(self) -> None:
         first, second = self.add([fetch_from(0)], [fetch_from(0)])
