@@ -26,7 +26,7 @@ _FAILURES_MAX: Final = 1000
 class RepeatedRequests:
     """Forms by prefix. Prefixes have few lengths: each is tried, the longest first, which is the most exact.
 
-    Later forms are not learned when it is full.
+    When it is full, later forms are learned in the place of those that are over.
     """
 
     __slots__ = ("_by_prefix", "_failures", "_prefix_ends")
@@ -56,7 +56,7 @@ class RepeatedRequests:
 
         Large requests are not kept until then: they have a form only if that needs no answer.
         """
-        if self._failures == _FAILURES_MAX or len(self._by_prefix) >= _FORMS_MAX or self.find(frame) is not None:
+        if self._failures == _FAILURES_MAX or self._is_full() or self.find(frame) is not None:
             return
         if not isinstance(answer, Deferred):
             self._add(route, context, frame, body_at, request, answer)
@@ -71,6 +71,11 @@ class RepeatedRequests:
                 return response
 
             answer.addCallback(learn_from)
+
+    def _is_full(self) -> bool:
+        if len(self._by_prefix) >= _FORMS_MAX:
+            self._by_prefix = {prefix: form for prefix, form in self._by_prefix.items() if not form[1].is_over}
+        return len(self._by_prefix) >= _FORMS_MAX
 
     def _add(
         self, route: Route, context: RequestContext, frame: memoryview, body_at: int, request: Any, response: Any

@@ -1,0 +1,52 @@
+"""A connection's forms of requests: how many it keeps, and which ones make way for others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+
+from pylogbroker.broker.repeated import PREFIX_AT
+from pylogbroker.net.repeated_requests import RepeatedRequests
+
+FORMS_MAX = 64
+
+
+@attrs.define
+class Form:
+    prefix: bytes
+    is_over: bool = False
+
+
+def learn(requests: RepeatedRequests, number: int) -> Form:
+    """Let a request with a form of its own be learned."""
+    form = Form(number.to_bytes(4))
+    route: Any = SimpleNamespace(learn=lambda *_: form, services=None, is_read=True)
+    requests.learn(route, None, frame(number), PREFIX_AT, None, None)  # type: ignore[arg-type]
+    return form
+
+
+def frame(number: int) -> memoryview:
+    return memoryview(bytes(PREFIX_AT) + number.to_bytes(4) + b"rest")
+
+
+def test_later_forms_are_not_learned_when_it_is_full() -> None:
+    requests = RepeatedRequests()
+    for number in range(FORMS_MAX + 1):
+        learn(requests, number)
+    assert len(requests) == FORMS_MAX
+    assert requests.find(frame(0)) is not None
+    assert requests.find(frame(FORMS_MAX)) is None
+
+
+def test_forms_that_are_over_make_way() -> None:
+    requests = RepeatedRequests()
+    forms = [learn(requests, number) for number in range(FORMS_MAX)]
+    forms[3].is_over = True
+    learn(requests, FORMS_MAX)
+    found = requests.find(frame(FORMS_MAX))
+    assert found is not None
+    assert found[1].prefix == FORMS_MAX.to_bytes(4)
+    assert requests.find(frame(3)) is None
+    assert requests.find(frame(4)) is not None
