@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pylogbroker.client.consumer.filters import Blacklist, Whitelist
     from pylogbroker.client.consumer.streams import Stream
     from pylogbroker.client.errors import OutOfRange
-    from pylogbroker.client.messages import Message, MessageSet
+    from pylogbroker.client.messages import Message, Messages, MessageSet
     from pylogbroker.client.producer import Producer, ProducerRecord, RecordMetadata
     from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 
@@ -44,6 +44,7 @@ __all__ = [
     "ConsumerConnector",
     "Message",
     "MessageSet",
+    "Messages",
     "OutOfRange",
     "Producer",
     "ProducerRecord",
@@ -61,6 +62,7 @@ _MODULES: Final = {
     "LATEST": ".simple_consumer",
     "Message": ".messages",
     "MessageSet": ".messages",
+    "Messages": ".messages",
     "OutOfRange": ".errors",
     "Producer": ".producer",
     "ProducerRecord": ".producer",

@@ -7,15 +7,20 @@
 
 A set keeps the fetched bytes and decodes them in each iteration. Earlier messages and one cut off at the end are
 omitted. Damaged bytes raise CorruptRecords after the messages before them.
+
+Columns stay columns until a message is read. So a loop holds one `Message` at a time, which Python's garbage collector
+never meets. To collect a thousand of them takes longer than to make them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice, repeat
-from typing import Any, Final, NamedTuple
+from operator import attrgetter, eq
+from typing import Any, Final, NamedTuple, overload
 
+import attrs
 import numpy as np
 
 from pylogbroker.client.errors import PluginFailed
@@ -36,8 +41,9 @@ Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple
 
 _SINGLE_RECORDS_MAX: Final = 100  # up to which single records are faster than columns
 _MESSAGES_AT_ONCE: Final = 1024
+_KEY: Final = attrgetter("key")
+_VALUE: Final = attrgetter("value")
 _TYPES: Final = tuple(TimestampType)
-_NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
 class Message(NamedTuple):
@@ -53,6 +59,112 @@ class Message(NamedTuple):
     headers: tuple[Header, ...]
     next_offset: int
     """Offset to commit or fetch after this message."""
+
+
+Piece = Sequence[Message] | Iterator[Message]
+"""Messages of a set. A sequence can be cut; an iterator may raise an error after some messages."""
+
+
+@attrs.frozen(eq=False)
+class MessageColumns(Sequence[Message]):
+    """Messages of one partition, from `_start` to `_stop` in columns."""
+
+    _topic: str
+    _partition: int
+    _columns: Columns
+    _start: int
+    _stop: int
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(tuple.__new__, repeat(Message), self.rows())
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        numbers = range(self._start, self._stop)[index]
+        if isinstance(numbers, int):
+            [row] = self._rows_of(slice(numbers, numbers + 1))
+            return Message(*row)
+        if numbers.step != 1:
+            return list(self)[index]
+        return MessageColumns(self._topic, self._partition, self._columns, numbers.start, numbers.stop)
+
+    def rows(self) -> Iterator[Row]:
+        stop = self._stop
+        starts = range(self._start, stop, _MESSAGES_AT_ONCE)
+        return chain.from_iterable(
+            self._rows_of(slice(start, min(start + _MESSAGES_AT_ONCE, stop))) for start in starts
+        )
+
+    def keys(self) -> Iterator[bytes | None]:
+        return self._columns.iter_keys(slice(self._start, self._stop))
+
+    def values(self) -> Iterator[bytes | None]:
+        return self._columns.iter_values(slice(self._start, self._stop))
+
+    def _rows_of(self, some: slice) -> Iterator[Row]:
+        columns = self._columns
+        offsets, behind = _offsets(columns.offsets[some])
+        return zip(
+            repeat(self._topic), repeat(self._partition), offsets, _numbers(columns.timestamps[some]),
+            _kinds(columns.timestamp_types[some]), columns.iter_keys(some), columns.iter_values(some),
+            columns.iter_headers(some), behind, strict=False,
+        )  # fmt: skip
+
+
+class Messages(Sequence[Message]):
+    """Messages, maybe of several partitions; each is made when it is read.
+
+    `keys` and `values` make none, and so are several times faster.
+    """
+
+    __slots__ = ("_runs",)
+
+    def __init__(self, runs: Iterable[Sequence[Message]] = ()) -> None:
+        self._runs = tuple(runs)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain.from_iterable(self._runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        position = range(len(self))[index]
+        for run in self._runs:
+            if position < len(run):
+                return run[position]
+            position -= len(run)
+        raise IndexError(index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Messages({list(self)!r})"
+
+    def keys(self) -> list[Any]:
+        return list(chain.from_iterable(map(_keys, self._runs)))
+
+    def values(self) -> list[Any]:
+        return list(chain.from_iterable(map(_values, self._runs)))
 
 
 class MessageSet:
@@ -88,12 +200,15 @@ class MessageSet:
         self._check = check_crcs
 
     def __iter__(self) -> Iterator[Message]:
+        return chain.from_iterable(self.pieces())
+
+    def pieces(self) -> Iterator[Piece]:
+        """Return the messages in pieces: as columns where possible, else as iterators."""
         if self.error is not None:
             raise self.error
-        rows = chain.from_iterable(self._rows())
         if self._decoders != (None, None):
-            return _Decoded(rows, *self._decoders)
-        return map(tuple.__new__, repeat(Message), rows)
+            return iter((_Decoded(chain.from_iterable(map(_rows, self._row_pieces())), *self._decoders),))
+        return map(_piece, self._row_pieces())
 
     def columns(self) -> Iterator[Columns]:
         """Return columns, several times faster for numbers or bytes."""
@@ -135,13 +250,19 @@ class MessageSet:
     def _groups(self) -> Iterator[EntryGroup]:
         return entry_groups(self.data, AbortedTransactions(self._aborted), check=self._check)
 
-    def _rows(self) -> Iterator[Iterable[Row]]:
+    def _row_pieces(self) -> Iterator[MessageColumns | Iterator[Row]]:
         for group in self._groups():
             if group.is_v2 and group.record_count >= _SINGLE_RECORDS_MAX:
-                for columns in columns_of(group):
-                    yield from self._rows_of_columns(columns)
+                for columns in columns_of(group, in_place=True):
+                    yield self._message_columns(columns)
             else:
                 yield self._rows_one_by_one(group)
+
+    def _message_columns(self, columns: Columns) -> MessageColumns:
+        early = columns.offsets < self.first_offset
+        if early.any():
+            columns = columns.select(~early)
+        return MessageColumns(self.topic, self.partition, columns, 0, len(columns))
 
     def _rows_one_by_one(self, group: EntryGroup) -> Iterator[Row]:
         topic, partition, first = self.topic, self.partition, self.first_offset
@@ -154,19 +275,21 @@ class MessageSet:
                         record.key, record.value, record.headers, offset + 1,
                     )  # fmt: skip
 
-    def _rows_of_columns(self, columns: Columns) -> Iterator[Iterable[Row]]:
-        early = columns.offsets < self.first_offset
-        if early.any():
-            columns = columns.select(~early)
-        topic, partition = repeat(self.topic), repeat(self.partition)
-        for start in range(0, len(columns), _MESSAGES_AT_ONCE):
-            some = columns.select(slice(start, start + _MESSAGES_AT_ONCE))
-            offsets, behind = _offsets(some.offsets)
-            headers = some.headers() if some.has_headers else repeat(_NO_HEADERS)
-            yield zip(
-                topic, partition, offsets, _numbers(some.timestamps), _kinds(some.timestamp_types),
-                some.keys(), some.values(), headers, behind, strict=False,
-            )  # fmt: skip
+
+def _keys(run: Sequence[Message]) -> Iterable[Any]:
+    return run.keys() if isinstance(run, MessageColumns) else map(_KEY, run)
+
+
+def _values(run: Sequence[Message]) -> Iterable[Any]:
+    return run.values() if isinstance(run, MessageColumns) else map(_VALUE, run)
+
+
+def _rows(rows: MessageColumns | Iterator[Row]) -> Iterator[Row]:
+    return rows.rows() if isinstance(rows, MessageColumns) else rows
+
+
+def _piece(rows: MessageColumns | Iterator[Row]) -> Piece:
+    return rows if isinstance(rows, MessageColumns) else map(tuple.__new__, repeat(Message), rows)
 
 
 def _offsets(offsets: Ints) -> tuple[Iterable[int], Iterable[int]]:

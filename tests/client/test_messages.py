@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.client import messages
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.messages import Message, MessageSet
+from pylogbroker.client.messages import Message, Messages, MessageSet, Piece
 from pylogbroker.client.plugin_guards import guarded_decoder
 from pylogbroker.client.plugin_lookup import DECODER, resolve_plugin
 from pylogbroker.errors import CorruptRecords
@@ -197,6 +197,53 @@ def test_messages_are_values() -> None:
     assert json.loads(json.dumps(message.offset)) == 8
     with pytest.raises(AttributeError):
         message.offset = 9  # type: ignore[misc]
+
+
+def read(pieces: Iterator[Piece]) -> Messages:
+    return Messages([list(piece) if isinstance(piece, Iterator) else piece for piece in pieces])
+
+
+@pytest.mark.usefixtures("few")
+def test_messages_are_a_sequence() -> None:
+    records = [Record(each, each, b"k" * (each % 3) or None, b"%d" % each) for each in range(300)]
+    expected = [as_message(record) for record in records]
+    found = Messages([read(MessageSet("t", 3, build(records)).pieces()), expected[:7]])
+    both = expected + expected[:7]
+    assert len(found) == 307
+    assert list(found) == both
+    assert list(found) == both, "a second loop sees the same"
+    assert found == both
+    assert found != both[:-1]
+    assert found != [*both[:-1], both[0]]
+    assert found != 307
+    assert [found[at] for at in (0, 5, 299, 300, 306, -1, -8, -307)] == [
+        both[at] for at in (0, 5, 299, 300, 306, -1, -8, -307)
+    ]
+    for cut in (slice(3), slice(290, 303), slice(-9, -2), slice(None, None, -1), slice(5, 200, 7), slice(9, 3)):
+        assert list(found[cut]) == both[cut]
+    for beyond in (307, -308):
+        with pytest.raises(IndexError):
+            found[beyond]
+    assert found.keys() == [message.key for message in both]
+    assert found.values() == [message.value for message in both]
+    assert repr(Messages([expected[:1]])) == f"Messages([{expected[0]!r}])"
+    assert not Messages()
+
+
+@pytest.mark.usefixtures("few")
+def test_pieces_can_be_cut_again() -> None:
+    records = [Record(each, 5, None, b"%d" % each) for each in range(40)]
+    expected = [as_message(record) for record in records]
+    for piece in MessageSet("t", 3, build(records)).pieces():
+        if isinstance(piece, Iterator):
+            continue
+        cut = piece[10:][5:20]
+        assert list(cut) == expected[15:30]
+        assert (cut[0], cut[-1], cut[3:5][1]) == (expected[15], expected[29], expected[19])
+        assert list(cut[::3]) == expected[15:30:3]
+        assert list(cut[15:]) == []
+        with pytest.raises(IndexError):
+            cut[15]
 
 
 def test_columns() -> None:

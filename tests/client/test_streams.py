@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +13,9 @@ from twisted.internet.task import Clock
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.streams import ConsumerTimeout, Stream
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.messages import Message
+from pylogbroker.client.messages import Message, MessageSet
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import TimestampType
+from pylogbroker.records import Record, TimestampType, build
 
 
 def messages(topic: str, *offsets: int) -> list[Message]:
@@ -38,7 +39,7 @@ class Harness:
 
     def add(self, buffer: FetchBuffer, found: Iterator[Message], end: int) -> None:
         was_empty = not buffer.chunks
-        buffer.add(Chunk(found, 10, end))
+        buffer.add(Chunk(iter([found]), 10, end))
         if was_empty:
             self.stream.filled(buffer)
 
@@ -202,6 +203,20 @@ def test_damaged_bytes_are_not_passed_over() -> None:
         with pytest.raises(CorruptRecords):
             harness.take(9)
     assert buffer.delivered == 1
+
+
+def test_messages_that_are_taken_are_made_when_they_are_read() -> None:
+    harness = Harness()
+    buffer = harness.buffer("a")
+    data = build([Record(each, 5, None, b"%d" % each) for each in range(300)])
+    buffer.add(Chunk(MessageSet("a", 0, data).pieces(), len(data), 300))
+    harness.stream.filled(buffer)
+    first, rest = harness.stream.take(250), harness.stream.take(250)
+    gc.collect()
+    assert not [thing for thing in gc.get_objects() if isinstance(thing, Message) and thing.topic == "a"]
+    assert [message.offset for message in first] == list(range(250))
+    assert [message.value for message in rest] == [b"%d" % each for each in range(250, 300)]
+    assert (buffer.delivered, buffer.done) == (300, 250)
 
 
 def test_seeking_drops_buffered_messages() -> None:

@@ -14,7 +14,7 @@ one larger batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -26,7 +26,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire import NO_ID
 
 if TYPE_CHECKING:
-    from pylogbroker.client.messages import Message
+    from pylogbroker.client.messages import Message, Piece
 
 _NO_POSITION = -1
 
@@ -37,41 +37,58 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class Chunk:
-    messages: Iterator[Message]
+    pieces: Iterator[Piece]
     size: int
     next_offset: int  # offset that follows in the log
     error: Exception | None = None  # raised in place of the next message
     epoch: int = -1  # leader epoch of its last batch
+    _piece: Piece = ()  # the rest of the one that is being read
 
-    def draw(self, count: int) -> list[Message]:
-        """Return at most `count` messages; none if empty.
+    def draw(self, count: int) -> list[Sequence[Message]]:
+        """Return runs of at most `count` messages in all; none if empty.
 
         An unreadable message raises its error after earlier ones are returned. Messages that a decoder rejects are then
         skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
-        messages: list[Message] = []
+        runs: list[Sequence[Message]] = []
         try:
             if error is not None:
                 raise error
-            messages.extend(islice(self.messages, count))
+            self._draw_to(runs, count)
         except Exception as problem:
             if not isinstance(problem, PluginFailed):
-                self.messages = _FailingIterator(problem)
-            if not messages:
+                self._piece, self.pieces = (), _FailingIterator(problem)
+            if not any(runs):
                 raise
             self.error = problem
-        return messages
+        return [run for run in runs if run]
+
+    def _draw_to(self, runs: list[Sequence[Message]], count: int) -> None:
+        while True:
+            piece = self._piece
+            if isinstance(piece, Sequence):
+                run, self._piece = piece[:count], piece[count:]
+                runs.append(run)
+            else:
+                messages: list[Message] = []
+                runs.append(messages)  # before an error
+                messages.extend(islice(piece, count))
+            count -= len(runs[-1])
+            following = next(self.pieces, None) if count else None
+            if following is None:
+                return
+            self._piece = following
 
 
 @attrs.frozen
 class _FailingIterator:
     _error: Exception
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Piece]:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> Piece:
         raise self._error
 
 
@@ -140,17 +157,17 @@ class FetchBuffer:
         self.position = chunk.next_offset
         self.epoch = chunk.epoch
 
-    def draw(self, count: int) -> tuple[list[Message], int]:
-        """Return messages of the oldest chunk, and the next offset."""
+    def draw(self, count: int) -> tuple[list[Sequence[Message]], int]:
+        """Return runs of messages of the oldest chunk, and the next offset."""
         chunk = self.chunks[0]
-        messages = chunk.draw(count)
-        if len(messages) == count or chunk.error is not None:
-            return messages, messages[-1].next_offset
+        runs = chunk.draw(count)
+        if chunk.error is not None or sum(map(len, runs)) == count:
+            return runs, runs[-1][-1].next_offset
         self.chunks.popleft()
         self.buffered -= chunk.size
         self.full_since = None
         self.on_space()
-        return messages, chunk.next_offset
+        return runs, chunk.next_offset
 
     def mark_processed(self) -> None:
         if self.done != self.delivered:

@@ -7,7 +7,7 @@ partitions. Reading more finishes earlier messages: they may be committed then.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
@@ -15,9 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import ClientError
-
-if TYPE_CHECKING:
-    from pylogbroker.client.messages import Message
+from pylogbroker.client.messages import Message, Messages
 
 #: taken from a chunk by the iterator at a time
 AT_ONCE = 256
@@ -46,27 +44,27 @@ class Stream:
 
     # reading
 
-    def take(self, count: int | None = None) -> list[Message]:
+    def take(self, count: int | None = None) -> Messages:
         """Return at most `count` messages available now, maybe none."""
         self._return()
-        limit = self.batch if count is None else count
-        messages: list[Message] = []
-        if self._source is not None:
-            self._take_pending(messages, limit)
-        while len(messages) < limit and self._ready:
+        left = self.batch if count is None else count
+        runs: list[Sequence[Message]] = [self._take_pending(left)]
+        left -= len(runs[0])
+        while left > 0 and self._ready:
             try:
-                buffer, drawn, end = self._draw(limit - len(messages))
+                buffer, drawn, end = self._draw(left)
             except Exception as problem:
-                if not messages:
+                if not any(runs):
                     raise
                 self._ready[0].chunks[0].error = problem  # raised by the next call
                 break
-            messages += drawn
+            runs += drawn
+            left -= sum(map(len, drawn))
             buffer.delivered = end
             self._lent.append(buffer)
-        return messages
+        return Messages(runs)
 
-    def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[list[Message]]:
+    def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[Messages]:
         """Return at most `count` messages once there are any; none at the end, or after `timeout` seconds."""
         try:
             messages = self.take(count)
@@ -87,22 +85,22 @@ class Stream:
         source.delivered = message.next_offset if self._pending else self._source_end
         return message
 
-    async def _take_later(self, count: int | None, timeout: float | None) -> list[Message]:
+    async def _take_later(self, count: int | None, timeout: float | None) -> Messages:
         deadline = self._deadline(timeout)
         while not self._over() and await self._something(deadline):
             if messages := self.take(count):
                 return messages
-        return []
+        return Messages()
 
     async def _next_source(self) -> FetchBuffer:
         self._return()
         deadline = self._deadline(self.timeout)
         while True:
             while self._ready:
-                source, messages, end = self._draw(AT_ONCE)
+                source, runs, end = self._draw(AT_ONCE)
                 self._lent.append(source)
-                if messages:
-                    self._pending.extend(messages)
+                self._pending.extend(Messages(runs))
+                if self._pending:
                     self._source, self._source_end = source, end
                     return source
                 source.delivered = source.done = end
@@ -111,22 +109,24 @@ class Stream:
             if not await self._something(deadline):
                 raise ConsumerTimeout(f"no message came for {self.timeout} s")
 
-    def _draw(self, count: int) -> tuple[FetchBuffer, list[Message], int]:
+    def _draw(self, count: int) -> tuple[FetchBuffer, list[Sequence[Message]], int]:
         buffer = self._ready[0]
         chunks = len(buffer.chunks)
-        messages, end = buffer.draw(count)
+        runs, end = buffer.draw(count)
         if len(buffer.chunks) < chunks:
             self._ready.popleft()
             if buffer.chunks:
                 self._ready.append(buffer)
-        return buffer, messages, end
+        return buffer, runs, end
 
-    def _take_pending(self, messages: list[Message], limit: int) -> None:
-        source = self._source
-        while self._pending and len(messages) < limit and source is not None:
-            messages.append(self._pending.popleft())
-            source.delivered = messages[-1].next_offset if self._pending else self._source_end
+    def _take_pending(self, most: int) -> list[Message]:
+        source, pending = self._source, self._pending
+        messages: list[Message] = []
+        while pending and len(messages) < most and source is not None:
+            messages.append(pending.popleft())
+            source.delivered = messages[-1].next_offset if pending else self._source_end
             self._lent.append(source)
+        return messages
 
     def _return(self) -> None:
         for buffer in self._lent:

@@ -35,7 +35,9 @@ class Unpacker:
         )
         if message_set.next_offset == buffer.position and not message_set.valid_bytes:
             return self._nothing_whole(buffer, message_set)
-        return Chunk(iter(message_set), len(message_set.data), message_set.next_offset, epoch=message_set.leader_epoch)
+        return Chunk(
+            message_set.pieces(), len(message_set.data), message_set.next_offset, epoch=message_set.leader_epoch
+        )
 
     def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
         if not self._read_committed:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Self
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from pylogbroker.client.consumer.streams import Stream as AsyncStream
 from pylogbroker.client.messages import Message
@@ -104,7 +105,7 @@ class Stream:
             self._pending = Pending()  # keeps messages that arrive after a timeout or Ctrl-C
         pending = self._pending
         if pending.deferred is None:
-            self._background.start(pending, partial(self._stream.get_many, count))
+            self._background.start(pending, partial(self._get_list, count))
         try:
             wait([pending.future], timeout)
             if not pending.future.done():
@@ -117,6 +118,10 @@ class Stream:
         self._messages = deque(messages)  # before `_pending` is cleared: `unread` must miss none
         self._pending = None
         self._filled_at = time.monotonic()
+
+    def _get_list(self, count: int) -> Deferred[list[Message]]:
+        """Make messages on the reactor thread: `forget` removes those that have arrived."""
+        return self._stream.get_many(count).addCallback(list)
 
     def _next_prefetch(self) -> int:
         taken = time.monotonic() - self._filled_at

@@ -12,6 +12,7 @@ with the errors of `LogEntry.records`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from typing import Final
 
 import attrs
@@ -26,8 +27,10 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Buffer, Header
 
 _HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
-_GATHERED_SPAN_BYTES_MAX: Final = 1024  # longer spans are faster to slice one by one
-_GATHERED_BYTES_MAX: Final = 1 << 16  # gathered before they are split into spans
+_GATHERED_SPAN_BYTES_MAX: Final = 8192  # longer spans are faster to slice one by one
+_GATHERED_BYTES_MAX: Final = 1 << 16  # gathered before they are split into spans; it stays in the processor's cache
+_VIEWED_SPAN_BYTES_MIN: Final = 2048  # mean length of spans that are faster to copy from a view than from a copy of all
+_ALL: Final = slice(None)
 _ADDEND_MAX: Final = 1 << 61  # no overflow if a varint of nine bytes is added
 
 
@@ -50,6 +53,7 @@ class Columns:
     value_lengths: Ints
     header_starts: Ints
     has_headers: bool
+    _copy: bytes = attrs.field(default=b"", init=False)  # of `raw`, once spans are sliced from it
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -59,45 +63,71 @@ class Columns:
         return np.frombuffer(self.raw, np.uint8)
 
     def keys(self) -> list[bytes | None]:
-        return self._spans(self.key_starts, self.key_lengths)
+        return list(self.iter_keys())
 
     def values(self) -> list[bytes | None]:
-        return self._spans(self.value_starts, self.value_lengths)
+        return list(self.iter_values())
 
     def headers(self) -> list[tuple[Header, ...]]:
+        return list(self.iter_headers())
+
+    def iter_keys(self, some: slice = _ALL) -> Iterator[bytes | None]:
+        """Yield the keys of some records; they are copied as they are read, a few at a time."""
+        return self._spans(self.key_starts[some], self.key_lengths[some])
+
+    def iter_values(self, some: slice = _ALL) -> Iterator[bytes | None]:
+        """Yield the values of some records; they are copied as they are read, a few at a time."""
+        return self._spans(self.value_starts[some], self.value_lengths[some])
+
+    def iter_headers(self, some: slice = _ALL) -> Iterator[tuple[Header, ...]]:
+        starts = self.header_starts[some]
         if not self.has_headers:
-            return [()] * len(self)
+            return repeat((), len(starts))
         raw = self._bytes()
-        return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
+        return (read_headers(raw, start)[0] for start in starts.tolist())
 
     def select(self, chosen: Flags | slice) -> Columns:
         return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def _bytes(self) -> bytes:
-        return self.raw if isinstance(self.raw, bytes) else bytes(self.raw)
+        if isinstance(self.raw, bytes):
+            return self.raw
+        if not self._copy:
+            self._copy = bytes(self.raw)
+        return self._copy
 
-    def _spans(self, begins: Ints, lengths: Ints) -> list[bytes | None]:
-        raw = self._bytes()
-        if lengths.size and (lengths == lengths[0]).all():
-            return _spans_of_length(raw, begins, int(lengths[0]))
-        if lengths.min(initial=0) < 0:
-            bounds = zip(begins.tolist(), lengths.tolist(), strict=True)
-            return [None if length < 0 else raw[start : start + length] for start, length in bounds]
-        return [raw[start:end] for start, end in zip(begins.tolist(), (begins + lengths).tolist(), strict=True)]
+    def _spans(self, begins: Ints, lengths: Ints) -> Iterator[bytes | None]:
+        if not lengths.size:
+            return iter(())
+        length = int(lengths[0])
+        if (lengths == length).all():
+            if length < 0:
+                return repeat(None, len(begins))
+            if 0 < length <= _GATHERED_SPAN_BYTES_MAX:
+                return chain.from_iterable(_gathered(self.raw, begins, length))
+        if not isinstance(self.raw, bytes) and lengths.mean() > _VIEWED_SPAN_BYTES_MIN:
+            return _copied(memoryview(self.raw), begins, lengths)
+        return _sliced(self._bytes(), begins, lengths)
 
 
-def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
-    """Return spans of one length; gather short ones in bulk, which is several times faster."""
-    if length < 0:
-        return [None] * len(begins)
-    if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
-        return [raw[start : start + length] for start in begins.tolist()]
+def _copied(raw: memoryview, begins: Ints, lengths: Ints) -> Iterator[bytes | None]:
+    bounds = zip(begins.tolist(), lengths.tolist(), strict=True)
+    return (None if length < 0 else bytes(raw[start : start + length]) for start, length in bounds)
+
+
+def _sliced(raw: bytes, begins: Ints, lengths: Ints) -> Iterator[bytes | None]:
+    if lengths.min() < 0:
+        bounds = zip(begins.tolist(), lengths.tolist(), strict=True)
+        return (None if length < 0 else raw[start : start + length] for start, length in bounds)
+    return (raw[start:end] for start, end in zip(begins.tolist(), (begins + lengths).tolist(), strict=True))
+
+
+def _gathered(raw: Buffer, begins: Ints, length: int) -> Iterator[list[bytes]]:
+    """Yield lists of spans of one length, gathered in bulk, which is several times faster."""
     windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))
-    spans: list[bytes | None] = []
     step = _GATHERED_BYTES_MAX // length
     for first in range(0, len(begins), step):
-        spans += windows[begins[first : first + step]].tolist()
-    return spans
+        yield windows[begins[first : first + step]].tolist()
 
 
 _COLUMNS: Final = (

@@ -65,7 +65,7 @@ class Harness:
 
     def read(self, count: int) -> None:
         """Let ten messages come, and the reader take so many of them."""
-        self.buffer.add(Chunk(iter(messages("t", *range(10))), 10, 10))
+        self.buffer.add(Chunk(iter([messages("t", *range(10))]), 10, 10))
         self.assigned.filled(self.buffer)
         assert len(self.stream.take(count)) == count
 
