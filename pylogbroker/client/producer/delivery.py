@@ -26,26 +26,32 @@ Results = Sequence[RecordMetadata] | Sequence[BaseException]
 
 
 class RecordDeferred(Deferred[RecordMetadata]):
-    """Deferred of a record's metadata. `send` makes it without `__init__`, and sets its two attributes."""
+    """Deferred of a record's metadata. `send` makes it without `__init__`, and sets its two attributes.
+
+    It is unclaimed while it has them. This needs nothing of what `Deferred` keeps, which differs between versions.
+    """
 
     report: DeliveryReport
     place: int
 
     def __getattr__(self, name: str) -> Any:
         """Claim the Deferred: it lacks an attribute that `Deferred.__init__` or a result sets."""
-        if "_canceller" in self.__dict__:
+        if "report" not in self.__dict__:
             raise AttributeError(name)
-        Deferred.__init__(self)
-        self.report.claim(self, self.place)
+        self._claim()
         return getattr(self, name)
+
+    def _claim(self) -> None:
+        report, place = self.__dict__.pop("report"), self.__dict__.pop("place")
+        Deferred.__init__(self)
+        report.claim(self, place)
 
     @property
     def called(self) -> bool:
         """True once the record has a result."""
-        if "_canceller" not in self.__dict__:
-            Deferred.__init__(self)
-            self.report.claim(self, self.place)
-        return "_has_result" in self.__dict__
+        if "report" in self.__dict__:
+            self._claim()
+        return bool(self.__dict__.get("_has_result"))
 
     @called.setter
     def called(self, value: bool) -> None:

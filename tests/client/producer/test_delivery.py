@@ -75,6 +75,37 @@ def test_cancelling_does_not_withdraw_the_record(make: Make, clock: Clock) -> No
     assert sent[1].result.offset == 3
 
 
+def test_an_unused_deferred_needs_no_attribute_of_twisted(
+    make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some attributes of a `Deferred` are the class's until they change; which ones depends on the version."""
+    init = Deferred.__init__
+
+    def init_by_class(deferred: Deferred[Any], *how: Any) -> None:
+        init(deferred, *how)
+        for name in defaults:
+            deferred.__dict__.pop(name, None)
+
+    defaults = [name for name, value in vars(Deferred()).items() if value is None]
+    for name in defaults:
+        monkeypatch.setattr(Deferred, name, None, raising=False)
+    monkeypatch.setattr(Deferred, "__init__", init_by_class)
+    producer, cluster = make()
+    sent = send(producer)
+    offsets: list[int] = []
+    sent[0].addCallback(lambda metadata: offsets.append(metadata.offset))
+    sent[1].pause()
+    sent[1].addCallback(lambda metadata: offsets.append(metadata.offset))
+    assert not sent[2].called
+    assert not hasattr(sent[3], "result")
+    run_due(clock)
+    cluster.acknowledge()
+    assert offsets == [2]
+    sent[1].unpause()
+    assert offsets == [2, 3]
+    assert (sent[2].called, sent[2].result.offset, sent[3].result.offset) == (True, 4, 5)
+
+
 def test_split_batches_report_to_their_own_records(make: Make, clock: Clock) -> None:
     producer, cluster = make()
     sent = send(producer, 4)
