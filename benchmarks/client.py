@@ -5,7 +5,7 @@
 
 The clients (`benchmarks.clients`) alternate, in changing order, each in a process of its own for the whole run.
 A producer sends to a topic, which must grow by exactly its records. A consumer reads a topic written before, in batches
-of 100 KB, and must get exactly its records.
+of 100 KB, and must get exactly its records. The second table compares producers with and without idempotence.
 """
 
 import statistics
@@ -77,11 +77,15 @@ class Rate:
     cost: float
 
 
-def produce(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
+def produce(session: Session, worker: Worker, count: int, value_bytes: int, what: str = "produce") -> Rate:
     with session.topic() as topic:
-        rate = worker.do("produce", session, topic, count, value_bytes)
+        rate = worker.do(what, session, topic, count, value_bytes)
         expect(session.end_offsets(topic), [count + 1], "log end")
     return rate
+
+
+def produce_plain(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
+    return produce(session, worker, count, value_bytes, "produce-plain")
 
 
 def consume(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
@@ -107,6 +111,8 @@ class Row:
 ROWS = (
     Row("produce 100 B", produce, 100, 300_000),
     Row("produce 1 KB", produce, 1000, 100_000),
+    Row("produce 100 B, plain", produce_plain, 100, 300_000),
+    Row("produce 1 KB, plain", produce_plain, 1000, 100_000),
     Row("consume 100 B", consume, 100, 1_000_000),
     Row("consume 1 KB", consume, 1000, 200_000),
 )
@@ -132,6 +138,8 @@ def main(
         results = measure(broker, workers, warm_up, rounds, scale, console if verbose else None)
     head = ["work", "unit", *NAMES.values(), "to Python's", "wanted", "to C's"]
     show(console, head, [cells(row, results) for row in ROWS], markdown)
+    head = ["idempotent, to plain", "unit", *NAMES.values()]
+    show(console, head, [row for size in ("100 B", "1 KB") for row in plain_cells(size, results)], markdown)
     print(f"On {broker.name}.")
 
 
@@ -168,6 +176,19 @@ def cells(row: Row, results: Results) -> list[str]:
         f"{WANTED} x",
         f"{ours / rates[C_CLIENT]:.2f} x",
     ]
+
+
+def plain_cells(size: str, results: Results) -> list[list[str]]:
+    """Return two rows of the second table: rates and processor time of idempotent producers, by those of plain ones."""
+    work = f"produce {size}"
+    rates, costs = [], []
+    for name in NAMES:
+        idempotent, plain = results[work, name], results[f"{work}, plain", name]
+        rate, plain_rate = (statistics.median(each.per_second for each in side) for side in (idempotent, plain))
+        cost, plain_cost = (statistics.median(each.cost for each in side) for side in (idempotent, plain))
+        rates.append(f"{rate / plain_rate:.2f} x")
+        costs.append(f"{cost / plain_cost:.2f} x")
+    return [[work, "records/s", *rates], [work, "processor time", *costs]]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 acknowledged. `consume` is a group of one, and reads a topic of so many records from its start; the time to join does
 not count. Both return records per second, and fail if they are short of a record.
 
-All are set alike: acks=all, idempotence, no compression, the same size of batches, linger, and bytes fetched at a time.
+All are set alike: acks=all, no compression, five requests in flight, the same size of batches, linger, and bytes
+fetched at a time. Producers are idempotent, or plain, as the task says.
 Each uses its own way to get many messages at once.
 """
 
@@ -15,6 +16,7 @@ import attrs
 
 BATCH_BYTES = 128 << 10
 LINGER_MS = 5
+IN_FLIGHT_MAX = 5
 PARTITION_FETCH_BYTES = 1 << 20
 AT_ONCE = 1000
 #: Seconds until a client without progress is stopped.
@@ -29,6 +31,7 @@ class Work:
     topic: str
     count: int
     value_bytes: int
+    idempotent: bool = True
 
 
 class Client(Protocol):

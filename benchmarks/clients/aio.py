@@ -23,7 +23,8 @@ def consume(work: Work) -> float:
 async def _produce(work: Work) -> float:
     producer = AIOKafkaProducer(
         bootstrap_servers=work.bootstrap,
-        enable_idempotence=True,
+        enable_idempotence=work.idempotent,
+        acks="all",
         linger_ms=LINGER_MS,
         max_batch_size=BATCH_BYTES,
     )

@@ -4,7 +4,15 @@ import time
 
 from confluent_kafka import Consumer, Producer
 
-from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, WAIT_SECONDS_MAX, Work
+from benchmarks.clients import (
+    AT_ONCE,
+    BATCH_BYTES,
+    IN_FLIGHT_MAX,
+    LINGER_MS,
+    PARTITION_FETCH_BYTES,
+    WAIT_SECONDS_MAX,
+    Work,
+)
 from benchmarks.clients.tally import Tally
 from benchmarks.session import expect
 
@@ -14,7 +22,8 @@ def produce(work: Work) -> float:
     producer = Producer(
         {
             "bootstrap.servers": work.bootstrap,
-            "enable.idempotence": True,
+            "enable.idempotence": work.idempotent,
+            "max.in.flight.requests.per.connection": IN_FLIGHT_MAX,
             "linger.ms": LINGER_MS,
             "batch.size": BATCH_BYTES,
         }

@@ -5,7 +5,15 @@ import time
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, WAIT_SECONDS_MAX, Work
+from benchmarks.clients import (
+    AT_ONCE,
+    BATCH_BYTES,
+    IN_FLIGHT_MAX,
+    LINGER_MS,
+    PARTITION_FETCH_BYTES,
+    WAIT_SECONDS_MAX,
+    Work,
+)
 from benchmarks.clients.tally import Tally
 from benchmarks.session import expect
 from pylogbroker.client import ConsumerConnector, Producer
@@ -25,6 +33,8 @@ def consume(work: Work) -> float:
 async def _produce(work: Work) -> float:
     producer = Producer(
         work.bootstrap,
+        enable_idempotence=work.idempotent,
+        max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
         linger_ms=LINGER_MS,
         batch_size=BATCH_BYTES,
     )

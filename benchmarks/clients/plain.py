@@ -7,6 +7,7 @@ from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from benchmarks.clients import (
     AT_ONCE,
     BATCH_BYTES,
+    IN_FLIGHT_MAX,
     LINGER_MS,
     PARTITION_FETCH_BYTES,
     WAIT_SECONDS_MAX,
@@ -20,7 +21,8 @@ def produce(work: Work) -> float:
     """Send with `send` and `flush`."""
     producer = KafkaProducer(
         bootstrap_servers=work.bootstrap,
-        enable_idempotence=True,
+        enable_idempotence=work.idempotent,
+        max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
         acks="all",
         linger_ms=LINGER_MS,
         batch_size=BATCH_BYTES,
