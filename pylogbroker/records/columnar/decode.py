@@ -193,7 +193,7 @@ def _decode_together(group: EntryGroup, in_place: bool) -> Columns:
     require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
     ends = begins + sizes
     positions = find_records(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
-    return _columns_at(group, raw, batch_headers, positions)
+    return _columns_at(group, raw, batch_headers, counts, positions)
 
 
 def _in_place(group: EntryGroup) -> tuple[Buffer, Ints, Ints]:
@@ -207,13 +207,15 @@ def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
 
-def _columns_at(group: EntryGroup, raw: Buffer, batch_headers: BatchHeaders, positions: RecordPositions) -> Columns:
+def _columns_at(
+    group: EntryGroup, raw: Buffer, batch_headers: BatchHeaders, counts: Ints, positions: RecordPositions
+) -> Columns:
     data = np.frombuffer(raw, np.uint8)
     key_start, key_length, at = _field(data, positions.key_length_at)
     value_start, value_length, at = _field(data, at)
     has_headers = _check_headers(data, at, positions.end)
-    times, kinds = _timestamps(batch_headers, positions.timestamp_delta)
-    offsets = positions.offset_delta + np.repeat(batch_headers["base_offset"].astype(np.int64), batch_headers["count"])
+    times, kinds = _timestamps(batch_headers, counts, positions.timestamp_delta)
+    offsets = positions.offset_delta + batch_headers["base_offset"].astype(np.int64).repeat(counts)
     return Columns(
         group.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
     )
@@ -249,15 +251,15 @@ def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
     return True
 
 
-def _timestamps(batch_headers: BatchHeaders, elapsed: Ints) -> tuple[Ints, Ints]:
-    counts = batch_headers["count"]
-    times = elapsed + np.repeat(batch_headers["first_timestamp"].astype(np.int64), counts)
-    kinds = np.repeat((batch_headers["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
-    if kinds.any():
-        newest = batch_headers["max_timestamp"].astype(np.int64)
-        require(newest > -_ADDEND_MAX)
-        times = np.where(kinds, np.repeat(newest, counts), times)
-    return times, kinds
+def _timestamps(batch_headers: BatchHeaders, counts: Ints, elapsed: Ints) -> tuple[Ints, Ints]:
+    times = elapsed + batch_headers["first_timestamp"].astype(np.int64).repeat(counts)
+    appended = batch_headers["attributes"] & TIMESTAMP_TYPE != 0
+    if not appended.any():
+        return times, np.zeros(len(times), np.int64)
+    kinds = appended.astype(np.int64).repeat(counts)
+    newest = batch_headers["max_timestamp"].astype(np.int64)
+    require(newest > -_ADDEND_MAX)
+    return np.where(kinds, newest.repeat(counts), times), kinds
 
 
 def _one_by_one(group: EntryGroup) -> Columns:

@@ -44,8 +44,9 @@ def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Int
     """
     require((counts > 0) & (counts <= (ends - begins) // _RECORD_BYTES_MIN))
     start = record_starts(data, raw, begins, ends, counts)
-    end = np.append(start[1:], ends[-1:])
-    end[np.cumsum(counts) - 1] = ends
+    end = np.empty_like(start)
+    end[:-1] = start[1:]
+    end[counts.cumsum() - 1] = ends
     length, body = raw_varints(data, start)
     require((length & 1 == 0) & (length < ZIGZAG_LENGTH_MAX))
     require(body + (length >> 1) == end)
@@ -67,17 +68,17 @@ def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints
     length, behind = raw_varints(data, begins)
     stride = (length >> 1) + behind - begins
     expected = counts * stride
-    for wider in _WIDER:
-        expected += np.maximum(counts - wider, 0)
-    if not np.array_equal(expected, ends - begins):
-        return None
-    firsts = np.cumsum(counts) - counts
-    delta = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
-    guess: Ints = np.repeat(begins, counts) + delta * np.repeat(stride, counts)
     most = int(counts.max())
-    for wider in _WIDER:
-        if most > wider:
-            guess += np.maximum(delta - wider, 0)
+    widths = [wider for wider in _WIDER if most > wider]
+    for wider in widths:
+        expected += np.maximum(counts - wider, 0)
+    if (expected != ends - begins).any():
+        return None
+    firsts = counts.cumsum() - counts
+    delta = np.arange(int(counts.sum())) - firsts.repeat(counts)
+    guess: Ints = begins.repeat(counts) + delta * stride.repeat(counts)
+    for wider in widths:
+        guess += np.maximum(delta - wider, 0)
     return guess
 
 
