@@ -1,5 +1,6 @@
-# make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data; more options in ARGS:
-#              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
+# make run     a broker in the foreground: Kafka on 127.0.0.1:9092, the web UI on http://127.0.0.1:9192/, data under
+#              ./data; more options in ARGS:
+#              make run ARGS="--listener PLAINTEXT://127.0.0.1:9093 --override num.partitions=3"
 #              make run BROKERS=4: several brokers as one cluster; BROKERS=auto: one for each core
 # make quick   lint, types, import contracts and the tests that start no process: after each change
 # make test    the checks and all tests of this project: before each commit; what fails is run once more, alone

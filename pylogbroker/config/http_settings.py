@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Final
 
 from pylogbroker.config.listeners import Endpoint, parse_each_endpoint
@@ -11,6 +12,8 @@ from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepte
 from pylogbroker.config.values import Values
 
 HTTP: Final = "http"
+UI_PORTS: Final = range(9192, 9292)
+"""Ports of a process without `http.listeners`: the first free one is the address of its web UI."""
 _LOOPBACK: Final = "127.0.0.1"
 _URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):([0-9]+)/?")
 
@@ -22,6 +25,11 @@ def parse_http_endpoints(text: str) -> tuple[Endpoint, ...]:
     if len(set(addresses)) < len(addresses):
         raise ValueError("an address occurs twice")
     return endpoints
+
+
+def ui_endpoints(taken: Container[int]) -> tuple[Endpoint, ...]:
+    """Return addresses of the web UI to try, the best first, without ports that are needed for something else."""
+    return tuple(Endpoint(HTTP, _LOOPBACK, port) for port in UI_PORTS if port not in taken)
 
 
 def _with_defaults(given: Endpoint) -> Endpoint:
@@ -46,10 +54,11 @@ class HttpRows(Values):
         _HTTP_LISTENERS,
         None,
         "medium",
-        "Addresses of the HTTP server, which has /metrics, /livez and /readyz: http://host:port, separated by commas. "
-        "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read these. A page "
-        "at / shows topics, records and groups, for connections from this machine alone; it asks for a password if a "
-        "listener has SASL.",
+        "Addresses of the HTTP server, which has the web UI, /metrics, /livez and /readyz: http://host:port, separated "
+        "by commas. Without the setting, it is at 127.0.0.1:9192, or the next free port; with --brokers, the first "
+        "broker has it. An empty value switches it off. A broker within another program has no server unless it is "
+        "given. Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read these, "
+        "but the web UI is for connections from this machine alone; it asks for a password if a listener has SASL.",
     )
     http_allowed_hosts = fixed(
         "http.allowed.hosts",

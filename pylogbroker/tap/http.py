@@ -27,6 +27,7 @@ class HttpServer:
     _reactor: Any
     _config: BrokerConfig
     _fault_port: FaultPort | None = None
+    _defaults: Sequence[Endpoint] = ()
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
     _root: PageRoot = attrs.field(init=False)
     _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
@@ -39,7 +40,7 @@ class HttpServer:
         self._root = PageRoot(self._views)
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
-        self._listeners = HttpListeners(self._reactor, self._config, self._root)
+        self._listeners = HttpListeners(self._reactor, self._config, self._root, self._defaults)
 
     @property
     def addresses(self) -> Sequence[Endpoint]:

@@ -32,6 +32,7 @@ from pylogbroker.broker.runtime.resources import InThread, Runtime
 from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.broker.security.tls_listeners import check_tls
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
+from pylogbroker.config.http_settings import ui_endpoints
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
@@ -117,6 +118,8 @@ class BrokerStart:
     config: BrokerConfig
     _clock: IReactorTime
     _faults: BrokerFaults | None = None
+    _has_ui: bool = False
+    """True to serve the web UI where `http.listeners` does not say whether and where."""
     aborted: bool = attrs.field(init=False, default=False)
     _undo: _UndoSteps = attrs.field(init=False, factory=_UndoSteps)
     _assembled: Broker | None = attrs.field(init=False, default=None)
@@ -213,8 +216,11 @@ class BrokerStart:
         return broker
 
     def _start_http(self) -> None:
-        if self.config.http_listeners:
-            self._http = http.HttpServer(self._reactor, self.config, self._faults)
+        config = self.config
+        has_default = self._has_ui and config.http_listeners_text is None
+        defaults = ui_endpoints([listener.port for listener in config.listeners]) if has_default else ()
+        if config.http_listeners or defaults:
+            self._http = http.HttpServer(self._reactor, config, self._faults, defaults)
             self._undo.add(self._http.stop)
             self._http.start()
 
@@ -253,7 +259,7 @@ class BrokerStart:
         for listener in broker.node.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
         for address in () if self._http is None else self._http.addresses:
-            log.info("HTTP on {address}", address=address)
+            log.info("web UI on {address}/", address=address)
         if "listeners" not in broker.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 

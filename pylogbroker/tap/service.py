@@ -43,6 +43,8 @@ class BrokerService(Service):
     """
 
     accepts_unknown_names = False
+    has_ui = False
+    """True to serve the web UI without the setting `http.listeners`, too."""
 
     # Stages without types: Twisted starts and stops a service as often as it likes
 
@@ -126,7 +128,7 @@ class BrokerService(Service):
             return
         config = BrokerConfig(self._settings)  # a broker changes its settings
         self.use(config)
-        start = self._starting = BrokerStart(self._reactor, config, self._clock, self.faults)
+        start = self._starting = BrokerStart(self._reactor, config, self._clock, self.faults, self.has_ui)
         try:
             self._serving = await start.run()
         except Exception:

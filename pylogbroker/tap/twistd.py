@@ -61,6 +61,7 @@ class TwistdService(BrokerService):
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
         self._options = options
+        self.has_ui = not options.changes_root_or_user  # who may not read the files of its pages
         self._full_collections = FullCollections(reactor, FROZEN_OBJECTS)
         self._is_stopped = False
 

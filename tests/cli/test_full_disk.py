@@ -58,7 +58,7 @@ def test_a_full_disk_is_known_and_forgotten(small_disk: Path) -> None:
     ]
     with LineProcess([*words, "-o", "http.listeners=http://127.0.0.1:0"], cwd=ROOT) as broker:
         bootstrap = broker.expect(r"listening on PLAINTEXT://(\S+)$")[1]
-        address = broker.expect(r"HTTP on (\S+)$")[1]
+        address = broker.expect(r"web UI on (\S+)/$")[1]
         assert command("topic", "create", "t", "-b", bootstrap).returncode == 0
         assert ready(address) == (200, "ready\n")
         (small_disk / "others").write_bytes(bytes(shutil.disk_usage(small_disk).free - (1 << 18)))

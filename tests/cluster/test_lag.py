@@ -37,7 +37,7 @@ def lags_of_metrics(cluster: Cluster, topic: str) -> Lags:
     found: Lags = {}
     for number in cluster.running:
         lines = "\n".join(cluster.members[number].log_lines())  # type: ignore[attr-defined]
-        address = re.findall(r"HTTP on (http://\S+)", lines)[-1].rstrip("/")
+        address = re.findall(r"web UI on (http://\S+)", lines)[-1].rstrip("/")
         with urlopen(f"{address}/metrics", timeout=SECONDS_MAX) as page:
             families = text_string_to_metric_families(page.read().decode())
         for sample in (each for family in families for each in family.samples):

@@ -114,7 +114,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     directory = tmp_path_factory.mktemp("panels")
     broker = BrokerProcess(directory / "broker", {"http.listeners": "http://:0"})
     broker.start()
-    target = broker.process.expect(r"HTTP on http://([^/\s]+)")[1]
+    target = broker.process.expect(r"web UI on http://([^/\s]+)")[1]
     found = None
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -131,8 +131,8 @@ class Client:
 
     def scrape(self) -> None:
         """Ask for the metrics of all partitions, and of a group's lag in each."""
-        address = next(line.partition("HTTP on ")[2] for line in self._process.log_lines() if "HTTP on " in line)
-        with urlopen(f"{address}/metrics", timeout=120) as answer:
+        address = next(line.partition("web UI on ")[2] for line in self._process.log_lines() if "web UI on " in line)
+        with urlopen(f"{address}metrics", timeout=120) as answer:
             lines = answer.read().decode().splitlines()
         for name in ("kafka_log_log_size", "kafka_topic_partition_leader", "kafka_consumergroup_lag"):
             assert sum(line.startswith(f"{name}{{") and 'topic="many"' in line for line in lines) == PARTITIONS, name

@@ -43,6 +43,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "5",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "num.partitions": "1",
+    "http.listeners": "",
 }
 
 

@@ -13,7 +13,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.config import BrokerConfig, Endpoint, http_settings
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces.tree import SessionEvent, SessionListener, SessionState
 from pylogbroker.storage import LogManager, load_logs
@@ -23,6 +23,8 @@ from pylogbroker.tap.preflight import check_ports
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.web import topic_rates
+from tests.broker.log_lines import logged_lines
+from tests.peers.processes import free_ports
 from tests.support.reactor_run import run
 from tests.tap.embedding_programs import settings
 from tests.testing.faults.raw import RawClient
@@ -97,6 +99,42 @@ def test_no_server_without_listeners(tmp_path: Path) -> None:
     run(work)
 
 
+def test_a_process_serves_the_web_ui_on_the_next_free_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port of a listener is not taken either, though it is free until the listener has it."""
+    [listened, free] = free_ports(2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(http_settings, "UI_PORTS", (taken.getsockname()[1], listened, free))
+        given = {"log.dirs": str(tmp_path / "data"), "listeners": f"PLAINTEXT://127.0.0.1:{listened}"}
+        assert served_addresses(given) == [f"http://127.0.0.1:{free}"]
+        assert served_addresses({**given, "http.listeners": ""}) == []
+        assert served_addresses(given, has_ui=False) == []
+
+
+def test_a_process_starts_though_no_port_is_free_for_the_web_ui(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, logged_lines() as lines:
+        monkeypatch.setattr(http_settings, "UI_PORTS", (taken.getsockname()[1],))
+        assert served_addresses(settings(tmp_path / "data")) == []
+    assert any("choose another one with http.listeners" in line for line in lines)
+
+
+def served_addresses(given: dict[str, str], has_ui: bool = True) -> list[str]:
+    """Start and stop a broker; return the addresses of its HTTP server."""
+    service = BrokerService(reactor, given)
+    service.has_ui = has_ui
+    addresses: list[str] = []
+
+    async def work() -> None:
+        service.startService()
+        await service.listening
+        addresses.extend(map(str, service.http_addresses))
+        await service.stopService()
+
+    run(work)
+    return addresses
+
+
 def test_addresses() -> None:
     def parsed(text: str) -> list[str]:
         return list(map(str, BrokerConfig({"http.listeners": text}).http_listeners))
@@ -129,6 +167,8 @@ def test_brokers_of_one_machine_have_ports_of_their_own() -> None:
 
     assert planned("http://:9464") == ["http://:9464", "http://:9465"]
     assert planned("http://0.0.0.0:7000-7009") == ["http://0.0.0.0:7000", "http://0.0.0.0:7001"]
+    without = [broker.overrides.get("http.listeners") for broker in plan({}, 3).brokers]
+    assert without == [None, "", ""]  # the first one has the web UI of all
     with pytest.raises(ConfigError, match=r"expected http://host:port, or a range of ports"):
         planned("nonsense")
 

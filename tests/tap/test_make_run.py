@@ -36,8 +36,8 @@ def test_make_run_uses_the_development_settings() -> None:
 
 
 def test_make_run_takes_more_options() -> None:
-    config = settings_of(arguments_of_make_run("ARGS=-l PLAINTEXT://127.0.0.1:9192 -d other -o num.partitions=3"))
-    assert config.listeners[0].port == 9192
+    config = settings_of(arguments_of_make_run("ARGS=-l PLAINTEXT://127.0.0.1:9093 -d other -o num.partitions=3"))
+    assert config.listeners[0].port == 9093
     assert config.log_dirs == ("other",)
     assert config.integer("num.partitions") == 3
     assert config.integer("group.initial.rebalance.delay.ms") == 0

@@ -41,7 +41,7 @@ class PageBroker(BrokerProcess):
 
     def start(self) -> None:
         super().start()
-        self.url = self.process.expect(r"HTTP on (http://\S+)")[1].rstrip("/")
+        self.url = self.process.expect(r"web UI on (http://\S+)")[1].rstrip("/")
         self._settings["http.listeners"] = self.url
 
 

@@ -5,6 +5,7 @@
 | broker.id                     | as in its data, else 0     | the smallest free numbers                |
 | log.dirs                      | as given                   | `brokers/<id>` below each of them        |
 | listeners, also of HTTP       | as given                   | each port higher by one, or of its range |
+| http.listeners, not given     | the default: the web UI    | none                                     |
 | internal topics' replicas     | 1, unless given            | the same                                 |
 | time-outs, and pauses         | short, unless given        | the same                                 |
 | logger.format                 | text: the supervisor reads their logs, and writes its own as given    |
@@ -78,6 +79,8 @@ def plan(settings: dict[str, str], count: int, ids: Sequence[int] = ()) -> Broke
         directories = _directories(config, broker_id, index)
         overrides["log.dirs"] = ",".join(directories)
         overrides["logger.format"] = "text"
+        if index and "http.listeners" not in settings:
+            overrides["http.listeners"] = ""
         if broker_id <= config.reserved_broker_max_id:  # otherwise it was generated: the data has it
             overrides["broker.id"] = str(broker_id)
         BrokerConfig(settings | overrides)
