@@ -12,5 +12,6 @@ live      new records as they come.
 faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
 pages     HTML of the views, by `templates`; `form_changes` are changes as forms ask for them.
+frame     what stands around each page; `going` finds what somebody wants to go to; `formats` are texts of values.
 service   addresses to listen on.
 """

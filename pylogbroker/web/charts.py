@@ -7,6 +7,8 @@ from typing import Any, Final
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
+SPARK_WIDTH: Final = 84
+SPARK_HEIGHT: Final = 17
 
 
 def lag_lines(history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -19,6 +21,23 @@ def lag_lines(history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if moment["lag"] is not None:
             x, y = (moment["time"] - first) / duration * WIDTH, HEIGHT - moment["lag"] / most * HEIGHT
             points.append(f"{x:.1f},{y:.1f}")
+        elif points:
+            yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot
+            points = []
+
+
+def spark_lines(values: Sequence[float | None]) -> Iterator[str]:
+    """Yield the points of each line of a small chart from 0 up; gaps stay gaps."""
+    yield from _lines(values, SPARK_WIDTH, SPARK_HEIGHT, max((value or 0 for value in values), default=0))
+
+
+def _lines(values: Sequence[float | None], width: float, height: float, most: float) -> Iterator[str]:
+    """Yield the points of each line of values at equal distances; the last value is at the right."""
+    step = width / max(1, len(values) - 1)
+    points: list[str] = []
+    for at, value in enumerate((*values, None)):
+        if value is not None:
+            points.append(f"{at * step:.4g},{height - value / (most or 1) * (height - 1):.3g}")
         elif points:
             yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot
             points = []

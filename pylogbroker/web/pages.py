@@ -8,18 +8,18 @@ A page is a route, too: /NAME has the template NAME, and what a form changes sho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import create_topic, produce
-from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines
+from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
 from pylogbroker.web.form_changes import (
@@ -29,7 +29,18 @@ from pylogbroker.web.form_changes import (
     delete_user_confirmed,
     fence_producer_confirmed,
 )
+from pylogbroker.web.formats import (
+    count_text,
+    duration_text,
+    number_text,
+    rate_text,
+    size_rate_text,
+    size_text,
+    time_text,
+)
 from pylogbroker.web.forms import TOKEN, form_of
+from pylogbroker.web.frame import TimesPage, frame_of
+from pylogbroker.web.going import go
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.log_directory_views import log_directory
@@ -44,8 +55,13 @@ from pylogbroker.web.user_views import set_password, users
 from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
 from pylogbroker.web.visitors import Visitor
 
-_BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _FIRST: Final = "topics"
+_SCRIPT: Final = b"text/javascript; charset=utf-8"
+_STATIC: Final = {
+    "ui.css": b"text/css; charset=utf-8",
+    "icon.svg": b"image/svg+xml",
+    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js"), _SCRIPT),
+}
 
 
 def _page(path: str, view: Callable[..., Any]) -> HttpRoute:
@@ -54,6 +70,11 @@ def _page(path: str, view: Callable[..., Any]) -> HttpRoute:
 
 def _form(path: str, change: Callable[..., Any]) -> HttpRoute:
     return HttpRoute("POST", path, change, media=HTML)
+
+
+async def style(visitor: Visitor) -> dict[str, Any]:
+    """Return nothing: the page shows each element of the design."""
+    return {}
 
 
 PAGES: Final = (
@@ -72,6 +93,8 @@ PAGES: Final = (
     _page("/transactions", transactions),
     _page("/transaction", transaction),
     _page("/producers", producers),
+    _page("/go", go),
+    _page("/style", style),
     _form("/create-topic", create_topic),
     _form("/alter-topic", alter_topic),
     _form("/delete-topic", delete_topic_confirmed),
@@ -101,21 +124,22 @@ class HtmlPresentation(Presentation):
         source.form_tokens.check(visitor.principal, form.pop(TOKEN, ""))
         return form, {}
 
-    def body(self, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+    def body(
+        self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
+    ) -> bytes:
         token = source.form_tokens.token(visitor.principal)
         template = route.path.strip("/") or _FIRST
-        return self._rendered(source, template, {"principal": visitor.principal, TOKEN: token, **values})
+        frame = frame_of(request, visitor, source.faults is not None)
+        return _render(f"{template}.html", {"frame": frame, TOKEN: token, **values})
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
         request.setResponseCode(303)
         request.setHeader(b"location", _AFTER[route.path.strip("/")](values).encode())
         return b""
 
-    def error_body(self, source: Source, code: int, reason: str) -> bytes:
-        return self._rendered(source, "error", {"code": code, "reason": reason, "principal": ""})
-
-    def _rendered(self, source: Source, template: str, values: Mapping[str, Any]) -> bytes:
-        return _render(f"{template}.html", {"has_faults": source.faults is not None, **values})
+    def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
+        frame = frame_of(request, None, source.faults is not None)
+        return _render("error.html", {"frame": frame, "code": code, "reason": reason})
 
 
 class PageRoot(Resource):
@@ -126,8 +150,9 @@ class PageRoot(Resource):
         routes = (*ROUTES, *PAGES) if source.faults is None else (*ROUTES, *FAULT_ROUTES, *PAGES, *FAULT_PAGES)
         in_json = Presentation()
         self._views = ViewResource(source, routes, {JSON: in_json, EVENTS: in_json, HTML: HtmlPresentation()})
-        self.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
-        self.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
+        for name, content_type in _STATIC.items():
+            self.putChild(name.encode(), StaticPage(name, content_type))
+        self.putChild(b"times", TimesPage())
         self.putChild(b"openapi.json", DescriptionPage(source))
         _compile()
 
@@ -155,78 +180,40 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(size=size_text, time=time_text, number=number_text, duration=duration_text)
-    environment.filters.update(rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines)
+    environment.filters.update(size=size_text, time=_shown_time, number=number_text, duration=duration_text)
+    environment.filters.update(
+        rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines, count=count_text, spark_lines=spark_lines
+    )
     environment.globals.update(link=link, chart_width=WIDTH, chart_height=HEIGHT)
     return environment
 
 
+@pass_context
+def _shown_time(context: Context, milliseconds: int) -> str:
+    return time_text(milliseconds, context["frame"].is_local)
+
+
 def link(path: str, /, **parameters: object) -> str:
-    """Return a relative address with those parameters that are not empty."""
+    """Return an address here with those parameters that are not empty."""
     given = {name: value for name, value in parameters.items() if value not in ("", None)}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"/{path.removeprefix('/')}" + (f"?{urlencode(given)}" if given else "")
 
 
 _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "create-topic": lambda done: link("topic", name=done["name"]),
     "alter-topic": lambda done: link("topic", name=done["name"]),
-    "delete-topic": lambda done: "topics",
+    "delete-topic": lambda done: "/topics",
     "produce": lambda done: link("records", topic=done["topic"], partition=done["partition"], offset=done["offset"]),
     "reset-group": lambda done: link("group", id=done["id"]),
-    "set-password": lambda done: "users",
-    "delete-user": lambda done: "users",
+    "set-password": lambda done: "/users",
+    "delete-user": lambda done: "/users",
     "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
-    "delete-acl": lambda done: "acls",
-    "set-quota": lambda done: "quotas",
+    "delete-acl": lambda done: "/acls",
+    "set-quota": lambda done: "/quotas",
     "fence-producer": lambda done: link("transaction", id=done["id"]),
-    "add-fault": lambda done: "faults",
-    "release-fault": lambda done: "faults",
-    "remove-fault": lambda done: "faults",
+    "add-fault": lambda done: "/faults",
+    "release-fault": lambda done: "/faults",
+    "remove-fault": lambda done: "/faults",
     "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }
 """Pages that show what has changed."""
-
-
-def size_text(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    size = float(count)
-    for unit in _BYTE_UNITS:
-        if size < 1024 or unit == _BYTE_UNITS[-1]:
-            break
-        size /= 1024
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-
-
-def rate_text(rate: float | None) -> str:
-    """Return a number per second, with three digits or more; the empty text if it is not known yet."""
-    return "" if rate is None else f"{rate:.0f}/s" if rate >= 100 or not rate else f"{rate:.3g}/s"
-
-
-def size_rate_text(rate: float | None) -> str:
-    return "" if rate is None else f"{size_text(round(rate))}/s"
-
-
-def duration_text(milliseconds: int | None) -> str:
-    """Return a duration in its two largest units; the empty text for none."""
-    if milliseconds is None:
-        return ""
-    seconds = milliseconds // 1000
-    for unit, name, smaller, smaller_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= unit:
-            return f"{seconds // unit} {name} {seconds % unit // smaller} {smaller_name}"
-    return f"{milliseconds / 1000:g} s"
-
-
-def number_text(number: float) -> str:
-    """Return a number without a fraction that is zero."""
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
-def time_text(milliseconds: int) -> str:
-    """Return a time in UTC; a timestamp that is none as its number."""
-    try:
-        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
-    return "none" if milliseconds < 0 else time.isoformat(" ", "milliseconds").removesuffix("+00:00")

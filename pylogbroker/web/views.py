@@ -177,14 +177,16 @@ class Presentation:
         """Return the texts and the members of a change; raise NotServed or BadRequest."""
         return texts_of(request), {} if request.method == b"DELETE" else json_of(request)
 
-    def body(self, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+    def body(
+        self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
+    ) -> bytes:
         return _json(values)
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
         """Return the answer to a change that is done."""
         return _json(values)
 
-    def error_body(self, source: Source, code: int, reason: str) -> bytes:
+    def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
         return _json({"error": reason, "status": code})
 
 
@@ -250,7 +252,7 @@ class ViewResource(Resource):
             return None
         values = await route.handle(visitor, **arguments)
         if not is_change:
-            return shown.body(self._source, visitor, route, values)
+            return shown.body(request, self._source, visitor, route, values)
         log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=route.name)
         return shown.changed(request, route, values)
 
@@ -259,7 +261,7 @@ class ViewResource(Resource):
         request.setHeader(b"content-type", shown.content_type)
         if code == 401:
             request.setHeader(b"www-authenticate", b'Basic realm="pylogbroker", charset="UTF-8"')
-        return shown.error_body(self._source, code, reason)
+        return shown.error_body(request, self._source, code, reason)
 
 
 def _status(code: ErrorCode) -> int:

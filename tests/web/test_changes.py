@@ -213,9 +213,9 @@ class TestForms(ChangeTests):
 
     def test_changes_lead_to_a_page(self) -> None:
         answer = self.submit("create-topic", name="clicks", partitions="2", settings="retention.ms = 1000\n\n")
-        self.assertEqual((answer.code, answer.headers["location"]), (303, "topic?name=clicks"))
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "/topic?name=clicks"))
         answer = self.submit("produce", topic="clicks", partition="1", key="", value="v", headers="trace: 1\nb: x:y")
-        self.assertEqual((answer.code, answer.headers["location"]), (303, "records?topic=clicks&partition=1&offset=0"))
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "/records?topic=clicks&partition=1&offset=0"))
         row = self.record("clicks", 1)
         self.assertEqual((row["key"]["format"], row["value"]["text"]), ("null", "v"))
         self.assertEqual(
@@ -224,16 +224,16 @@ class TestForms(ChangeTests):
         self.commit("readers", "clicks", 0)
         self.assertIn("Reset 1 offsets", Parsed(self.connect().get("/reset-group?id=readers&to=latest").body).text)
         answer = self.submit("reset-group", id="readers", to="earliest", topic="", partition="")
-        self.assertEqual(answer.headers["location"], "group?id=readers")
+        self.assertEqual(answer.headers["location"], "/group?id=readers")
         self.assertEqual(self.submit("delete-topic", name="clicks", confirm="click").code, 400)
         self.ask("topic?name=clicks")
-        self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "topics")
+        self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "/topics")
 
     def test_a_form_sets_or_restores_a_setting(self) -> None:
         self.node.create("clicks")
         for fields, value in (({"value": "1000"}, "1000"), ({"value": "", "restore": "true"}, "604800000")):
             answer = self.submit("alter-topic", name="clicks", setting="retention.ms", **fields)
-            self.assertEqual((answer.code, answer.headers["location"]), (303, "topic?name=clicks"))
+            self.assertEqual((answer.code, answer.headers["location"]), (303, "/topic?name=clicks"))
             settings = {each["name"]: each["value"] for each in self.ask("topic?name=clicks")["settings"]}
             self.assertEqual(settings["retention.ms"], value)
         self.assertIn("value is missing", self.submit("alter-topic", name="clicks", setting="retention.ms").body)

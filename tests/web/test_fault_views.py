@@ -87,11 +87,11 @@ class TestFaults(FaultTests):
         answer = self.submit(
             "add-fault", api="any", close="never", error="REQUEST_TIMED_OUT", client_id=HOSTILE, **fields
         )
-        self.assertEqual((answer.code, answer.headers["location"]), (303, "faults"))
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "/faults"))
         page = Parsed(self.connect().get("/faults").body)
         self.assertIn(f"the fault REQUEST_TIMED_OUT for any API client_id={HOSTILE}", page.text)
         self.assertEqual(page.unlabelled, [])
-        self.assertIn("faults", Parsed(self.connect().get("/topics").body).links)
+        self.assertIn("/faults", Parsed(self.connect().get("/topics").body).links)
         self.assertEqual(self.submit("remove-fault", id="1").code, 303)
         self.assertEqual(self.ask("faults")["total"], 0)
 

@@ -6,12 +6,14 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urljoin, urlsplit
 
 from pylogbroker.records import Record, build
-from pylogbroker.web.pages import rate_text, size_rate_text, size_text, time_text
+from pylogbroker.web.formats import count_text, rate_text, size_rate_text, size_text, time_text
 from tests.web.test_views import NOW, ViewTests
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a href='javascript:alert(3)'>"
 EXPECTED_TAGS = {
-    *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "h1", "h2", "p", "form", "label"),
+    *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "h1", "h2", "h3", "p", "form"),
+    *("label", "hr", "img", "kbd", "span", "b", "br", "code", "dl", "dt", "dd", "ul", "ol", "li", "fieldset", "tfoot"),
+    *("rect", "path", "figure", "figcaption", "mark"),
     *("input", "button", "select", "option", "textarea", "details", "summary", "table", "thead", "tbody", "tr", "th"),
     *("script", "section", "td", "pre", "em", "small", "div", "svg", "line", "polyline"),
 }
@@ -43,7 +45,8 @@ class Parsed(HTMLParser):
         if tag == "button":
             self._button = given.get("aria-label") or ""
         self._labels += tag == "label"
-        if tag in ("input", "select", "textarea") and given.get("type") != "hidden" and not self._labels:
+        has_label = bool(self._labels or given.get("aria-label"))
+        if tag in ("input", "select", "textarea") and given.get("type") != "hidden" and not has_label:
             self.unlabelled.append(str(given))
 
     def handle_endtag(self, tag: str) -> None:
@@ -88,13 +91,13 @@ class TestPages(PageTests):
         waiting = ["/"]
         while waiting:
             path = waiting.pop()
-            if path in seen or path in ("/page.css", "/live.js"):
+            if path in seen or path.endswith((".css", ".js", ".svg")) or path.startswith("/times?"):
                 continue
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
-        expected = "acls brokers group groups log-directory producers quotas records topic topics transactions users"
-        self.assertEqual(views, {"/", *(f"/{name}" for name in expected.split())})
+        expected = "acls brokers group groups log-directory producers quotas records style topic topics transactions"
+        self.assertEqual(views, {"/", "/users", *(f"/{name}" for name in expected.split())})
 
     def test_hostile_values_stay_text(self) -> None:
         self.node.create("clicks")
@@ -115,22 +118,27 @@ class TestPages(PageTests):
     def test_sizes_and_times(self) -> None:
         self.assertEqual(time_text(2**63 - 1), str(2**63 - 1))
         self.assertEqual((time_text(-1), time_text(1500)), ("none", "1970-01-01 00:00:01.500"))
-        self.assertEqual([size_text(each) for each in (None, 1023, 1536)], ["unknown", "1023 B", "1.5 KiB"])
+        self.assertEqual([size_text(each) for each in (None, 1023, 1536)], ["not known", "1023 B", "1.5 KiB"])
+        self.assertEqual(
+            [count_text(each) for each in (None, 0, 1234567, -5)], ["not known", "0", "1,234,567", "\N{MINUS SIGN}5"]
+        )
         rates = [rate_text(each) for each in (None, 0.0, 0.25, 99.95, 1234.5)]
-        self.assertEqual(rates, ["", "0/s", "0.25/s", "100/s", "1234/s"])
+        self.assertEqual(rates, ["", "0", "0.25", "100.0", "1,234"])
         self.assertEqual([size_rate_text(each) for each in (None, 0.4, 1536.0)], ["", "0 B/s", "1.5 KiB/s"])
 
     def test_long_lists_have_links_to_their_other_rows(self) -> None:
         for number in range(3):
             self.node.create(f"topic-{number}")
         page = self.show("/topics?count=1&start=1&search=topic")
-        self.assertIn("topics?start=2&search=topic", page.links)
+        self.assertIn("/topics?start=2&search=topic", page.links)
         self.assertIn("2 to 2 of 3.", page.text)
 
     def test_style_and_script(self) -> None:
-        for name, kind in (("page.css", "text/css"), ("live.js", "text/javascript")):
+        for name in ("theme.js", "keys.js", "parts.js", "tables.js", "live.js"):
             answer = self.connect().get(f"/{name}")
-            self.assertEqual((answer.code, answer.headers["content-type"]), (200, f"{kind}; charset=utf-8"))
+            self.assertEqual((answer.code, answer.headers["content-type"]), (200, "text/javascript; charset=utf-8"))
+        for name, kind in (("ui.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")):
+            self.assertEqual(self.connect().get(f"/{name}").headers["content-type"], kind)
 
     def test_other_machines_are_rejected(self) -> None:
         self.address = "10.1.2.3"

@@ -1,0 +1,14 @@
+// Searches a table as somebody types: the server searches all rows, and the address follows.
+
+import { replaceParts, whenTyped } from "/parts.js";
+
+for (const form of document.querySelectorAll("form[data-parts]")) {
+  const search = async () => {
+    const given = [...new FormData(form)].filter(([, value]) => value !== "");
+    const query = new URLSearchParams(given).toString();
+    const address = query ? `${form.getAttribute("action")}?${query}` : form.getAttribute("action");
+    if (await replaceParts(address, form.dataset.parts.split(" "))) history.replaceState(null, "", address);
+  };
+  for (const field of form.querySelectorAll("input[type=search]")) whenTyped(field, search);
+  for (const field of form.querySelectorAll("input[type=checkbox], select")) field.addEventListener("change", search);
+}
