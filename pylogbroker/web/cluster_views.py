@@ -11,6 +11,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.log_directory_views import LogDirectoryRow, log_directories
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
 from pylogbroker.web.rows import RowRange
+from pylogbroker.web.topic_sizes import size_here
 from pylogbroker.web.visitors import Visitor
 
 
@@ -91,29 +92,23 @@ async def topics(visitor: Visitor, search: Search = "", start: Start = 0, count:
             if start <= total < start + count:
                 shown.append(topic)
             total += 1
-    rows = [await _topic_row(visitor, topic) for topic in shown]
+    rows = [await topic_row(visitor, topic) for topic in shown]
     return {"search": search, "start": start, "count": count, "total": total, "topics": rows}
 
 
-async def _topic_row(visitor: Visitor, topic: TopicImage) -> TopicRow:
+async def topic_row(visitor: Visitor, topic: TopicImage) -> TopicRow:
     services = visitor.services
-    size = records = here = 0
-    async for index in services.runtime.slices.over(topic.partitions):
-        partition = services.partitions.hosted.get((topic.name, index))
-        if partition is not None:
-            here += 1
-            size += partition.log.size
-            records += partition.log.high_watermark - partition.log.log_start_offset
+    size = await size_here(services, topic)
     traffic = services.partitions.traffic.topics.get(topic.name)
     rates = visitor.samples.topic_rates.of(services, topic.name)
     return {
         "name": topic.name,
         "is_internal": topic.internal,
         "partitions": len(topic.partitions),
-        "partitions_here": here,
+        "partitions_here": size.partitions,
         "replication_factor": topic.replication_factor,
-        "bytes": size,
-        "offsets": records,
+        "bytes": size.bytes,
+        "offsets": size.records,
         "messages_in": 0 if traffic is None else traffic.messages_in,
         "bytes_in": 0 if traffic is None else traffic.bytes_in,
         "bytes_out": 0 if traffic is None else traffic.bytes_out,
@@ -135,7 +130,7 @@ async def topic(visitor: Visitor, name: Name, start: Start = 0, count: Count = R
     numbers = sorted(image.partitions)[start : start + count]
     sees_settings = visitor.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, name)
     return {
-        **await _topic_row(visitor, image),
+        **await topic_row(visitor, image),
         "id": str(image.id),
         "start": start,
         "count": count,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -35,6 +36,13 @@ def rate_text(rate: float | None) -> str:
 
 def size_rate_text(rate: float | None) -> str:
     return "" if rate is None else f"{size_text(round(rate))}/s"
+
+
+def range_text(values: Sequence[float]) -> str:
+    """Return the smallest and the largest of some numbers of bytes per second."""
+    if not values:
+        return "no samples yet"
+    return f"{size_text(round(min(values)))} to {size_text(round(max(values)))} a second in the last hour"
 
 
 def _three_digits(number: float) -> str:

@@ -29,6 +29,8 @@ class GroupLags:
     _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
     _lags: dict[str, deque[int | None]] = attrs.field(factory=dict, init=False)
     """Lags by group; the last ones are those of the last times."""
+    topics: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict, init=False)
+    """Lag in a topic by group at the last sample, of groups that have an offset there."""
 
     def choose(self, group_ids: Iterable[str]) -> set[str]:
         """Return the groups to sample: those with a history first."""

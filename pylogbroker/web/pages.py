@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from twisted.web.resource import Resource
@@ -20,7 +21,7 @@ from twisted.web.server import Request
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
-from pylogbroker.web.cluster_views import brokers, topic, topics
+from pylogbroker.web.cluster_views import brokers, topic
 from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
 from pylogbroker.web.form_changes import (
     alter_quota,
@@ -33,6 +34,7 @@ from pylogbroker.web.formats import (
     count_text,
     duration_text,
     number_text,
+    range_text,
     rate_text,
     size_rate_text,
     size_text,
@@ -50,12 +52,12 @@ from pylogbroker.web.router import HttpRoute
 from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
+from pylogbroker.web.topic_table import new_topic, topic_table
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
 from pylogbroker.web.user_views import set_password, users
 from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
 from pylogbroker.web.visitors import Visitor
 
-_FIRST: Final = "topics"
 _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
     "ui.css": b"text/css; charset=utf-8",
@@ -64,8 +66,15 @@ _STATIC: Final = {
 }
 
 
-def _page(path: str, view: Callable[..., Any]) -> HttpRoute:
-    return HttpRoute("GET", path, view, media=HTML)
+@attrs.frozen(slots=False)
+class PageRoute(HttpRoute):
+    """`template` is by default named like the path."""
+
+    template: str = attrs.field(default="", kw_only=True)
+
+
+def _page(path: str, view: Callable[..., Any], template: str = "") -> HttpRoute:
+    return PageRoute("GET", path, view, media=HTML, template=template or path.strip("/"))
 
 
 def _form(path: str, change: Callable[..., Any]) -> HttpRoute:
@@ -78,8 +87,9 @@ async def style(visitor: Visitor) -> dict[str, Any]:
 
 
 PAGES: Final = (
-    _page("/", topics),
-    _page("/topics", topics),
+    _page("/", topic_table, "topics"),
+    _page("/topics", topic_table),
+    _page("/create-topic", new_topic),
     _page("/topic", topic),
     _page("/records", records),
     _page("/groups", groups),
@@ -128,8 +138,8 @@ class HtmlPresentation(Presentation):
         self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
     ) -> bytes:
         token = source.form_tokens.token(visitor.principal)
-        template = route.path.strip("/") or _FIRST
         frame = frame_of(request, visitor, source.faults is not None)
+        template = route.template if isinstance(route, PageRoute) else "error"
         return _render(f"{template}.html", {"frame": frame, TOKEN: token, **values})
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
@@ -184,7 +194,8 @@ def _environment() -> Environment:
     environment.filters.update(
         rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines, count=count_text, spark_lines=spark_lines
     )
-    environment.globals.update(link=link, chart_width=WIDTH, chart_height=HEIGHT)
+    environment.filters.update(range_text=range_text)
+    environment.globals.update(link=link, topic_link=topic_link, chart_width=WIDTH, chart_height=HEIGHT)
     return environment
 
 
@@ -197,6 +208,11 @@ def link(path: str, /, **parameters: object) -> str:
     """Return an address here with those parameters that are not empty."""
     given = {name: value for name, value in parameters.items() if value not in ("", None)}
     return f"/{path.removeprefix('/')}" + (f"?{urlencode(given)}" if given else "")
+
+
+def topic_link(name: str, part: str = "", /, **parameters: object) -> str:
+    """Return the address of a topic, or of a part of it."""
+    return link("/topic", name=name)
 
 
 _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {

@@ -12,8 +12,8 @@ from twisted.logger import Logger
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.runtime.resources import PeriodicCall
 from pylogbroker.broker.services import Services
-from pylogbroker.web import group_lags, topic_rates
-from pylogbroker.web.group_offsets import ends_of, lag_of
+from pylogbroker.web import group_lags, topic_rates, topic_sizes, traffic_history
+from pylogbroker.web.group_offsets import ends_of, lag_at, lag_of
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.visitors import Visitor
 
@@ -32,6 +32,8 @@ class Sampler:
     def start(self, services: Services) -> None:
         for seconds, sample in (
             (topic_rates.INTERVAL_SECONDS, self._samples.topic_rates.sample),
+            (topic_sizes.INTERVAL_SECONDS, self._samples.topic_sizes.sample),
+            (traffic_history.INTERVAL_SECONDS, self._samples.traffic.sample),
             (group_lags.INTERVAL_SECONDS, self._sample_lags),
         ):
             timer = PeriodicCall(services.runtime.clock, self._begin, services, sample)
@@ -74,3 +76,9 @@ class Sampler:
         }
         ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
         lags.note(time_ms, {group_id: await lag_of(visitor, offsets, ends) for group_id, offsets in committed.items()})
+        topics: dict[str, dict[str, int]] = {}
+        for group_id, offsets in committed.items():
+            async for key, offset in over(offsets.items()):
+                by_group = topics.setdefault(key[0], {})
+                by_group[group_id] = by_group.get(group_id, 0) + (lag_at(offset, ends.get(key)) or 0)
+        lags.topics = topics

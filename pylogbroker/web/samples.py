@@ -6,9 +6,13 @@ import attrs
 
 from pylogbroker.web.group_lags import GroupLags
 from pylogbroker.web.topic_rates import TopicRates
+from pylogbroker.web.topic_sizes import TopicSizes
+from pylogbroker.web.traffic_history import TrafficHistory
 
 
 @attrs.frozen(eq=False)
 class Samples:
     topic_rates: TopicRates = attrs.field(factory=TopicRates, init=False)
+    topic_sizes: TopicSizes = attrs.field(factory=TopicSizes, init=False)
+    traffic: TrafficHistory = attrs.field(factory=TrafficHistory, init=False)
     group_lags: GroupLags = attrs.field(factory=GroupLags, init=False)

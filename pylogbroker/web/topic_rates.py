@@ -38,14 +38,22 @@ class Rates:
 class TopicRates:
     _older: dict[str, _Counts] = attrs.field(factory=dict, init=False)
     _newer: dict[str, _Counts] = attrs.field(factory=dict, init=False)
+    noted: dict[str, float] = attrs.field(factory=dict, init=False)
+    """Records per second between the last two samples, of topics that got any."""
 
     async def sample(self, services: Services) -> None:
         """Note the counts of all topics."""
         counts: dict[str, _Counts] = {}
+        rates: dict[str, float] = {}
         clock = services.runtime.clock
         async for name, traffic in services.runtime.slices.over(tuple(services.partitions.traffic.topics.items())):
             if len(counts) < _TOPICS_MAX:
                 counts[name] = _counts(traffic, clock.seconds())
+                before = self._newer.get(name)
+                if before is not None and before.traffic is traffic and traffic.messages_in > before.messages_in:
+                    grown = traffic.messages_in - before.messages_in
+                    rates[name] = grown / (counts[name].seconds - before.seconds)
+        self.noted = rates
         self._older, self._newer = self._newer, counts
 
     def of(self, services: Services, topic: str) -> Rates | None:

@@ -58,7 +58,7 @@ class ChangeTests(ViewTests):
         return self.post(f"/{name}", urlencode(fields | {"form_token": token}).encode(), FORM)
 
     def token(self) -> str:
-        page = self.connect().get("/topics").body
+        page = self.connect().get("/create-topic").body
         return page.partition('name="form_token" value="')[2].partition('"')[0]
 
     def record(self, topic: str, partition: int = 0) -> Any:
@@ -283,8 +283,8 @@ class TestForms(ChangeTests):
 
     def test_only_changes_take_posts(self) -> None:
         self.assertEqual(self.submit("topics").code, 405)
-        self.assertEqual(self.connect().get("/create-topic").code, 405)
-        self.assertEqual(self.connect().get("/create-topic").headers["allow"], "POST")
+        self.assertEqual(self.connect().get("/delete-topic").code, 405)
+        self.assertEqual(self.connect().get("/delete-topic").headers["allow"], "POST")
 
 
 class TestDenials(AnonymousTests, ChangeTests):

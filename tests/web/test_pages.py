@@ -96,8 +96,8 @@ class TestPages(PageTests):
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
-        expected = "acls brokers group groups log-directory producers quotas records style topic topics transactions"
-        self.assertEqual(views, {"/", "/users", *(f"/{name}" for name in expected.split())})
+        expected = "acls brokers create-topic group groups log-directory producers quotas records style topic topics"
+        self.assertEqual(views, {"/", "/transactions", "/users", *(f"/{name}" for name in expected.split())})
 
     def test_hostile_values_stay_text(self) -> None:
         self.node.create("clicks")
@@ -127,10 +127,11 @@ class TestPages(PageTests):
         self.assertEqual([size_rate_text(each) for each in (None, 0.4, 1536.0)], ["", "0 B/s", "1.5 KiB/s"])
 
     def test_long_lists_have_links_to_their_other_rows(self) -> None:
+        self.node.create("clicks")
         for number in range(3):
-            self.node.create(f"topic-{number}")
-        page = self.show("/topics?count=1&start=1&search=topic")
-        self.assertIn("/topics?start=2&search=topic", page.links)
+            self.commit(f"group-{number}", "clicks", 0)
+        page = self.show("/groups?count=1&start=1&search=group")
+        self.assertIn("/groups?start=2&search=group", page.links)
         self.assertIn("2 to 2 of 3.", page.text)
 
     def test_style_and_script(self) -> None:
