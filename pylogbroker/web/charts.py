@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
@@ -41,3 +41,36 @@ def _lines(values: Sequence[float | None], width: float, height: float, most: fl
         elif points:
             yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot
             points = []
+
+
+class Chart(TypedDict):
+    """Lines of one scale from 0 to `most`, and five times below them."""
+
+    most: float
+    first: list[str]
+    second: list[str]
+    times: list[int]
+
+
+def chart(times: Sequence[int], first: Sequence[float], second: Sequence[float] = ()) -> Chart:
+    most = _round_up(max((*first, *second), default=0))
+    marks = [times[round(at * (len(times) - 1) / 4)] for at in range(5)] if times else []
+    return {
+        "most": most,
+        "first": list(_lines(first, WIDTH, HEIGHT, most)),
+        "second": list(_lines(second, WIDTH, HEIGHT, most)),
+        "times": marks,
+    }
+
+
+def _round_up(number: float) -> float:
+    """Return the next larger of 1, 2, 5, 10 and so on, in units of 1024."""
+    unit = 1.0
+    while number >= 1024 * unit:
+        unit *= 1024
+    step = unit
+    while True:
+        for factor in (1, 2, 5):
+            if factor * step >= number:
+                return factor * step
+        step *= 10

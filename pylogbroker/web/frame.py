@@ -11,13 +11,15 @@ from twisted.web.server import Request
 from pylogbroker import __version__
 from pylogbroker.broker.services import Services
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.texts import Page, answer_text
 from pylogbroker.web.visitors import Visitor
 
 _ZONE_COOKIE: Final = b"times"
 _LOCAL: Final = b"local"
 _PLACES: Final = (
-    ("Topics", "/topics", ("", "topics", "topic", "records", "create-topic", "produce")),
+    ("Overview", "/", ("",)),
+    ("Topics", "/topics", ("topics", "topic", "records", "create-topic", "produce")),
     ("Groups", "/groups", ("groups", "group", "reset-group")),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
     ("Brokers", "/brokers", ("brokers", "log-directory")),
@@ -56,7 +58,7 @@ def frame_of(request: Request, visitor: Visitor | None, has_faults: bool) -> Fra
     counts = {} if visitor is None else _counts(visitor)
     first = path.partition("?")[0].removeprefix("/").partition("/")[0]
     places = tuple(
-        Place(name, address, counts.get(name, ""), first in parts, name in _BEGIN_PARTS)
+        Place(name, address, counts.get(name, ""), first in parts, name in _BEGIN_PARTS, name == "Overview")
         for name, address, parts in _PLACES
         if has_faults or name != "Faults"
     )
@@ -79,6 +81,9 @@ def _counts(visitor: Visitor) -> dict[str, str]:
     counts = {"Topics": len(services.metadata.topics), "Brokers": len(services.metadata.image.brokers)}
     if counts["Brokers"] == 1:
         counts["Groups"] = services.groups.count_groups()
+    problems = len(problems_for(visitor))
+    if problems:
+        counts["Overview"] = problems
     return {name: f"{count:,}" for name, count in counts.items()}
 
 

@@ -54,3 +54,20 @@ class GroupLags:
         """Return the samples of a group, the oldest first."""
         lags = self._lags.get(group_id, ())
         return list(map(LagSample, list(self._times)[len(self._times) - len(lags) :], lags))
+
+    def growing(self, samples: int, lag_min: int) -> dict[str, tuple[int, int]]:
+        """Return the lag then and now of groups whose lag has grown for so many samples, to `lag_min` or more."""
+        growing: dict[str, tuple[int, int]] = {}
+        for group_id, lags in self._lags.items():
+            recent = [lag for lag in list(lags)[-samples - 1 :] if lag is not None]
+            halves = recent[: len(recent) // 2], recent[len(recent) // 2 :]
+            if len(recent) > samples and recent[-1] >= lag_min and max(halves[0]) < min(halves[1]):
+                growing[group_id] = recent[0], recent[-1]
+        return growing
+
+    def growth_a_minute(self, group_id: str) -> int | None:
+        """Return how much the lag grew in a minute, over the last five; None without samples of these."""
+        lags = list(self._lags.get(group_id, ()))[-11:]
+        if len(lags) < 3 or lags[0] is None or lags[-1] is None:
+            return None
+        return round((lags[-1] - lags[0]) * 2 / (len(lags) - 1))

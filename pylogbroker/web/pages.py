@@ -31,6 +31,7 @@ from pylogbroker.web.form_changes import (
     fence_producer_confirmed,
 )
 from pylogbroker.web.formats import (
+    clock_text,
     count_text,
     duration_text,
     number_text,
@@ -46,6 +47,7 @@ from pylogbroker.web.going import go
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.log_directory_views import log_directory
+from pylogbroker.web.overview import overview
 from pylogbroker.web.quota_views import quotas
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import HttpRoute
@@ -87,7 +89,7 @@ async def style(visitor: Visitor) -> dict[str, Any]:
 
 
 PAGES: Final = (
-    _page("/", topic_table, "topics"),
+    _page("/", overview, "overview"),
     _page("/topics", topic_table),
     _page("/create-topic", new_topic),
     _page("/topic", topic),
@@ -195,7 +197,9 @@ def _environment() -> Environment:
         rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines, count=count_text, spark_lines=spark_lines
     )
     environment.filters.update(range_text=range_text)
-    environment.globals.update(link=link, topic_link=topic_link, chart_width=WIDTH, chart_height=HEIGHT)
+    environment.globals.update(
+        link=link, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
+    )
     return environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -11,8 +11,11 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.runtime.resources import PeriodicCall
+from pylogbroker.broker.security.access import Access, HasDecisions
 from pylogbroker.broker.services import Services
-from pylogbroker.web import group_lags, topic_rates, topic_sizes, traffic_history
+from pylogbroker.peer_log_limit import PeerLogLimit
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web import group_lags, problem_search, topic_rates, topic_sizes, traffic_history
 from pylogbroker.web.group_offsets import ends_of, lag_at, lag_of
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.visitors import Visitor
@@ -21,6 +24,14 @@ log = Logger()
 
 Sample = Callable[[Services], Awaitable[None]]
 _CLIENT_ID: Final = "pylogbroker-samples"
+
+
+@attrs.define(eq=False)
+class _FullAccess(Access):
+    """Access of the samples: pages show of them what their visitors may see."""
+
+    def allows(self, operation: AclOperation, kind: AclResourceType, name: str, quietly: bool = False) -> bool:
+        return True
 
 
 @attrs.define(eq=False)
@@ -35,6 +46,7 @@ class Sampler:
             (topic_sizes.INTERVAL_SECONDS, self._samples.topic_sizes.sample),
             (traffic_history.INTERVAL_SECONDS, self._samples.traffic.sample),
             (group_lags.INTERVAL_SECONDS, self._sample_lags),
+            (problem_search.INTERVAL_SECONDS, self._look),
         ):
             timer = PeriodicCall(services.runtime.clock, self._begin, services, sample)
             timer.start(seconds)
@@ -64,9 +76,21 @@ class Sampler:
         except Exception:
             log.failure("a sample for the page failed")
 
+    def _visitor(self, services: Services) -> Visitor:
+        """Return a visitor who may see everything, also of a broker with an authorizer."""
+        context, authorizer = RequestContext(0, _CLIENT_ID), services.authorizer
+        if authorizer is not None:
+            denials = PeerLogLimit(services.runtime.clock, "{count} more denials of {host}")  # there are none
+            source = cast(HasDecisions, authorizer)
+            context = attrs.evolve(context, access=_FullAccess(context.principal, "", source, denials))
+        return Visitor(services, context, self._samples)
+
+    async def _look(self, services: Services) -> None:
+        await problem_search.look(self._visitor(services))
+
     async def _sample_lags(self, services: Services) -> None:
         """Note the lag of groups that are coordinated here, in slices, with one question to each other leader."""
-        visitor = Visitor(services, RequestContext(0, _CLIENT_ID), self._samples)  # without `access`: sees all
+        visitor = self._visitor(services)
         over, lags = services.runtime.slices.over, self._samples.group_lags
         time_ms = services.runtime.now_ms()
         groups = [group async for group in over(tuple(services.groups.groups())) if group.offsets.committed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from pylogbroker.web.group_lags import GroupLags
+from pylogbroker.web.problems import Problems
 from pylogbroker.web.topic_rates import TopicRates
 from pylogbroker.web.topic_sizes import TopicSizes
 from pylogbroker.web.traffic_history import TrafficHistory
@@ -15,4 +16,5 @@ class Samples:
     topic_rates: TopicRates = attrs.field(factory=TopicRates, init=False)
     topic_sizes: TopicSizes = attrs.field(factory=TopicSizes, init=False)
     traffic: TrafficHistory = attrs.field(factory=TrafficHistory, init=False)
+    problems: Problems = attrs.field(factory=Problems, init=False)
     group_lags: GroupLags = attrs.field(factory=GroupLags, init=False)

@@ -45,7 +45,8 @@ class _Counts:
 class TrafficHistory:
     samples: deque[TrafficSample] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
     _bytes_in: dict[str, deque[int]] = attrs.field(factory=dict, init=False)
-    _before: _Counts | None = attrs.field(default=None, init=False)
+    _counts: deque[_Counts] = attrs.field(factory=lambda: deque(maxlen=2), init=False)
+    """Counts at the last two samples."""
 
     async def sample(self, services: Services) -> None:
         """Note how much has come since the last sample."""
@@ -60,11 +61,10 @@ class TrafficHistory:
             by_topic[name] = counts.bytes_in
             messages_in, bytes_in = messages_in + counts.messages_in, bytes_in + counts.bytes_in
             bytes_out += counts.bytes_out
-        before = self._before
-        self._before = _Counts(runtime.clock.seconds(), by_topic, messages_in, bytes_in, bytes_out)
-        if before is None or self._before.seconds <= before.seconds:
+        self._counts.append(_Counts(runtime.clock.seconds(), by_topic, messages_in, bytes_in, bytes_out))
+        before, seconds = self._counts[0], self._counts[-1].seconds - self._counts[0].seconds
+        if seconds <= 0:
             return
-        seconds = self._before.seconds - before.seconds
         self.samples.append(
             TrafficSample(
                 runtime.now_ms(),

@@ -72,6 +72,9 @@ class Visitor:
     def sees_topic(self, name: str) -> bool:
         return self.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
+    def sees_group(self, group_id: str) -> bool:
+        return self.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
+
     def check(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise KafkaError for what the visitor may not do."""
         access = self.context.access

@@ -68,7 +68,7 @@ def test_ready_once_clients_are_served_and_until_a_fault(tmp_path: Path, monkeyp
         assert early == [(200, "alive\n"), (503, "the start is not over\n")]
         assert await ask("/readyz") == (200, "ready\n")
         assert '"total":0' in (await ask("/api/topics"))[1]
-        assert "<h1>Topics</h1>" in (await ask("/"))[1]
+        assert "<h1>Overview</h1>" in (await ask("/"))[1]
         for state, reason in ((SessionState.SUSPENDED, "cannot be reached"), (SessionState.EXPIRED, "has expired")):
             for listener in listeners:
                 listener(SessionEvent(state, 1))

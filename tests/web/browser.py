@@ -85,7 +85,9 @@ class Browser:
     def fill(self, form: str, **fields: str) -> None:
         """Write into the fields of the form that has this address."""
         for name, value in fields.items():
-            field = self.one(f"form[action='{form}'] [name='{name}']")
+            field = self.one(
+                f"form[method='post'][action$='{form}'] [name='{name}'], form[action='{form}'] [name='{name}']"
+            )
             if field.tag_name == "select":
                 Select(field).select_by_value(value)
             else:

@@ -105,7 +105,7 @@ class TestTable(PageTests):
         self.assertEqual(list(history.spark("clicks")), [100.0, 100.0])
         self.assertEqual(list(history.spark("silent")), [0.0, 0.0])
         self.assertEqual(
-            [(each.bytes_in, each.bytes_out) for each in history.samples], [(0.0, 0.0), *[(100.0, 2.0)] * 8]
+            [(sample.bytes_in, sample.bytes_out) for sample in history.samples], [(0.0, 0.0), *[(100.0, 2.0)] * 8]
         )
         self.assertIn("100 B to 100 B a second", self.connect().get("/topics").body)
         for _ in range(SAMPLES_MAX + 1):

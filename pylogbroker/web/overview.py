@@ -1,0 +1,92 @@
+"""The overview: problems, traffic of the last hour, brokers with their disks, the busiest topics and most lag."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.web.charts import Chart, chart
+from pylogbroker.web.cluster_views import BrokerList, brokers
+from pylogbroker.web.problem_search import problems_for
+from pylogbroker.web.problems import LastingProblem
+from pylogbroker.web.topic_table import ListedTopic, listed_topic
+from pylogbroker.web.visitors import Visitor
+
+_LISTED: Final = 5
+
+
+class LaggingGroup(TypedDict):
+    id: str
+    lag: int
+    history: Sequence[float | None]
+    growth: int | None
+
+
+class Overview(TypedDict):
+    problems: Sequence[LastingProblem]
+    looked_ms: int
+    now_ms: int
+    topics: int
+    partitions: int | None
+    clients: str
+    messages_in: float | None
+    bytes_in: float | None
+    bytes_out: float | None
+    traffic: Chart
+    cluster: BrokerList | None
+    busiest: list[ListedTopic]
+    most_lag: list[LaggingGroup]
+
+
+async def overview(visitor: Visitor) -> Overview:
+    """Return what somebody looks at first; the brokers are null for a visitor who may not describe the cluster."""
+    services, samples = visitor.services, visitor.samples
+    sees_cluster = visitor.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+    cluster = await brokers(visitor) if sees_cluster else None
+    history = list(samples.traffic.samples)
+    last = history[-1] if history else None
+    rates = {name: rate for name, rate in samples.topic_rates.noted.items() if visitor.sees_topic(name)}
+    busiest = heapq.nlargest(_LISTED, rates, key=lambda name: rates[name])
+    images = [topic for topic in map(services.metadata.topics.get, busiest) if topic is not None]
+    listeners = [listener for broker in (cluster["brokers"] if cluster else ()) for listener in broker["listeners"]]
+    return {
+        "problems": problems_for(visitor),
+        "looked_ms": samples.problems.looked_ms,
+        "now_ms": services.runtime.now_ms(),
+        "topics": len(services.metadata.topics),
+        "partitions": sum(broker["leaders"] for broker in cluster["brokers"]) if cluster else None,
+        "clients": listeners[0]["address"] if listeners else "",
+        "messages_in": None if last is None else last.messages_in,
+        "bytes_in": None if last is None else last.bytes_in,
+        "bytes_out": None if last is None else last.bytes_out,
+        "traffic": chart(
+            [sample.time_ms for sample in history],
+            [sample.bytes_in for sample in history],
+            [sample.bytes_out for sample in history],
+        ),
+        "cluster": cluster,
+        "busiest": [await listed_topic(visitor, topic) for topic in images],
+        "most_lag": _most_lag(visitor),
+    }
+
+
+def _most_lag(visitor: Visitor) -> list[LaggingGroup]:
+    """Return the groups of this broker that have most lag."""
+    lags = visitor.samples.group_lags
+    totals: dict[str, int] = {}
+    for by_group in lags.topics.values():
+        for group_id, lag in by_group.items():
+            totals[group_id] = totals.get(group_id, 0) + lag
+    largest = heapq.nlargest(_LISTED, totals, key=lambda group_id: totals[group_id])
+    return [
+        {
+            "id": group_id,
+            "lag": totals[group_id],
+            "history": [sample.lag for sample in lags.of(group_id)[::4]],
+            "growth": lags.growth_a_minute(group_id),
+        }
+        for group_id in largest
+        if visitor.sees_group(group_id) and totals[group_id]
+    ]
