@@ -19,7 +19,7 @@ _ZONE_COOKIE: Final = b"times"
 _LOCAL: Final = b"local"
 _PLACES: Final = (
     ("Overview", "/", ("",)),
-    ("Topics", "/topics", ("topics", "topic", "records", "create-topic", "produce")),
+    ("Topics", "/topics", ("topics", "topic", "topic-delete", "records", "create-topic", "produce")),
     ("Groups", "/groups", ("groups", "group", "reset-group")),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
     ("Brokers", "/brokers", ("brokers", "log-directory")),

@@ -54,7 +54,7 @@ from pylogbroker.web.router import HttpRoute
 from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
-from pylogbroker.web.topic_table import new_topic, topic_table
+from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
 from pylogbroker.web.user_views import set_password, users
 from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
@@ -93,6 +93,7 @@ PAGES: Final = (
     _page("/topics", topic_table),
     _page("/create-topic", new_topic),
     _page("/topic", topic),
+    _page("/topic-delete", topic_to_delete),
     _page("/records", records),
     _page("/groups", groups),
     _page("/group", group),

@@ -7,6 +7,7 @@ from math import inf
 from typing import Annotated, Any, Final, TypedDict
 
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import TopicRow, topic_row
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Name, Search
@@ -66,16 +67,18 @@ async def topic_table(
         matching += seen
     ordered = await _in_order(visitor, matching, sort)
     values, shown = paged(page, sort, ordered)
+    rows = [await listed_topic(visitor, topic) for topic in shown]
+    size = sum(sizes[topic.name].bytes for topic in matching if topic.name in sizes)
     return {
         "search": search,
         "without_group": without_group,
         "with_lag": with_lag,
         "all_topics": visible,
         "partitions": sum(len(topic.partitions) for topic in matching),
-        "bytes": sum(sizes[topic.name].bytes for topic in matching if topic.name in sizes),
+        "bytes": size if values["pages"] > 1 else sum(row["bytes"] for row in rows),
         "rate": sum(rates.get(topic.name, 0.0) for topic in matching),
         **values,
-        "topics": [await listed_topic(visitor, topic) for topic in shown],
+        "topics": rows,
     }
 
 
@@ -153,3 +156,9 @@ async def new_topic(visitor: Visitor, name: Name = "") -> NewTopic:
         "partitions": config.num_partitions,
         "replication_factor": config.default_replication_factor,
     }
+
+
+async def topic_to_delete(visitor: Visitor, name: Name) -> ListedTopic:
+    """Return a topic, with what is lost if it is deleted; raise KafkaError."""
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+    return await listed_topic(visitor, visitor.services.metadata.require_topic(name))

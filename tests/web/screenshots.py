@@ -38,8 +38,12 @@ _ADMINISTERED: Final = {
     "testing.faults": "true",
 }
 _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("", {}),
     ("topics", {}),
+    ("create-topic", {}),
     ("topic", {"name": "orders"}),
+    ("topic-delete", {"name": "orders"}),
+    ("style", {}),
     ("records", {"topic": "orders", "format": "json", "last": 5}),
     ("groups", {}),
     ("group", {"id": "mailing"}),
@@ -176,14 +180,14 @@ def show_live(browser: Browser) -> None:
 
 def take_all(browser: Browser, directory: Path, name: str) -> None:
     def save(page: str) -> None:
-        browser.save(directory / f"{name}-{page}.png")
+        browser.save(directory / f"{name}-{page or 'overview'}.png")
 
     for page, parameters in _PAGES:
         browser.open(page, **parameters)
         save(page)
-        for summary in browser.all("summary"):
+        for summary in browser.all("details:not(.menu) > summary"):
             summary.click()
-        if browser.all("summary"):
+        if browser.all("details:not(.menu) > summary"):
             save(f"{page}-unfolded")
     browser.open("brokers")
     browser.follow("a[href^='log-directory']")

@@ -91,14 +91,12 @@ def test_a_topic_is_created_changed_and_deleted(browser: Browser) -> None:
     browser.fill("alter-topic", setting="retention.ms", value="2000")
     browser.press("Set")
     assert ["retention.ms", "2000", "dynamic topic config"] in [row[:3] for row in browser.rows(1)]
-    browser.unfold("Delete the topic")
+    browser.one(".menu > summary").click()
+    browser.follow(".menu .danger")
     browser.fill("delete-topic", confirm="another")
-    browser.press("Delete")
-    assert "Error 400" in browser.text
-    browser.open("topic", name=name)
-    browser.unfold("Delete the topic")
+    assert not browser.one("button.danger").is_enabled()
     browser.fill("delete-topic", confirm=name)
-    browser.press("Delete")
+    browser.press(f"Delete {name}")
     assert browser.path == "topics"
     assert name not in browser.text
 
@@ -241,7 +239,7 @@ def test_page_works_without_scripts(browser: Browser) -> None:
     with opened_browser(browser.broker, "--blink-settings=scriptEnabled=false") as plain:
         plain.open("topics", search=topic)
         plain.follow("tbody a")
-        assert f"Topic {topic}" in plain.text
+        assert f"/ {topic}" in plain.text.replace("\n", " ")
         plain.follow("tbody a")
         assert [each.text for each in plain.all("#records td:nth-child(4)")] == ["first", "second"]
         assert "Follow new records" not in plain.text  # a script shows it

@@ -96,8 +96,10 @@ class TestPages(PageTests):
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
-        expected = "acls brokers create-topic group groups log-directory producers quotas records style topic topics"
-        self.assertEqual(views, {"/", "/transactions", "/users", *(f"/{name}" for name in expected.split())})
+        expected = "acls brokers create-topic group groups log-directory producers quotas records topic topic-delete"
+        self.assertEqual(
+            views, {"/", "/style", "/topics", "/transactions", "/users", *(f"/{name}" for name in expected.split())}
+        )
 
     def test_hostile_values_stay_text(self) -> None:
         self.node.create("clicks")

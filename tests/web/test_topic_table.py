@@ -113,6 +113,20 @@ class TestTable(PageTests):
         self.assertEqual(set(history.spark("clicks")), {0.0})
         self.assertEqual(len(history.samples), SAMPLES_MAX)
 
+    def test_a_deletion_says_what_is_lost(self) -> None:
+        self.node.create("clicks", partitions=2)
+        self.node.produce("clicks", 0, *[NOW] * 3)
+        self.commit("readers", "clicks", 0)
+        self.wait_for_lags()
+        page = self.show("/topic-delete?name=clicks")
+        self.assertIn("3 records", page.text)
+        self.assertIn("1 groups read the topic", page.text)
+        self.assertIn("/topic-delete?name=clicks", self.show("/topic?name=clicks").links)
+        self.show("/topic-delete?name=orders", 404)
+
+    def wait_for_lags(self) -> None:
+        self.node.clock.advance(30)
+
     def test_empty_lists_say_what_to_do(self) -> None:
         self.assertIn("nothing was written yet", self.show("/topics").text)
         self.node.create("clicks")
