@@ -27,6 +27,8 @@ class TopicSize:
 class TopicSizes:
     noted: Mapping[str, TopicSize] = attrs.field(factory=dict, init=False)
     """Sizes at the last sample."""
+    bytes: int = attrs.field(default=0, init=False)
+    """Sum of the sizes."""
 
     async def sample(self, services: Services) -> None:
         """Note the sizes of all topics."""
@@ -35,6 +37,7 @@ class TopicSizes:
             topic.name: await size_here(services, topic)
             async for topic in over(tuple(services.metadata.topics.values()))
         }
+        self.bytes = sum(size.bytes for size in self.noted.values())
 
 
 NOTHING: Final = TopicSize()
