@@ -119,6 +119,15 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[LogEntry]:
     return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
 
 
+def last_entry(buffer: Buffer) -> LogEntry | None:
+    """Return the last complete entry, or None without one; raise like `entries`. Other entries are not parsed."""
+    whole = view(buffer)
+    place = end = 0
+    for place, end in bounds(whole, partial=True):  # noqa: B007
+        pass
+    return parse(whole[place:end]) if end else None
+
+
 def entry_size(buffer: Buffer) -> int:
     """Return the first entry's size; `buffer` must contain its prefix."""
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])

@@ -18,6 +18,7 @@ from pylogbroker.records import (
     entries,
 )
 from pylogbroker.records.batch import read_records
+from pylogbroker.records.log_entry import last_entry
 from tests.records.memory_growth import peak_growth
 
 RECORDS = [Record(0, 10, b"k", b"first"), Record(1, 30, None, b"second"), Record(2, 20, b"", None)]
@@ -41,6 +42,26 @@ def test_headers_of_several_entries_in_a_row() -> None:
     assert (second.base_offset, second.last_offset, second.codec) == (8, 8, Codec.SNAPPY)
     assert first.size + second.size == len(data)
     assert bytes(first.buffer) + bytes(second.buffer) == data
+
+
+def test_last_entry_of_complete_ones() -> None:
+    first, second = build(RECORDS, base_offset=5), build(RECORDS[:1], base_offset=8)
+    for data in (first + second, bytearray(first + second), first + second + first[:-1], first + second + first[:5]):
+        last = last_entry(data)
+        assert last is not None
+        assert (last.base_offset, last.next_offset, bytes(last.buffer)) == (8, 9, second)
+
+
+def test_truncated_entry_alone_is_no_last_entry() -> None:
+    assert last_entry(b"") is None
+    assert last_entry(build(RECORDS)[:-1]) is None
+
+
+def test_damage_before_the_last_entry_is_found() -> None:
+    damaged = bytearray(build(RECORDS))
+    damaged[16] = 9
+    with pytest.raises(CorruptRecords, match="magic 9"):
+        last_entry(bytes(damaged) + build(RECORDS, base_offset=3))
 
 
 def test_messages_of_v1() -> None:

@@ -10,7 +10,6 @@ only names: for them, the id is compared with that of the metadata.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
@@ -21,7 +20,7 @@ from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOu
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.records import Buffer
-from pylogbroker.records.log_entry import entries
+from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
@@ -90,13 +89,12 @@ class PartitionFetcher:
 
     def _take(self, data: PartitionData) -> FetchedBatches | None:
         records = data.records or b""
-        tail = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
-        if not tail:
+        last = last_entry(records)  # type: ignore[arg-type]
+        if last is None:
             if len(records):
                 self._ask_for_more()
             return None if len(records) else self._rest(data)
         self._empty = 0
-        last = tail.pop()
         fetched = FetchedBatches(records, self.position, last.next_offset, self._aborted(data))  # type: ignore[arg-type]
         self.position = last.next_offset
         if self.position < self._end:
