@@ -105,6 +105,27 @@ def test_batches_of_other_writers_are_decoded(peer: Peer, magic: int) -> None:
     assert rows(peer.write(records, magic, Codec.GZIP)) == [row(each, magic) for each in records]
 
 
+def test_constant_columns_are_built_once() -> None:
+    """Later rows share them, and Spark's worker sends only their own part of them."""
+    records = [Record(number, 5, b"k", b"v") for number in range(1000)]
+    decoder = Decoder("clicks", 7, ALL)
+    [many] = decoder.decode(build(records), 0, FAR)
+    [few] = decoder.decode(build(records[:3]), 0, FAR)
+    assert plain(few.rows) == [row(record, 2) for record in records[:3]]
+    for name in ("topic", "partition"):
+        assert few.rows.column(name).buffers()[-1].address == many.rows.column(name).buffers()[-1].address
+    assert pa.ipc.get_record_batch_size(few.rows) < 2000
+
+
+def test_constant_columns_grow() -> None:
+    decoder = Decoder("clicks", 7, ALL)
+    for count in (2, 5, 3, 9):
+        records = [Record(number, 5, b"k", b"v") for number in range(count)]
+        [part] = decoder.decode(build(records), 0, FAR)
+        part.rows.validate(full=True)
+        assert plain(part.rows) == [row(record, 2) for record in records]
+
+
 def test_types() -> None:
     """Types are those of PySpark's `to_arrow_schema` for the columns of Spark's Kafka source."""
     [part] = Decoder("clicks", 7, columns_with(headers=True)).decode(build([Record(0, 5, b"k", b"v")]), 0, 1)

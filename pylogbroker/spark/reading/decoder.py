@@ -53,6 +53,22 @@ class Decoded:
     next_offset: int
 
 
+@attrs.define(eq=False)
+class _ConstantColumn:
+    """A column with one value, as slices of an array built for the longest batch so far."""
+
+    _value: pa.Scalar
+    _longest: pa.Array = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._longest = pa.repeat(self._value, 0)
+
+    def of(self, rows: int) -> pa.Array:
+        if rows > len(self._longest):
+            self._longest = pa.repeat(self._value, rows)
+        return self._longest.slice(0, rows)
+
+
 @attrs.frozen(eq=False)
 class Decoder:
     topic: str
@@ -60,9 +76,21 @@ class Decoder:
     columns: tuple[str, ...] = columns_with(headers=False)
     """Columns to decode; omitted ones cost almost nothing."""
 
-    @property
-    def schema(self) -> pa.Schema:
+    schema: pa.Schema = attrs.field(init=False)
+    _topics: _ConstantColumn = attrs.field(init=False)
+    _partitions: _ConstantColumn = attrs.field(init=False)
+
+    @schema.default
+    def _schema_of_columns(self) -> pa.Schema:
         return pa.schema([(name, TYPES[name]) for name in self.columns])
+
+    @_topics.default
+    def _topic_column(self) -> _ConstantColumn:
+        return _ConstantColumn(pa.scalar(self.topic, TYPES["topic"]))
+
+    @_partitions.default
+    def _partition_column(self) -> _ConstantColumn:
+        return _ConstantColumn(pa.scalar(self.partition, TYPES["partition"]))
 
     def decode(
         self, fetched: Buffer, start: int, end: int, aborted: AbortedTransactions | None = None, *, check: bool = True
@@ -113,8 +141,8 @@ def _times(timestamps: Ints) -> pa.Array:
 _ARRAYS: Final[Mapping[str, Callable[[Decoder, Columns], pa.Array]]] = {
     "key": lambda _, columns: binary_of(columns.raw, columns.key_starts, columns.key_lengths),
     "value": lambda _, columns: binary_of(columns.raw, columns.value_starts, columns.value_lengths),
-    "topic": lambda decoder, columns: pa.repeat(pa.scalar(decoder.topic, TYPES["topic"]), len(columns)),
-    "partition": lambda decoder, columns: pa.array(np.full(len(columns), decoder.partition, np.int32)),
+    "topic": lambda decoder, columns: decoder._topics.of(len(columns)),
+    "partition": lambda decoder, columns: decoder._partitions.of(len(columns)),
     "offset": lambda _, columns: pa.array(columns.offsets),
     "timestamp": lambda _, columns: _times(columns.timestamps),
     "timestampType": lambda _, columns: pa.array(columns.timestamp_types.astype(np.int32)),
