@@ -3,6 +3,7 @@
     python -m benchmarks.spark                 # the whole table
     python -m benchmarks.spark --quick         # everything once, with little data, as a smoke test
     python -m benchmarks.spark --only scan     # only work with `scan` in its title
+    python -m benchmarks.spark --processor     # by processor time instead of elapsed time
 
 One Spark session, local[2], and this project's broker run on one machine; topics have four partitions. The sources
 alternate, in changing order, each with its default settings. Topics to read are written before, in batches of 100 KB,
@@ -10,6 +11,9 @@ without keys; writes come from a DataFrame in memory, with keys of ten bytes.
 
 The time of a micro-batch runs from the sending of records, one to each partition of an idle stream, until Spark has
 recorded them as processed. So it includes the wait for the records.
+
+With `--processor`, seconds are the processor time of the broker, of the JVM and of Spark's Python processes. Other load
+on the machine changes them little.
 """
 
 import itertools
@@ -19,7 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -31,7 +35,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from benchmarks.broker import show
-from benchmarks.brokers import own, scratch
+from benchmarks.brokers import TICKS, own, scratch
 from benchmarks.driver import Block, pump
 from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
@@ -65,6 +69,7 @@ class Ground:
     spark: SparkSession
     session: Session
     directory: Path
+    clock: Callable[[], float] = time.perf_counter
 
     def options(self) -> dict[str, str]:
         """Return the options that give the broker's address to either source."""
@@ -88,17 +93,17 @@ class Ground:
 
 def scan(ground: Ground, source: str, topic: Topic) -> float:
     """Read all columns and discard them; return the seconds."""
-    begin = time.perf_counter()
+    begin = ground.clock()
     ground.rows(source, topic.name).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begin
+    return ground.clock() - begin
 
 
 def aggregate(ground: Ground, source: str, topic: Topic) -> float:
     """Count records and bytes of values by partition; return the seconds."""
-    begin = time.perf_counter()
+    begin = ground.clock()
     rows = ground.rows(source, topic.name).groupBy("partition")
     found = rows.agg(fn.count("*"), fn.sum(fn.length("value")), fn.max("offset")).collect()
-    elapsed = time.perf_counter() - begin
+    elapsed = ground.clock() - begin
     share = topic.count // PARTITIONS
     wanted = [(number, share, share * topic.value_bytes, share - 1) for number in range(PARTITIONS)]
     expect(sorted(map(tuple, found)), wanted, "aggregation")
@@ -109,12 +114,12 @@ def load_files(ground: Ground, source: str, topic: Topic) -> float:
     """Write all columns to Parquet files, by this project's loader or by Spark; return the seconds."""
     with scratch(ground.directory) as place:
         target = place / "files"
-        begin = time.perf_counter()
+        begin = ground.clock()
         if source == OWN:
             load(ground.spark, ground.options()["kafka.bootstrap.servers"], topic.name, target)
         else:
             ground.rows(source, topic.name).write.parquet(str(target))
-        elapsed = time.perf_counter() - begin
+        elapsed = ground.clock() - begin
         found = sum(parquet.read_metadata(file).num_rows for file in target.rglob("*.parquet"))
         expect(found, topic.count, "rows in files")
     return elapsed
@@ -129,9 +134,9 @@ def write(ground: Ground, source: str, count: int) -> float:
     rows.persist()
     rows.count()
     with ground.session.topic(PARTITIONS) as topic:
-        begin = time.perf_counter()
+        begin = ground.clock()
         rows.write.format(source).options(**ground.options(), topic=topic).mode("append").save()
-        elapsed = time.perf_counter() - begin
+        elapsed = ground.clock() - begin
         expect(sum(ground.session.end_offsets(topic, PARTITIONS)), count, "log ends")
     rows.unpersist(blocking=True)
     return elapsed
@@ -151,10 +156,10 @@ def micro_batches(ground: Ground, source: str, partitions: int, count: int) -> f
         times = []
         for number in range(1, TRIALS + count + 1):
             time.sleep(random.uniform(*PAUSE_SECONDS))
-            begin = time.perf_counter()
+            begin = ground.clock()
             try_produce(sock, request, [number] * partitions)
             wait_for_batch(query, checkpoint, number)
-            times.append(time.perf_counter() - begin)
+            times.append(ground.clock() - begin)
     return statistics.median(times[TRIALS:])
 
 
@@ -165,6 +170,24 @@ def wait_for_batch(query: StreamingQuery, checkpoint: Path, number: int) -> None
         if time.perf_counter() > deadline:
             raise BenchmarkError(f"there is no micro-batch {number}: {query.status} {query.exception()}")
         time.sleep(0.001)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of all descendants of this process, also of ended ones."""
+    total, left = 0.0, _children(os.getpid())
+    while left:
+        pid = left.pop()
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended: its parent's counters include it
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / TICKS
+            left += _children(pid)
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    texts = (task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [int(child) for text in texts for child in text.split()]
 
 
 @attrs.frozen
@@ -226,6 +249,7 @@ WORK = (
 @click.option("--scale", default=1.0, show_default=True, help="Amount of data, relative to the default.")
 @click.option("--quick", is_flag=True, help="Measure everything once, with little data.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
+@click.option("--processor", is_flag=True, help="Measure processor time instead of elapsed time.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(
@@ -235,6 +259,7 @@ def main(
     scale: float,
     quick: bool,
     directory: Path | None,
+    processor: bool,
     markdown: bool,
     verbose: bool,
 ) -> None:
@@ -246,7 +271,7 @@ def main(
     else:
         touch_memory()
     with own(directory) as broker, scratch(directory) as place, started(place) as spark:
-        ground = Ground(spark, broker.session, place)
+        ground = Ground(spark, broker.session, place, processor_seconds if processor else time.perf_counter)
         results = measure(ground, works, warm_up, rounds, scale, console if verbose else None)
         version = spark.version
     head = ["work", "unit", *NAMES.values(), "ratio", "wanted"]
