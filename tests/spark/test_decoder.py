@@ -181,6 +181,12 @@ def test_times_that_microseconds_cannot_express_are_null() -> None:
     assert [each[5] for each in found] == [None, None, 5000]
 
 
+def test_smallest_time_is_null() -> None:
+    """Its absolute value does not fit into 64 bits."""
+    [found] = rows(build([Record(0, -(1 << 63), None, b"v")], magic=1))
+    assert found[5] is None
+
+
 def test_formats_without_timestamps_between_others() -> None:
     data = b"".join(
         build([Record(0, -1 if magic == 0 else 5, None, b"v")], magic=magic, base_offset=offset)

@@ -133,9 +133,10 @@ def _within(columns: Columns, start: int, end: int) -> Columns:
 
 
 def _times(timestamps: Ints) -> pa.Array:
-    too_far = np.abs(timestamps) > _TIMESTAMP_MS_MAX
-    times = timestamps * 1000
-    return pa.array(times, mask=too_far if too_far.any() else None).view(TYPES["timestamp"])
+    too_far = None
+    if timestamps.min(initial=0) < -_TIMESTAMP_MS_MAX or timestamps.max(initial=0) > _TIMESTAMP_MS_MAX:
+        too_far = (timestamps < -_TIMESTAMP_MS_MAX) | (timestamps > _TIMESTAMP_MS_MAX)
+    return pa.array(timestamps * 1000, mask=too_far).view(TYPES["timestamp"])
 
 
 _ARRAYS: Final[Mapping[str, Callable[[Decoder, Columns], pa.Array]]] = {
