@@ -128,8 +128,10 @@ def _of_one_format(group: EntryGroup) -> Iterable[EntryGroup]:
 
 
 def _within(columns: Columns, start: int, end: int) -> Columns:
-    inside = (columns.offsets >= start) & (columns.offsets < end)
-    return columns if inside.all() else columns.select(inside)
+    offsets = columns.offsets
+    if offsets.min(initial=start) >= start and offsets.max(initial=end - 1) < end:
+        return columns
+    return columns.select((offsets >= start) & (offsets < end))
 
 
 def _times(timestamps: Ints) -> pa.Array:

@@ -33,10 +33,13 @@ def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
     """Return ascending spans as a binary array; negative lengths are null."""
     if len(raw) > _MOST:
         raise InvalidRecords(f"records of {len(raw)} bytes in one piece")
+    shortest = lengths.min(initial=_MOST)
+    if shortest > _INLINE_BYTES_MAX:
+        return _by_views(raw, starts, lengths, None)
     is_null = lengths < 0
     if is_null.all():
         return pa.nulls(len(starts), pa.binary())
-    null = is_null if is_null.any() else None
+    null = is_null if shortest < 0 else None
     lengths = lengths if null is None else np.maximum(lengths, 0)
     if ((lengths > _INLINE_BYTES_MAX) | (lengths == 0)).all():
         return _by_views(raw, starts, lengths, null)
