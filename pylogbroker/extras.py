@@ -21,6 +21,7 @@ EXTRAS: Final = {
     "joserfc": "oauth",
     "jsonschema": "schema-registry",
     "kazoo": "zookeeper",
+    "keyring": "keyring",
     "puresasl": "sasl",
     "pyarrow": "spark",
     "pyspark": "spark",

@@ -101,6 +101,7 @@ OF_CLIENTS: Final[_Features] = {
 OF_COMMANDS: Final[_Features] = {
     "commands for running clusters: the client, and with it Twisted and the messages": (
         "pylogbroker.cli.line_sender",
+        "pylogbroker.cli.profiles",
         "pylogbroker.client.admin",
         "pylogbroker.client.errors",
         "pylogbroker.client.producer",
@@ -132,6 +133,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.config.topic_settings",
         "tomllib",
     ),
+    "secrets of profiles in the system's keyring": ("keyring",),
     "certificates for a trial": ("pylogbroker.security.tls.authority",),
     "a demonstration": ("pylogbroker.testing",),
     "output in other forms than a plain table": (

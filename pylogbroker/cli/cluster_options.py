@@ -1,13 +1,4 @@
-"""Options of commands that work on a running cluster, and the connection that they describe.
-
-A profile is a table in a TOML file, `~/.config/pylogbroker/config.toml` or $PYLOGBROKER_CONFIG:
-
-    default = "production"
-
-    [profiles.production]
-    "bootstrap.servers" = "one:9092,two:9092"
-    "security.protocol" = "SSL"
-"""
+"""Options of commands that work on a running cluster, and the connection that they describe."""
 
 from __future__ import annotations
 
@@ -15,45 +6,50 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pylogbroker.errors import ConfigError
+from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    import tomllib
-
+    from pylogbroker.cli import profiles
+    from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client.sync import admin as sync_admin
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import properties
 else:
+    client_errors = on_first_use("pylogbroker.client.errors")
     client_settings = on_first_use("pylogbroker.client.settings")
+    profiles = on_first_use("pylogbroker.cli.profiles")
     properties = on_first_use("pylogbroker.config.properties")
     sync_admin = on_first_use("pylogbroker.client.sync.admin")
-    tomllib = on_first_use("tomllib")
 
 _SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more
 _COMPLETION_SECONDS: Final = 1.0
 _BOOTSTRAP: Final = "bootstrap.servers"
+_DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+_VARIABLE: Final = "PYLOGBROKER_BOOTSTRAP_SERVER"
 #: For a wrong address to be known at once; brokers that restart may take longer, with -X.
-_DEFAULTS: Final = {"bootstrap.connect.max.ms": "2000"}
+_DEFAULTS: Final = {"bootstrap.connect.max.ms": "500"}
+_OF_DEFAULT_ADDRESS: Final = (
+    "this is the default address: start a broker by `pylogbroker broker start`, or name one by -b HOST:PORT,"
+    f" {_VARIABLE} or `pylogbroker profile create`"
+)
 
 
 class Connection:
-    """Settings of a client, from a profile, a file, and options, in rising precedence."""
+    """Settings of a client; `remedy` says where the address is from, for brokers that are not reached."""
 
-    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
-        if not settings.get(_BOOTSTRAP):
-            raise ConfigError(
-                "no brokers are given: use --bootstrap-server HOST:PORT, or set PYLOGBROKER_BOOTSTRAP_SERVER"
-            )
+    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS, remedy: str = "") -> None:
         self.seconds = seconds
+        self.bootstrap = settings[_BOOTSTRAP]
+        self.given: Mapping[str, str] = {name: value for name, value in settings.items() if name != _BOOTSTRAP}
         self._settings = settings
+        self._remedy = remedy
 
     def settings(self, table: Mapping[str, object]) -> dict[str, str]:
         """Return those settings that are in a client's table, or in no client's: the client reports them."""
@@ -64,34 +60,43 @@ class Connection:
     def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[AdminClient]:
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
         settings = {**timeout, **self.settings(client_settings.CLIENT)}
-        with sync_admin.AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
+        with self.explained(), sync_admin.AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
             yield admin
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say in errors of clients that reached no broker where the address is from."""
+        try:
+            yield
+        except PylogbrokerError as error:
+            if self._remedy and isinstance(error, client_errors.NeverReached):
+                raise client_errors.NeverReached(f"{error} {self._remedy}") from error
+            raise
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass the connection to a cluster as `connection`."""
-    return _cluster_options(function, Connection)
+
+    @click.option(
+        "--timeout", "seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, metavar="SECONDS"
+    )
+    @functools.wraps(function)
+    def with_timeout(*arguments: Any, connection: Connection, seconds: float, **others: Any) -> Any:
+        connection.seconds = seconds
+        return function(*arguments, connection=connection, **others)
+
+    return address_options(with_timeout)
 
 
-def optional_cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like `cluster_options`, but pass None if no brokers are given."""
+def address_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Like `cluster_options`, without a limit of time."""
 
-    def connect(settings: Mapping[str, str], seconds: float) -> Connection | None:
-        return Connection(settings, seconds) if settings.get(_BOOTSTRAP) else None
-
-    return _cluster_options(function, connect)
-
-
-def _cluster_options(
-    function: Callable[..., Any], connect: Callable[[Mapping[str, str], float], Connection | None]
-) -> Callable[..., Any]:
     @click.option(
         "-b",
         "--bootstrap-server",
         "bootstrap",
         metavar="HOST:PORT,...",
-        envvar="PYLOGBROKER_BOOTSTRAP_SERVER",
-        help="Brokers to connect to first. [$PYLOGBROKER_BOOTSTRAP_SERVER]",
+        help=f"Brokers to connect to first. [${_VARIABLE}; default: {_DEFAULT_ADDRESS}]",
     )
     @click.option("--command-config", metavar="FILE", help="Properties file with settings of a client.")
     @click.option(
@@ -102,10 +107,7 @@ def _cluster_options(
         shell_complete=_complete_client_settings,
         help="A setting of the client.",
     )
-    @click.option("--profile", metavar="NAME", envvar="PYLOGBROKER_PROFILE", help="Profile in the user's config.toml.")
-    @click.option(
-        "--timeout", "seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, metavar="SECONDS"
-    )
+    @click.option("--profile", metavar="NAME", help="A profile of `pylogbroker profile list`. [$PYLOGBROKER_PROFILE]")
     @functools.wraps(function)
     def with_connection(
         *arguments: Any,
@@ -113,11 +115,10 @@ def _cluster_options(
         command_config: str | None,
         assignments: tuple[str, ...],
         profile: str | None,
-        seconds: float,
         **others: Any,
     ) -> Any:
-        settings = _settings(bootstrap, command_config, assignments, profile)
-        return function(*arguments, connection=connect(settings, seconds), **others)
+        connection = _connection(bootstrap, command_config, assignments, profile)
+        return function(*arguments, connection=connection, **others)
 
     return with_connection
 
@@ -140,60 +141,57 @@ def complete_from_cluster(
     """Return names from the cluster of the options typed so far; none if it does not answer at once."""
     given = context.params
     try:
-        bootstrap = given.get("bootstrap") or os.environ.get("PYLOGBROKER_BOOTSTRAP_SERVER")
-        settings = _settings(
-            bootstrap, given.get("command_config"), given.get("assignments") or (), given.get("profile")
+        connection = _connection(
+            given.get("bootstrap"), given.get("command_config"), given.get("assignments") or (), given.get("profile")
         )
-        with Connection(settings, _COMPLETION_SECONDS).admin(grace=0) as admin:
+        connection.seconds = _COMPLETION_SECONDS
+        with connection.admin(grace=0) as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except Exception:
         return []  # a shell has no place for errors
 
 
-def _settings(
+def _connection(
     bootstrap: str | None, file: str | None, assignments: tuple[str, ...], profile: str | None
-) -> dict[str, str]:
-    settings = _profile(profile)
-    if file is not None or assignments:
-        settings |= {} if file is None else properties.read(file)
-        settings |= properties.parse_assignments(assignments)
-    return settings | ({_BOOTSTRAP: bootstrap} if bootstrap else {})
+) -> Connection:
+    """Join settings by rising precedence: the default, profile, environment, options."""
+    if bootstrap is not None and not bootstrap.strip():
+        raise ConfigError("--bootstrap-server is empty: give HOST:PORT, or leave the option out")
+    variable = os.environ.get(_VARIABLE, "")
+    of_variable = [(f"the address is from {_VARIABLE}.", {_BOOTSTRAP: variable})] if variable else []
+    of_profile = [(f"the address is that of {whose}.", settings) for whose, settings in _profile(profile)]
+    layers = [
+        (_OF_DEFAULT_ADDRESS, {_BOOTSTRAP: _DEFAULT_ADDRESS}),
+        *([*of_profile, *of_variable] if profile is None else [*of_variable, *of_profile]),
+        ("", {} if file is None else properties.read(file)),
+        ("", properties.parse_assignments(assignments) if assignments else {}),
+        ("", {} if bootstrap is None else {_BOOTSTRAP: bootstrap}),
+    ]
+    settings: dict[str, str] = {}
+    remedy = ""
+    for whose, layer in layers:
+        if layer.get(_BOOTSTRAP) is not None:
+            remedy = whose
+        settings |= layer
+    return Connection(settings, remedy=remedy)
 
 
-def _profile(name: str | None) -> dict[str, str]:
-    named = os.environ.get("PYLOGBROKER_CONFIG")
-    path = _default_file() if not named else Path(named)
-    if path is None and name is not None:
-        raise ConfigError(f"profile {name}: there is no home directory: name the file by PYLOGBROKER_CONFIG")
-    if path is None or (name is None and not os.path.exists(path)):  # also if the directory cannot be read
-        return {}
+def _profile(name: str | None) -> list[tuple[str, dict[str, str]]]:
+    """Return the profile, named and as settings: the one of the option, of the environment, or the default one."""
+    variable = os.environ.get("PYLOGBROKER_PROFILE")
+    named = name or variable or None
+    is_named_file = bool(os.environ.get("PYLOGBROKER_CONFIG"))
+    path = profiles.default_path()
+    if path is None and named is not None:
+        raise ConfigError(f"profile {named}: there is no home directory: name the file by PYLOGBROKER_CONFIG")
+    if path is None or (named is None and not os.path.exists(path)):  # also if the directory cannot be read
+        return []
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        file = profiles.ProfileFile.read(path)
     except OSError as error:
-        if name is None and not named:  # nobody asked for it, such as that of another user's HOME
+        if named is None and not is_named_file:  # nobody asked for it, such as that of another user's HOME
             click.echo(f"{path} is not read: {error.strerror}", err=True)
-            return {}
-        raise ConfigError(f"{f'profile {name}: ' if name else ''}{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path}: not TOML in UTF-8: {error}") from error
-    profiles = content.get("profiles", {})
-    chosen = content.get("default") if name is None else name
-    if chosen is None:
-        return {}
-    if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
-        names = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
-        raise ConfigError(f"{path}: there is no profile {chosen}; it has {names}: add a table [profiles.{chosen}]")
-    return {setting: _text(value) for setting, value in profiles[chosen].items()}
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _default_file() -> Path | None:
-    """Return None without a home directory."""
-    try:
-        directory = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    except RuntimeError:
-        return None
-    return directory / "pylogbroker" / "config.toml"
+            return []
+        raise ConfigError(f"{f'profile {named}: ' if named else ''}{path}: {error.strerror}") from error
+    chosen = named or file.default
+    return [] if chosen is None else [(f"profile {chosen} in {path}", file.settings(chosen))]

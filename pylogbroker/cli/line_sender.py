@@ -33,12 +33,14 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from pylogbroker.client import errors as client_errors
     from pylogbroker.client import producer as client_producer
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.producer import RecordMetadata, validation
     from pylogbroker.client.sync import Producer
 else:
+    client_errors = on_first_use("pylogbroker.client.errors")
     client_producer = on_first_use("pylogbroker.client.producer")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
@@ -184,6 +186,7 @@ class LineSender:
         self._file = file
         self._fd = _descriptor(file)
         self._records_of = records_of
+        self._connection = connection
         self._seconds = connection.seconds
         self._settings = {
             "linger.ms": _LINGER_MS,
@@ -207,6 +210,7 @@ class LineSender:
         try:
             with (
                 self._wait_ender.of_signals(),
+                self._connection.explained(),
                 sync.Producer(settings=self._settings, timeout=self._seconds) as producer,
             ):
                 self.send(producer)
@@ -336,5 +340,7 @@ def _descriptor(file: BinaryIO) -> int | None:
 
 
 def _at_line(number: int, error: BaseException, count: int) -> PylogbrokerError:
+    if isinstance(error, client_errors.NeverReached):
+        return error  # no line's fault
     others = f"; {count - 1} later records failed, too" if count > 1 else ""
     return PylogbrokerError(f"line {number}: {error}{others}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli import INTERRUPTED
-from pylogbroker.config import durations, properties
-from pylogbroker.errors import ConfigError
+from pylogbroker.cli.cluster_options import Connection, address_options
+from pylogbroker.config import durations
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -47,15 +47,6 @@ def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return {name.strip(): value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def _client_settings(context: click.Context, parameter: click.Parameter, path: str | None) -> dict[str, str]:
-    """Return a file's settings of the client as options of the source."""
-    try:
-        settings = {} if path is None else properties.read(path)
-    except ConfigError as error:
-        raise click.BadParameter(str(error)) from None
-    return {f"kafka.{name}": text for name, text in settings.items()}
-
-
 def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
     match = re.fullmatch(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", text.strip().lower())
     if match is None or not int(match[1]):
@@ -72,7 +63,6 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
 
 @click.command("load", short_help="Load topics into Parquet files with Spark.")
 @click.argument("topics", nargs=-1, metavar="TOPIC...")
-@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Brokers to connect to first.")
 @click.option("-t", "--to", "target", required=True, metavar="DIRECTORY", help="A path, or a URI: s3://, hdfs://, ...")
 @click.option("--pattern", metavar="REGEX", help="Instead of names: all topics whose names match.")
 @click.option("--since", metavar="TIME", help="Only records since: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
@@ -83,22 +73,15 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option("--log-line", metavar="REGEX", help="Values are lines; named groups become columns.")
 @click.option("--headers", is_flag=True, help="Add a column with the headers.")
 @click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="A source option.")
-@click.option(
-    "--command-config",
-    "client_settings",
-    callback=_client_settings,
-    metavar="FILE",
-    help="Client settings as of Kafka's tools: security.protocol, ...",
-)
 @click.option("--file-size", default="128MB", callback=_size, show_default=True, help="Approximate size of a file.")
 @click.option("--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True)
 @click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="Time to keep replaced files.")
 @click.option("--master", metavar="URL", help="Spark's master; default: Spark's configuration, or local[*].")
 @click.option("--conf", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Setting of Spark.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@address_options
 def command(
     topics: tuple[str, ...],
-    bootstrap_server: str,
     target: str,
     pattern: str | None,
     mapping: str | None,
@@ -106,10 +89,10 @@ def command(
     log_line: str | None,
     headers: bool,
     options: dict[str, str],
-    client_settings: dict[str, str],
     master: str | None,
     conf: dict[str, str],
     quiet: bool,
+    connection: Connection,
     **others: Any,
 ) -> None:
     """Load new records of topics into Parquet files in a directory.
@@ -118,14 +101,22 @@ def command(
     """
     if bool(topics) == (pattern is not None):
         raise click.UsageError("give topic names, or --pattern")
-    given = {**client_settings, **options, **({"includeHeaders": "true"} if headers else {})}
+    of_client = {f"kafka.{name}": text for name, text in connection.given.items()}
+    given = {**of_client, **options, **({"includeHeaders": "true"} if headers else {})}
     function = _mapping(mapping, json, log_line)
     chosen = topics if pattern is None else _pattern(pattern)
     spark = sessions.new_session("pylogbroker load", master, conf)
     try:
         try:
             loaded = spark_load.load(
-                spark, bootstrap_server, chosen, target, mapping=function, options=given, progress=not quiet, **others
+                spark,
+                connection.bootstrap,
+                chosen,
+                target,
+                mapping=function,
+                options=given,
+                progress=not quiet,
+                **others,
             )
         finally:
             spark.stop()

@@ -13,7 +13,7 @@ import click
 
 from pylogbroker.cli.broker_options import broker_settings
 from pylogbroker.cli.cluster_names import complete_users
-from pylogbroker.cli.cluster_options import Connection, optional_cluster_options
+from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
@@ -43,7 +43,7 @@ def command() -> None:
 def _user_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass users: a file, the files of a broker, or the connection to a cluster."""
 
-    @optional_cluster_options
+    @cluster_options
     @click.option("-f", "--file", "users_file", metavar="FILE", type=click.Path(path_type=Path), help="File of users.")
     @click.option("-c", "--config", "file", metavar="FILE", help="The broker's properties file.")
     @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data directory; overrides log.dirs.")
@@ -55,7 +55,7 @@ def _user_options(function: Callable[..., Any]) -> Callable[..., Any]:
         file: str | None,
         data_dir: str | None,
         overrides: tuple[str, ...],
-        connection: Connection | None,
+        connection: Connection,
         **others: Any,
     ) -> Any:
         users = _users(users_file, file, data_dir, overrides, connection)
@@ -69,14 +69,12 @@ def _users(
     file: str | None,
     data_dir: str | None,
     overrides: tuple[str, ...],
-    connection: Connection | None,
+    connection: Connection,
 ) -> UserList | Connection:
     if path is not None:
         return offline_users.UsersFile(path)
     if file is None and data_dir is None:
-        if connection is not None:
-            return connection
-        raise click.UsageError("give --bootstrap-server, or --file with users, or --config of a stopped broker")
+        return connection
     config = broker_settings(file, data_dir, overrides)
     named = config.users
     if named:

@@ -115,7 +115,7 @@ def test_a_command_on_a_cluster_imports_only_what_it_needs(broker: Broker) -> No
     [
         (["-b", "a:1", "-t", "x"], "give topic names, or --pattern"),
         (["-b", "a:1", "-t", "x", "a", "--pattern", "b"], "give topic names, or --pattern"),
-        (["-t", "x", "a"], "Missing option '-b'"),
+        (["-b", "", "-t", "x", "a"], "--bootstrap-server is empty"),
         (["-b", "a:1", "-t", "x", "a", "--json", "n:int", "--log-line", "b"], "only one of --mapping, --json"),
         (["-b", "a:1", "-t", "x", "a", "--json", "n:integer"], "'n:integer': expected NAME:TYPE"),
         (["-b", "a:1", "-t", "x", "a", "--mapping", "json:nothing"], "expected MODULE:NAME of a function"),
@@ -156,8 +156,12 @@ def test_settings_of_the_client_from_a_file(tmp_path: Path, monkeypatch: pytest.
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.password": "secret",
     }
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", "127.0.0.1:2")
+    assert run("load", "a", "-t", "x", "-X", "client.id=me").exit_code == 0
+    assert loaded.call_args.args[1] == "127.0.0.1:2"
+    assert loaded.call_args.kwargs["options"] == {"kafka.client.id": "me"}
     missing = run("load", "a", "-b", "127.0.0.1:1", "-t", "x", "--command-config", str(tmp_path / "none"))
-    assert missing.exit_code == 2
+    assert missing.exit_code == 1
     assert "none: No such file or directory" in missing.output
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner
 
-from pylogbroker.cli import main
+from pylogbroker.cli import cluster_options, main
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.client.settings import CLIENT
 from pylogbroker.errors import ConfigError
@@ -47,9 +48,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def write_profiles(directory: Path) -> None:
+def write_profiles(directory: Path, text: str = PROFILES) -> None:
     (directory / "pylogbroker").mkdir(parents=True)
-    (directory / "pylogbroker" / "config.toml").write_text(PROFILES)
+    (directory / "pylogbroker" / "config.toml").write_text(text)
 
 
 def invoke(*arguments: str) -> str:
@@ -94,7 +95,7 @@ def test_the_profile_comes_from_option_variable_or_default(
 def test_the_profile_file_is_found_by_environment(
     seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "no brokers are given" in invoke()
+    invoke()
     assert f"profile b: {tmp_path}/.config/pylogbroker/config.toml: No such file" in invoke("--profile", "b")
     write_profiles(tmp_path / "xdg")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
@@ -103,7 +104,42 @@ def test_the_profile_file_is_found_by_environment(
     other.write_text(PROFILES.replace("a:1", "other:1"))
     monkeypatch.setenv("PYLOGBROKER_CONFIG", str(other))
     invoke()
-    assert seen == ["a:1", "other:1"]
+    assert seen == ["127.0.0.1:9092", "a:1", "other:1"]
+
+
+def test_the_address_comes_from_option_profile_variable_or_default(
+    seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile that was typed counts more than the variable, which counts more than the default profile."""
+    invoke()
+    write_profiles(tmp_path / ".config")
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", "v:1")
+    invoke()
+    invoke("--profile", "b")
+    invoke("--profile", "b", "-X", "bootstrap.servers=x:1")
+    invoke("--profile", "b", "-X", "bootstrap.servers=x:1", "-b", "c:1")
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", "")
+    invoke()
+    assert seen == ["127.0.0.1:9092", "v:1", "b:1", "x:1", "c:1", "a:1"]
+    assert "--bootstrap-server is empty" in invoke("-b", "")
+
+
+def test_errors_say_where_an_address_is_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setattr(cluster_options, "_DEFAULT_ADDRESS", address)
+    arguments = ["-X", "bootstrap.connect.max.ms=0"]
+    of_default = invoke(*arguments)
+    assert f"cannot connect to {address}" in of_default
+    assert "start a broker by `pylogbroker broker start`, or name one by -b HOST:PORT" in of_default
+    assert "this is the default" not in invoke(*arguments, "-b", address)
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", address)
+    assert invoke(*arguments).endswith(" the address is from PYLOGBROKER_BOOTSTRAP_SERVER.\n")
+    write_profiles(tmp_path / ".config", PROFILES.replace("b:1", address))
+    of_profile = invoke(*arguments, "--profile", "b")
+    assert of_profile.endswith(f" the address is that of profile b in {tmp_path}/.config/pylogbroker/config.toml.\n")
+    produced = CliRunner().invoke(main, ["produce", "t", "--profile", "b", *arguments], input="a\n")
+    assert (produced.exit_code, "that of profile b" in produced.stderr) == (1, True)
 
 
 def test_the_form_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

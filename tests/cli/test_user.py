@@ -100,7 +100,6 @@ def test_a_file_that_the_settings_name(tmp_path: Path) -> None:
     assert content(path).names == {"alice"}
     properties.write_text(f"zookeeper.connect=localhost:1\nlog.dirs={tmp_path}/data\n")
     assert "the broker is in a cluster; name a file" in run("add", "alice", "--config", properties).output
-    assert "give --bootstrap-server, or --file with users" in run("list").output
 
 
 def test_the_tree_of_a_stopped_broker(tmp_path: Path) -> None:
