@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
     "produce": "Write records: lines of the standard input.",
+    "profile": "Name clusters with their settings: create, use, list, show, delete.",
     "quota": "Show and set quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, and elect leaders.",
     "token": "Create, list, renew and expire delegation tokens.",

@@ -130,7 +130,11 @@ class _Printed:
 
 
 def test_members(
-    new_broker: Callable[[dict[str, str]], BrokerProcess], topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+    new_broker: Callable[[dict[str, str]], BrokerProcess],
+    topic: str,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = new_broker(SETTINGS)
     broker.start()
@@ -139,6 +143,8 @@ def test_members(
     _security(printed)
     with monkeypatch.context() as patch:
         _fakes(printed, patch)
+        patch.setenv("PYLOGBROKER_CONFIG", str(tmp_path / "config.toml"))
+        _profiles(printed)
     assert broker.stop() == 0
     _files(printed, broker, topic)
     schemas = {verb: found for verb, found in documented().items() if found != [NOTHING]}
@@ -216,6 +222,12 @@ def _fakes(printed: _Printed, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TokenAdmin, "describe", deferred(described))
     for verb in ("reassign list", "cluster features", "token create", "token list"):
         printed.run(verb)
+
+
+def _profiles(printed: _Printed) -> None:
+    assert CliRunner().invoke(main, ["profile", "create", "local", "-b", "127.0.0.1:9092"]).exit_code == 0
+    for verb in ("list", "show"):
+        printed.add(f"profile {verb}", ["profile", verb, "--format", "json"])
 
 
 def _files(printed: _Printed, broker: BrokerProcess, topic: str) -> None:
