@@ -100,7 +100,9 @@ OF_CLIENTS: Final[_Features] = {
 
 OF_COMMANDS: Final[_Features] = {
     "commands for running clusters: the client, and with it Twisted and the messages": (
+        "pylogbroker.cli.group_names",
         "pylogbroker.cli.line_sender",
+        "pylogbroker.cli.name_queries",
         "pylogbroker.cli.profiles",
         "pylogbroker.client.admin",
         "pylogbroker.client.errors",

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pylogbroker.cli.cluster_options import complete_from_cluster, complete_topics
+from pylogbroker.cli.cluster_options import complete_from_cluster, complete_names, complete_topics
 from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
+    from pylogbroker.cli import group_names, name_queries
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import ConfigResource
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import topic_settings
     from pylogbroker.offline import users as offline_users
 else:
+    group_names = on_first_use("pylogbroker.cli.group_names")
+    name_queries = on_first_use("pylogbroker.cli.name_queries")
     admin_api = on_first_use("pylogbroker.client.admin")
     offline_users = on_first_use("pylogbroker.offline.users")
     topic_settings = on_first_use("pylogbroker.config.topic_settings")
 
 
 def complete_transactional_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    def names(admin: AdminClient) -> list[str]:
-        return [transaction.transactional_id for transaction in admin.transactions.list()]
-
-    return complete_from_cluster(context, incomplete, names)
+    return complete_names(context, incomplete, lambda: group_names.transactional_ids)
 
 
 def complete_users(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -55,10 +55,7 @@ def complete_config_names(context: click.Context, parameter: click.Parameter, in
     if context.params.get("kind") == "topic":
         return complete_topics(context, parameter, incomplete)
 
-    def names(admin: AdminClient) -> list[str]:
-        return [str(broker.broker_id) for broker in admin.cluster.describe().brokers]
-
-    return complete_from_cluster(context, incomplete, names)
+    return complete_names(context, incomplete, lambda: name_queries.brokers)
 
 
 def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -14,13 +14,16 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.cli import profiles
+    from pylogbroker.cli import group_names, name_queries, profiles
+    from pylogbroker.cli.name_queries import NamesOf
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client.sync import admin as sync_admin
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import properties
 else:
+    group_names = on_first_use("pylogbroker.cli.group_names")
+    name_queries = on_first_use("pylogbroker.cli.name_queries")
     client_errors = on_first_use("pylogbroker.client.errors")
     client_settings = on_first_use("pylogbroker.client.settings")
     profiles = on_first_use("pylogbroker.cli.profiles")
@@ -128,25 +131,42 @@ def _complete_client_settings(context: click.Context, parameter: click.Parameter
 
 
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return complete_from_cluster(context, incomplete, lambda admin: [topic.name for topic in admin.topics.list()])
+    return complete_names(context, incomplete, lambda: name_queries.topics)
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return complete_from_cluster(context, incomplete, lambda admin: [group.group for group in admin.groups.list()])
+    return complete_names(context, incomplete, lambda: group_names.groups)
+
+
+def complete_names(context: click.Context, incomplete: str, query: Callable[[], NamesOf]) -> list[str]:
+    """Return names from the cluster of the options typed so far; none if it does not answer at once."""
+
+    def names(connection: Connection) -> Iterable[str]:
+        return name_queries.names(connection.settings(client_settings.CLIENT), _COMPLETION_SECONDS, query())
+
+    return _completed(context, incomplete, names)
 
 
 def complete_from_cluster(
     context: click.Context, incomplete: str, names: Callable[[AdminClient], Iterable[str]]
 ) -> list[str]:
-    """Return names from the cluster of the options typed so far; none if it does not answer at once."""
+    """Like `complete_names`, for names that the admin client alone knows."""
+
+    def from_admin(connection: Connection) -> list[str]:
+        connection.seconds = _COMPLETION_SECONDS
+        with connection.admin(grace=0) as admin:
+            return [*names(admin)]
+
+    return _completed(context, incomplete, from_admin)
+
+
+def _completed(context: click.Context, incomplete: str, names: Callable[[Connection], Iterable[str]]) -> list[str]:
     given = context.params
     try:
         connection = _connection(
             given.get("bootstrap"), given.get("command_config"), given.get("assignments") or (), given.get("profile")
         )
-        connection.seconds = _COMPLETION_SECONDS
-        with connection.admin(grace=0) as admin:
-            return [name for name in names(admin) if name.startswith(incomplete)]
+        return [name for name in names(connection) if name.startswith(incomplete)]
     except Exception:
         return []  # a shell has no place for errors
 

@@ -67,6 +67,31 @@ def test_names_that_the_cluster_has(broker: Broker, topic: str, tmp_path: Path) 
     assert number().isdigit()
 
 
+@pytest.mark.parametrize(
+    "words", [("consume",), ("group", "lag"), ("txn", "describe"), ("config", "describe", "broker")]
+)
+def test_names_come_without_a_reactor(words: tuple[str, ...], broker: Broker, topic: str) -> None:
+    """Twisted and numpy take longer to import than a person waits for Tab."""
+    create_topic(broker.bootstrap, topic)
+    script = (
+        "import sys\nfrom pylogbroker.cli import main\ntry:\n    main(prog_name='pylogbroker')\nfinally:\n"
+        "    print([name for name in ('twisted', 'asyncio', 'numpy', 'rich') if name in sys.modules], file=sys.stderr)"
+    )
+    line = f"pylogbroker {' '.join(words)} "
+    environment = {
+        **os.environ,
+        "PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap,
+        "_PYLOGBROKER_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) + 1),
+    }
+    arguments = [sys.executable, "-c", script]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    assert done.stderr == "[]\n"
+    if words == ("consume",):
+        assert f"plain,{topic}" in done.stdout.splitlines()
+
+
 @pytest.mark.usefixtures("_given")
 def test_settings(broker: Broker, topic: str) -> None:
     create_topic(broker.bootstrap, topic)
