@@ -10,6 +10,7 @@ from pylogbroker.cli.arguments import assignments
 from pylogbroker.cli.cluster_names import complete_config_names, complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.topic import known_topics
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
@@ -36,6 +37,10 @@ def _resource(kind: str, name: str | None) -> ConfigResource:
     return admin_api.ConfigResource.broker(None if name is None else int(name))
 
 
+def _topics(kind: str, name: str | None) -> list[str]:
+    return [name] if kind == "topic" and name else []
+
+
 @command.command("describe", short_help="Show settings with their sources.")
 @click.argument("kind", type=click.Choice(["topic", "broker"]))
 @click.argument("name", required=False, shell_complete=complete_config_names)
@@ -58,7 +63,7 @@ def describe(
     The source of a value is topic, broker, cluster (all brokers), static (the broker's file) or default.
     """
     resource = _resource(kind, name)
-    with connection.admin() as admin:
+    with connection.admin() as admin, known_topics(admin, _topics(kind, name)):
         entries = admin.configs.describe([resource], names or None)[resource]
     rows = [
         {
@@ -127,6 +132,6 @@ def alter(
     ]
     if not changes:
         raise click.UsageError("give --set, --delete, --append or --subtract")
-    with connection.admin() as admin:
+    with connection.admin() as admin, known_topics(admin, _topics(kind, name)):
         admin.configs.alter({resource: changes}, validate_only=validate_only)
     click.echo(f"{'Checked' if validate_only else 'Changed'} {len(changes)} settings of {resource}.", err=True)

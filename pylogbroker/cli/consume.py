@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.arguments import open_output
+from pylogbroker.cli.arguments import partitions as selection
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.record_format import formatter
@@ -135,7 +136,7 @@ def _of_group(
     connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
 ) -> Iterator[Iterator[Message]]:
     with connection.admin() as admin:  # the group would wait for them to be created
-        wait_for_topics(admin, topics)
+        wait_for_topics(admin, selection(topics, "TOPIC"))
     settings: dict[str, Any] = {
         "isolation.level": "read_committed",
         "auto.offset.reset": "latest" if _STARTS[start] == "end" else "earliest",
@@ -154,7 +155,7 @@ def _of_partitions(
 ) -> Iterator[Iterator[Message]]:
     from_ms, until_ms = times.milliseconds("--since", since), times.milliseconds("--until", until)
     with connection.admin() as admin:
-        wait_for_topics(admin, topics)
+        wait_for_topics(admin, selection(topics, "TOPIC"))
         keys = partitions_of(admin, topics)
         committed = (
             connection.settings(client_settings.CONSUMER).get("isolation.level", "read_committed") == "read_committed"

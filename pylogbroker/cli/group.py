@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
-from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, partitions_of
+from pylogbroker.cli.topic import check_complete, existing_topics, no_such, offsets_at, partitions_of
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
@@ -60,6 +61,8 @@ def describe(groups: tuple[str, ...], connection: Connection, output: str) -> No
     """Show members of groups and their partitions."""
     with connection.admin() as admin:
         descriptions = [_described(group) for group in admin.groups.describe(groups).values()]
+        missing = [group["group"] for group in descriptions if group["state"] == _UNKNOWN]
+        problem = _no_such_groups(admin, missing)
     rows = [
         {"group": group["group"], "state": group["state"], **member}
         for group in descriptions
@@ -70,9 +73,22 @@ def describe(groups: tuple[str, ...], connection: Connection, output: str) -> No
         row["partitions"] = [f"{partition['topic']}/{partition['partition']}" for partition in row["partitions"] or ()]
     if rows or output != "table":
         show(descriptions, output, rows)
-    missing = [group["group"] for group in descriptions if group["state"] == _UNKNOWN]
-    if missing:
-        raise ConfigError(f"there is no group {', '.join(missing)}")
+    if problem:
+        raise problem
+
+
+def _no_such_groups(admin: AdminClient, names: Iterable[str]) -> ConfigError | None:
+    """Return the error for groups that are missing, with similar names; None without any."""
+    missing = [*names]
+    groups = [group.group for group in admin.groups.list()] if missing else []
+    return ConfigError("; ".join(no_such("group", name, groups) for name in missing)) if missing else None
+
+
+def _check_groups(admin: AdminClient, names: Iterable[str]) -> None:
+    described = admin.groups.describe(names).values()
+    problem = _no_such_groups(admin, (group.group for group in described if group.state == _UNKNOWN))
+    if problem:
+        raise problem
 
 
 def _described(group: Any) -> dict[str, Any]:
@@ -107,9 +123,8 @@ def lag(groups: tuple[str, ...], connection: Connection, output: str) -> None:
 
 
 def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
+    _check_groups(admin, [group])
     described = admin.groups.describe([group])[group]
-    if described.state == _UNKNOWN:
-        raise ConfigError(f"there is no group {group}")
     members = {key: member for member in described.members for key in member.assignment}
     committed = admin.groups.offsets(group)
     keys = sorted({*committed, *members})
@@ -190,6 +205,10 @@ def reset(
         state = admin.groups.describe([group])[group].state
         committed = admin.groups.offsets(group)
         keys = partitions_of(admin, topics) if topics else _existing(admin, sorted(committed))
+        if state == _UNKNOWN:
+            if not topics:
+                _check_groups(admin, [group])
+            click.echo(f"There is no group {group} yet: this creates it, with these offsets.", err=True)
         if not keys:
             raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
         ends = offsets_at(admin, keys, admin_api.LATEST)
@@ -252,6 +271,7 @@ def _preview(
 def delete(groups: tuple[str, ...], yes: bool, connection: Connection) -> None:
     """Delete groups without members, with their offsets."""
     with connection.admin() as admin:
+        _check_groups(admin, groups)
         confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
         admin.groups.delete(groups)
     click.echo(f"Deleted {', '.join(groups)}.", err=True)
@@ -265,6 +285,7 @@ def delete(groups: tuple[str, ...], yes: bool, connection: Connection) -> None:
 def delete_offsets(group: str, topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
     """Delete committed offsets of topics that no member of the group reads."""
     with connection.admin() as admin:
+        _check_groups(admin, [group])
         keys = partitions_of(admin, topics)
         confirm(f"Delete the offsets of group {group} for {', '.join(topics)}?", yes)
         admin.groups.delete_offsets(group, keys)

@@ -11,6 +11,7 @@ import click
 from pylogbroker.cli.arguments import InputFile, header_assignments
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.record_format import from_object
+from pylogbroker.cli.topic import create_if_missing, wait_for_topics
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
@@ -34,6 +35,7 @@ else:
 @click.option("-Z", "--null", "nulls", is_flag=True, help="Empty keys and values are null: tombstones.")
 @click.option("--json", "is_json", is_flag=True, help="Lines are objects as `consume -f json` prints them.")
 @click.option("--base64", is_flag=True, help="Keys, values and headers of JSON are in Base64.")
+@click.option("--create", "may_create", is_flag=True, help="Create the topic if it is missing.")
 @click.option("--file-as-value", is_flag=True, help="Write one record, with all of FILE as its value.")
 @cluster_options
 @click.pass_context
@@ -48,6 +50,7 @@ def command(
     nulls: bool,
     is_json: bool,
     base64: bool,
+    may_create: bool,
     file_as_value: bool,
     connection: Connection,
 ) -> None:
@@ -68,6 +71,11 @@ def command(
     else:
         fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
         records_of = _of_lines(topic, partition, fixed, fixed_key, delimiter, nulls)
+    with connection.admin() as admin:  # the producer would wait for the topic, or create one of a mistyped name
+        if may_create:
+            create_if_missing(admin, topic)
+        else:
+            wait_for_topics(admin, [topic])
     status = line_sender.LineSender(topic, file, records_of, connection, whole=file_as_value).run()
     context.exit(status)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,14 +21,16 @@ if TYPE_CHECKING:
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import ListedOffset, TopicDescription
     from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.config import parsing
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     client_errors = on_first_use("pylogbroker.client.errors")
+    parsing = on_first_use("pylogbroker.config.parsing")
     times = on_first_use("pylogbroker.spark.loading.times")
 
-_PROPAGATION_SECONDS: Final = 2.0
+_PROPAGATION_SECONDS: Final = 0.5
 _LOOK_AGAIN_SECONDS: Final = 0.1
 
 
@@ -110,7 +113,7 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
     The settings are those that differ from the defaults.
     """
     with connection.admin() as admin:
-        topics = [_described(admin, topic) for topic in admin.topics.describe(names).values()]
+        topics = [_described(admin, topic) for topic in described_topics(admin, names).values()]
     rows = [
         {"topic": topic["topic"], **{name: value for name, value in partition.items() if name != "leader_epoch"}}
         for topic in topics
@@ -165,7 +168,7 @@ def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, 
         ),
         *(admin_api.SettingChange(name, admin_api.ConfigOperation.DELETE) for name in deleted),
     ]
-    with connection.admin() as admin:
+    with connection.admin() as admin, known_topics(admin, names):
         admin.configs.alter({admin_api.ConfigResource.topic(name): changes for name in names})
     click.echo(f"Changed {len(changes)} settings of {', '.join(names)}.", err=True)
 
@@ -177,7 +180,7 @@ def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, 
 def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
     """Delete topics with their records."""
     with connection.admin() as admin:
-        admin.topics.describe(names)
+        described_topics(admin, names)
         confirm(f"Delete {', '.join(names)} with all records?", yes)
         admin.topics.delete(names)
     click.echo(f"Deleted {', '.join(names)}.", err=True)
@@ -194,7 +197,7 @@ def add_partitions(name: str, total: int, yes: bool, connection: Connection) -> 
     Records with a key may then go to other partitions than before.
     """
     with connection.admin() as admin:
-        count = len(admin.topics.describe([name])[name].partitions)
+        count = len(described_topics(admin, [name])[name].partitions)
         confirm(f"Raise the partitions of {name} from {count} to {total}? Keys may change their partition.", yes)
         admin.topics.add_partitions({name: total})
     click.echo(f"{name} has {total} partitions.", err=True)
@@ -248,22 +251,60 @@ def trim(
     check_complete("not trimmed", keys, target)
 
 
+def create_if_missing(admin: AdminClient, name: str) -> None:
+    """Create a topic with the broker's defaults, unless there is one."""
+    try:
+        admin.topics.create([admin_api.NewTopic(name)])
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
 def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
-    """Wait at most two seconds for topics that are missing: they may have been created just now.
+    """Wait for half a second for topics that are missing: they may have been created just now.
 
     Raise the error of those that stay missing.
     """
-    names = [*partitions(topics, "TOPIC")]
+    names = [*topics]
     until = time.monotonic() + _PROPAGATION_SECONDS
     while len(existing_topics(admin, names)) < len(names) and time.monotonic() < until:
         time.sleep(_LOOK_AGAIN_SECONDS)
-    admin.topics.describe(names)
+    described_topics(admin, names)
+
+
+def described_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+    """Describe topics; raise KafkaError, which names similar topics, for those that are missing."""
+    requested = [*names]
+    with known_topics(admin, requested):
+        return admin.topics.describe(requested)
+
+
+@contextmanager
+def known_topics(admin: AdminClient, names: Iterable[str]) -> Iterator[None]:
+    """Name similar topics in the error for those that are missing."""
+    try:
+        yield
+    except PylogbrokerError as error:
+        errors = error.errors.values() if isinstance(error, admin_api.ItemsFailed) else [error]
+        if any(map(_is_missing, errors)):
+            topics = [topic.name for topic in admin.topics.list(include_internal=True)]
+            missing = [name for name in names if name not in topics]
+            if missing:
+                text = "; ".join(no_such("topic", name, topics) for name in missing)
+                raise KafkaError(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
+        raise
+
+
+def no_such(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return the text of an error for a name that is missing, with a similar one."""
+    near = parsing.closest(name, names)
+    return f"there is no {kind} {name}" + (f": did you mean {near}?" if near else "")
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`. Raise ConfigError for one that is missing."""
     selection = partitions(topics, "TOPIC")
-    described = admin.topics.describe(selection)
+    described = described_topics(admin, selection)
     for topic, numbers in selection.items():
         count = len(described[topic].partitions)
         for number in numbers or ():

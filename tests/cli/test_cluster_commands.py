@@ -101,7 +101,31 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     assert "with all records? [y/N]" in run("topic", "delete", topic, given="n\n", code=1).stderr
     run("topic", "delete", topic, given="y\n")
     assert topic not in admin.list_topics(timeout=60).topics
-    assert f"topic {topic}: " in run("topic", "delete", topic, "--yes", code=1).stderr
+    assert f"there is no topic {topic}" in run("topic", "delete", topic, "--yes", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "describe"),
+        ("topic", "delete", "--yes"),
+        ("topic", "alter", "--set", "retention.ms=1"),
+        ("topic", "trim", "--all"),
+        ("config", "describe", "topic"),
+        ("config", "alter", "topic", "--set", "retention.ms=1"),
+        ("consume",),
+        ("consume", "-g", "readers"),
+        ("produce",),
+    ],
+    ids=" ".join,
+)
+def test_a_mistyped_topic(run: Command, admin: AdminClient, topic: str, arguments: tuple[str, ...]) -> None:
+    """The error comes at once, with the name that was meant; nothing is created."""
+    create(admin, topic)
+    mistyped = f"{topic[1:]}"
+    done = run(*arguments, mistyped, given="x\n", code=1)
+    assert done.stderr == f"Error: there is no topic {mistyped}: did you mean {topic}?\n"
+    assert mistyped not in admin.list_topics(timeout=60).topics
 
 
 def test_trim(run: Command, admin: AdminClient, broker: Broker, topic: str) -> None:
@@ -156,10 +180,18 @@ def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, gr
     missing = run("group", "describe", group, "--format", "json", code=1)
     [described] = as_json(missing)
     assert (described["state"], described["members"]) == ("Dead", [])
-    assert missing.stderr == f"Error: there is no group {group}\n"
+    assert f"Error: there is no group {group}" in missing.stderr
     assert run("group", "describe", group, code=1).stdout == ""
-    assert run("group", "lag", group, code=1).stderr == f"Error: there is no group {group}\n"
-    assert "name partitions by --topic" in run("group", "reset", group, "--to-latest", code=1).stderr
+    commit(broker, f"{group}-near", (topic, 0, 1))
+    for verb in (
+        ("group", "lag", group),
+        ("group", "delete", group, "--yes"),
+        ("group", "delete-offsets", group, topic, "--yes"),
+        ("group", "reset", group, "--to-latest"),
+    ):
+        assert run(*verb, code=1).stderr == f"Error: there is no group {group}: did you mean {group}-near?\n"
+    created = run("group", "reset", group, "--to-latest", "-t", topic, "--dry-run")
+    assert created.stderr == f"There is no group {group} yet: this creates it, with these offsets.\n"
     run("group", "reset", group, "--to-latest", "--to-earliest", code=2)
 
 

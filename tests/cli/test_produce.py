@@ -124,6 +124,12 @@ def test_keys_and_headers_keep_their_bytes(broker: Broker, made: str, consumer: 
     assert record.headers() == [("a", b" b "), ("a", b"c=d"), ("a", b""), ("x", b"\xfe")]
 
 
+def test_a_topic_is_created_on_request(broker: Broker, topic: str) -> None:
+    for _ in range(2):
+        arguments = ["produce", topic, "--create", "-b", broker.bootstrap]
+        assert CliRunner().invoke(main, arguments, input="a\n").stderr == f"Wrote 1 record to {topic}.\n"
+
+
 def test_lines_do_not_depend_on_how_they_are_read() -> None:
     chance = random.Random(3)
     for _ in range(examples(200)):

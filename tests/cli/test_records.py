@@ -148,7 +148,7 @@ def test_wrong_arguments(run: Command, made: str) -> None:
         assert reported in run("consume", made, *arguments, code=2).stderr
     assert "expected beginning, end, an offset, or -N" in run("consume", made, "-o", "x", code=1).stderr
     for group in ((), ("-g", "x")):
-        assert "topic no-such-topic: " in run("consume", "no-such-topic", *group, code=1).stderr
+        assert "there is no topic no-such-topic" in run("consume", "no-such-topic", *group, code=1).stderr
     assert "name topics alone" in run("consume", f"{made}:0", "-g", "x", code=2).stderr
     assert "--key-delimiter is empty" in run("produce", made, "-K", "", code=2).stderr
 
