@@ -83,6 +83,9 @@ def command(
         raise click.UsageError("a group assigns the partitions itself: name topics alone, or leave --group out")
     if since is not None and offset is not None:
         raise click.UsageError("give --offset or --since")
+    from_ms, until_ms = times.milliseconds("--since", since), times.milliseconds("--until", until)
+    if from_ms is not None and until_ms is not None and until_ms <= from_ms:
+        raise click.UsageError(f"--until {until} is not after --since {since}: there are no records between them")
     if base64 and output != "json":
         raise click.UsageError("--base64 needs --format json: letters print bytes as they are")
     write, matches = formatter(output, base64), _filter(key, grep, headers)
@@ -90,7 +93,7 @@ def command(
     reading = (
         _of_group(connection, topics, group, start, to_end)
         if group is not None
-        else _of_partitions(connection, topics, start, since, until, to_end)
+        else _of_partitions(connection, topics, start, from_ms, until_ms, to_end)
     )
     out, is_empty = open_output(), True
     try:
@@ -102,7 +105,9 @@ def command(
     except KeyboardInterrupt:
         context.exit(_INTERRUPTED)
     if is_empty:
-        click.echo(f"No records{' that match' if key or grep or headers else ''}.", err=True)
+        matching = " that match" if key or grep or headers else ""
+        span = "".join(f" {word} {text}" for word, text in (("since", since), ("until", until)) if text)
+        click.echo(f"No records{matching}{span}.", err=True)
 
 
 def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Callable[[Message], bool]:
@@ -151,9 +156,8 @@ def _of_group(
 
 @contextmanager
 def _of_partitions(
-    connection: Connection, topics: tuple[str, ...], start: str, since: str | None, until: str | None, to_end: bool
+    connection: Connection, topics: tuple[str, ...], start: str, from_ms: int | None, until_ms: int | None, to_end: bool
 ) -> Iterator[Iterator[Message]]:
-    from_ms, until_ms = times.milliseconds("--since", since), times.milliseconds("--until", until)
     with connection.admin() as admin:
         wait_for_topics(admin, selection(topics, "TOPIC"))
         keys = partitions_of(admin, topics)
@@ -180,8 +184,20 @@ def _starts(
     if start in _STARTS:
         return first
     number = int(start)
-    offsets = {key: latest[key] + number if start.startswith("-") else number for key in keys}
-    return {key: min(max(offsets[key], first[key]), latest[key]) for key in keys}
+    if start.startswith("-"):
+        return {key: max(latest[key] + number, first[key]) for key in keys}
+    _note_missing(number, first, latest)
+    return {key: min(max(number, first[key]), latest[key]) for key in keys}
+
+
+def _note_missing(offset: int, first: dict[TopicPartition, int], latest: dict[TopicPartition, int]) -> None:
+    """Say where partitions begin later or end earlier; raise ConfigError if all end before the offset."""
+    early = [f"{topic}/{number} ends at {end}" for (topic, number), end in sorted(latest.items()) if offset > end]
+    if len(early) == len(latest):
+        raise ConfigError(f"--offset: there is no offset {offset} yet: {', '.join(early)}")
+    late = [f"{topic}/{number} begins at {start}" for (topic, number), start in sorted(first.items()) if offset < start]
+    if early or late:
+        click.echo(f"Not all partitions have offset {offset}: {', '.join([*late, *early])}.", err=True)
 
 
 def _since(admin: AdminClient, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -224,7 +224,11 @@ def reset(
             targets = {key: offsets[key].or_end(ends[key]) for key in reachable}
         new = {key: min(max(targets[key], starts[key]), ends[key]) for key in reachable}
         show(_preview(group, keys, new, committed, ends), output)
+        _note_skipped(new, committed)
+        if to_offset is not None:
+            _note_moved(to_offset, new)
         if dry_run:
+            check_complete("not reset", keys, new)
             return
         if state not in _NO_MEMBERS:
             raise ConfigError(
@@ -242,6 +246,18 @@ def _shifted(
         if (topic, partition) not in committed:
             raise ConfigError(f"--shift-by: group {group} has no committed offset of {topic}/{partition}")
     return {key: committed[key].offset + by for key in keys}
+
+
+def _note_skipped(new: dict[TopicPartition, int], committed: dict[TopicPartition, CommittedOffset]) -> None:
+    skipped = sum(max(0, offset - committed[key].offset) for key, offset in new.items() if key in committed)
+    if skipped:
+        click.echo(f"This skips {skipped} record{'s' * (skipped != 1)} that the group has not read.", err=True)
+
+
+def _note_moved(requested: int, new: dict[TopicPartition, int]) -> None:
+    moved = [f"{topic}/{number}: {offset}" for (topic, number), offset in sorted(new.items()) if offset != requested]
+    if moved:
+        click.echo(f"Not all partitions have offset {requested}; the nearest is taken: {', '.join(moved)}.", err=True)
 
 
 def _preview(

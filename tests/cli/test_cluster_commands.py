@@ -166,6 +166,12 @@ def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, gr
         return [(each["old_offset"], each["new_offset"]) for each in rows]
 
     assert reset("--to-latest", "--dry-run") == [(1, 4)]
+    skipping = run("group", "reset", group, "--to-offset", 9, "--dry-run").stderr.splitlines()
+    assert skipping == [
+        "This skips 3 records that the group has not read.",
+        f"Not all partitions have offset 9; the nearest is taken: {topic}/0: 4.",
+    ]
+    assert run("group", "reset", group, "--to-earliest", "--dry-run").stderr == ""
     assert reset("--to-latest", given="n\n", code=1) == [(1, 4)]
     assert offsets(admin, group) == {(topic, 0): 1}
     assert reset("--to-time", 2400, "-t", topic, "--yes") == [(1, 2), (None, 0)]

@@ -153,6 +153,23 @@ def test_wrong_arguments(run: Command, made: str) -> None:
     assert "--key-delimiter is empty" in run("produce", made, "-K", "", code=2).stderr
 
 
+def test_records_that_are_missing_are_reported(run: Command, made: str) -> None:
+    """`made` has three records in partition 0, and two in partition 1."""
+    beyond = run("consume", made, "-e", "-o", 4, code=1).stderr
+    assert beyond == f"Error: --offset: there is no offset 4 yet: {made}/0 ends at 3, {made}/1 ends at 2\n"
+    partly = run("consume", made, "-e", "-o", 3)
+    assert partly.stderr.splitlines() == [f"Not all partitions have offset 3: {made}/1 ends at 2.", "No records."]
+    run("topic", "trim", f"{made}:0", "--before-offset", 2, "--yes")
+    late = run("consume", made, "-e", "-o", 1, "-f", "%p%o ")
+    assert (sorted(late.stdout.split()), late.stderr) == (
+        ["02", "11"],
+        f"Not all partitions have offset 1: {made}/0 begins at 2.\n",
+    )
+    assert run("consume", made, "-e", "--since", "2100-01-01").stderr == "No records since 2100-01-01.\n"
+    wrong = run("consume", made, "--since", "12h", "--until", "13h", code=2).stderr
+    assert "--until 13h is not after --since 12h" in wrong
+
+
 def test_base64_is_of_json_alone(run: Command, made: str) -> None:
     assert "--base64 needs --format json" in run("consume", made, "-e", "--base64", code=2).stderr
     assert "--base64 needs --json" in run("produce", made, "--base64", given="eA==", code=2).stderr
