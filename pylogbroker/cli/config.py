@@ -11,6 +11,7 @@ from pylogbroker.cli.cluster_names import complete_config_names, complete_settin
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.cli.topic import known_topics
+from pylogbroker.cli.units import without_units
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
@@ -128,7 +129,7 @@ def alter(
     changes += [
         admin_api.SettingChange(setting, operation, value)
         for operation, option, texts in given
-        for setting, value in assignments(texts, option).items()
+        for setting, value in without_units(assignments(texts, option)).items()
     ]
     if not changes:
         raise click.UsageError("give --set, --delete, --append or --subtract")

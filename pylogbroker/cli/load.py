@@ -11,6 +11,7 @@ import click
 
 from pylogbroker.cli import INTERRUPTED
 from pylogbroker.cli.cluster_options import Connection, address_options
+from pylogbroker.cli.units import size_in_bytes
 from pylogbroker.config import durations
 from pylogbroker.features import on_first_use
 
@@ -27,7 +28,6 @@ else:
     sessions = on_first_use("pylogbroker.spark.sessions")
     spark_load = on_first_use("pylogbroker.spark.loading.load")
 
-_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TYPES: Final = {
     "string": "string",
     "int": "int32",
@@ -48,10 +48,10 @@ def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 
 
 def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", text.strip().lower())
-    if match is None or not int(match[1]):
+    size = size_in_bytes(text)
+    if not size:
         raise click.BadParameter(f"{text!r}: expected a size such as 64MB")
-    return int(match[1]) * _SIZES[match[2]]
+    return size
 
 
 def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:

@@ -12,6 +12,7 @@ from pylogbroker.cli.arguments import assignments
 from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.units import without_units
 
 
 @click.group("quota", short_help="Show and set quotas of users, client ids and addresses.")
@@ -68,7 +69,7 @@ def _name(entity: dict[str, str | None], kind: str) -> str | None:
 
 @command.command("alter", short_help="Set and remove quotas of an entity.")
 @_entity_options
-@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Such as producer_byte_rate=1e6.")
+@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Such as producer_byte_rate=10MB.")
 @click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Remove a quota.")
 @yes_option
 @cluster_options
@@ -89,7 +90,7 @@ def alter(
     if not changed and not deleted:
         raise click.UsageError("give --set NAME=VALUE, or --delete NAME")
     quotas: dict[str, float | None] = dict.fromkeys(deleted)
-    for name, text in assignments(changed, "--set").items():
+    for name, text in without_units(assignments(changed, "--set")).items():
         try:
             quotas[name] = float(text)
         except ValueError:

@@ -13,6 +13,7 @@ from pylogbroker.cli.arguments import assignments, partitions
 from pylogbroker.cli.cluster_names import complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.units import without_units
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -89,7 +90,7 @@ def create(
     output: str,
 ) -> None:
     """Create topics."""
-    settings = assignments(configs, "--config")
+    settings = without_units(assignments(configs, "--config"))
     with connection.admin() as admin:
         if if_not_exists:
             existing = {topic.name for topic in admin.topics.list(include_internal=True)}
@@ -164,7 +165,7 @@ def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, 
     changes = [
         *(
             admin_api.SettingChange(name, admin_api.ConfigOperation.SET, value)
-            for name, value in assignments(changed, "--set").items()
+            for name, value in without_units(assignments(changed, "--set")).items()
         ),
         *(admin_api.SettingChange(name, admin_api.ConfigOperation.DELETE) for name in deleted),
     ]

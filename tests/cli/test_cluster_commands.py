@@ -91,7 +91,8 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     [row] = [each for each in as_json(run("topic", "list", "--format", "json")) if each["topic"] == topic]
     assert row == {**made, "under_replicated": 0, "internal": False}
     assert "__consumer_offsets" not in run("topic", "list").stdout.split()
-    run("topic", "alter", topic, "--set", "retention.ms=5000", "--delete", "segment.bytes")
+    altered = run("topic", "alter", topic, "--set", "retention.ms=5s", "--delete", "segment.bytes")
+    assert altered.stderr.splitlines()[0] == "retention.ms=5000 (5s)"
     [configs] = admin.describe_configs([ConfigResource("topic", topic)]).values()
     assert configs.result(60)["retention.ms"].value == "5000"
     assert configs.result(60)["segment.bytes"].is_default
