@@ -11,6 +11,7 @@ import click
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.cli.topic import existing_topics
+from pylogbroker.cli.watching import views, watch_option
 
 if TYPE_CHECKING:
     from pylogbroker.client.sync.admin import AdminClient
@@ -63,26 +64,28 @@ def features(connection: Connection, output: str) -> None:
 
 
 @command.command("log-dirs", short_help="Show log directories with their sizes.")
+@watch_option
 @cluster_options
 @format_option
-def log_dirs(connection: Connection, output: str) -> None:
+def log_dirs(watch: float | None, connection: Connection, output: str) -> None:
     """Show the log directories of brokers, with their sizes in bytes."""
     with connection.admin() as admin:
-        by_broker = admin.replicas.log_dirs()
-    rows = [
-        {
-            "broker": broker,
-            "path": directory.path,
-            "replicas": len(directory.replicas),
-            "bytes": sum(replica.size for replica in directory.replicas.values()),
-            "total_bytes": directory.total_bytes,
-            "usable_bytes": directory.usable_bytes,
-            "error": None if directory.error is None else directory.error.code.name,
-        }
-        for broker, dirs in by_broker.items()
-        for directory in dirs
-    ]
-    show(rows, output)
+        for _ in views(watch):
+            by_broker = admin.replicas.log_dirs()
+            rows = [
+                {
+                    "broker": broker,
+                    "path": directory.path,
+                    "replicas": len(directory.replicas),
+                    "bytes": sum(replica.size for replica in directory.replicas.values()),
+                    "total_bytes": directory.total_bytes,
+                    "usable_bytes": directory.usable_bytes,
+                    "error": None if directory.error is None else directory.error.code.name,
+                }
+                for broker, dirs in by_broker.items()
+                for directory in dirs
+            ]
+            show(rows, output)
 
 
 @command.command("health", short_help="Report what is wrong; exit with 10 if anything is.")

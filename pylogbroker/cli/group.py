@@ -10,6 +10,7 @@ import click
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import check_complete, existing_topics, no_such, offsets_at, partitions_of
+from pylogbroker.cli.watching import RatesBetweenViews, views, watch_option
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
@@ -34,23 +35,42 @@ def command() -> None:
 
 @command.command("list", short_help="List groups.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only this state, such as Stable or Empty.")
+@click.option("--lag", "with_lag", is_flag=True, help="The lag of each group, over all its partitions.")
+@watch_option
 @cluster_options
 @format_option
-def list_groups(states: tuple[str, ...], connection: Connection, output: str) -> None:
-    """List groups."""
+def list_groups(
+    states: tuple[str, ...], with_lag: bool, watch: float | None, connection: Connection, output: str
+) -> None:
+    """List groups. With --lag and --watch, the table shows how fast each lag grows or shrinks."""
+    rates = RatesBetweenViews()
     with connection.admin() as admin:
-        groups = admin.groups.list(states=states)
-    rows = [
-        {
-            "group": group.group,
-            "state": group.state,
-            "type": group.type,
-            "protocol_type": group.protocol_type,
-            "coordinator": group.coordinator,
-        }
-        for group in groups
-    ]
-    show(rows, output)
+        for _ in views(watch):
+            groups = admin.groups.list(states=states)
+            lags = {group.group: _total_lag(admin, group.group) for group in groups} if with_lag else {}
+            rate = rates.of(lags)
+            rows = [
+                {
+                    "group": group.group,
+                    "state": group.state,
+                    "type": group.type,
+                    "protocol_type": group.protocol_type,
+                    "coordinator": group.coordinator,
+                    "lag": lags.get(group.group),
+                    "lag_per_second": rate(group.group),
+                }
+                for group in groups
+            ]
+            left_out = () if watch and with_lag else ("lag_per_second",) if with_lag else ("lag", "lag_per_second")
+            show(rows, output, [{name: row[name] for name in row if name not in left_out} for row in rows])
+
+
+def _total_lag(admin: AdminClient, group: str) -> int | None:
+    """Return the lag of all partitions with a committed offset; None without one."""
+    committed = admin.groups.offsets(group)
+    ends = offsets_at(admin, _existing(admin, sorted(committed)), admin_api.LATEST)
+    lags = [max(0, end - committed[key].offset) for key, end in ends.items()]
+    return sum(lags) if lags else None
 
 
 @command.command("describe", short_help="Show members of groups and their partitions.")
@@ -112,14 +132,19 @@ def _described(group: Any) -> dict[str, Any]:
 
 
 @command.command("lag", short_help="Show how far groups are behind.")
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
+@watch_option
 @cluster_options
 @format_option
-def lag(groups: tuple[str, ...], connection: Connection, output: str) -> None:
-    """Show how far groups are behind, for each partition with a committed offset or a member."""
+def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, output: str) -> None:
+    """Show how far groups, or all of them, are behind, for each partition with a committed offset or a member.
+
+    `group list --lag` has one line for each group.
+    """
     with connection.admin() as admin:
-        rows = [row for group in groups for row in _lag(admin, group)]
-    show(rows, output)
+        for _ in views(watch):
+            names = groups or [group.group for group in admin.groups.list()]
+            show([row for group in names for row in _lag(admin, group)], output)
 
 
 def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:

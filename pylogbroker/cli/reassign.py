@@ -10,6 +10,7 @@ import click
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import partitions_of
+from pylogbroker.cli.watching import views, watch_option
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -26,23 +27,25 @@ def command() -> None:
 
 
 @command.command("list", short_help="Show the moves that are under way.")
+@watch_option
 @cluster_options
 @format_option
-def list_moves(connection: Connection, output: str) -> None:
+def list_moves(watch: float | None, connection: Connection, output: str) -> None:
     """Show the moves that are under way."""
     with connection.admin() as admin:
-        moves = admin.replicas.reassignments()
-    rows = [
-        {
-            "topic": topic,
-            "partition": partition,
-            "replicas": list(move.replicas),
-            "adding": list(move.adding),
-            "removing": list(move.removing),
-        }
-        for (topic, partition), move in sorted(moves.items())
-    ]
-    show(rows, output)
+        for _ in views(watch):
+            moves = admin.replicas.reassignments()
+            rows = [
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "replicas": list(move.replicas),
+                    "adding": list(move.adding),
+                    "removing": list(move.removing),
+                }
+                for (topic, partition), move in sorted(moves.items())
+            ]
+            show(rows, output)
 
 
 @command.command("start", short_help="Move partitions to brokers.")

@@ -14,6 +14,7 @@ from pylogbroker.cli.cluster_names import complete_settings, delete_option, set_
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.units import without_units
+from pylogbroker.cli.watching import RatesBetweenViews, readable_rate, readable_size, views, watch_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -42,24 +43,63 @@ def command() -> None:
 
 @command.command("list", short_help="List topics.")
 @click.option("--internal", is_flag=True, help="Internal topics, too.")
+@watch_option
 @cluster_options
 @format_option
-def list_topics(internal: bool, connection: Connection, output: str) -> None:
-    """List topics with their numbers of partitions and replicas."""
+def list_topics(internal: bool, watch: float | None, connection: Connection, output: str) -> None:
+    """List topics with their numbers of partitions and replicas, and their sizes, without copies by replicas.
+
+    With --watch, the table shows how fast they grow.
+    """
+    rates = RatesBetweenViews()
     with connection.admin() as admin:
-        names = [topic.name for topic in admin.topics.list(include_internal=internal)]
-        topics = existing_topics(admin, names).values()
-    rows = [
-        {
-            "topic": topic.name,
-            "partitions": len(topic.partitions),
-            "replication_factor": len(topic.partitions[0].replicas) if topic.partitions else 0,
-            "under_replicated": sum(len(one.isr) < len(one.replicas) for one in topic.partitions),
-            "internal": topic.is_internal,
-        }
-        for topic in topics
-    ]
-    show(rows, output)
+        for _ in views(watch):
+            names = [topic.name for topic in admin.topics.list(include_internal=internal)]
+            topics = existing_topics(admin, names)
+            sizes = _sizes(admin, topics)
+            rate = rates.of(sizes)
+            rows = [
+                {
+                    "topic": topic.name,
+                    "partitions": len(topic.partitions),
+                    "replication_factor": len(topic.partitions[0].replicas) if topic.partitions else 0,
+                    "under_replicated": sum(len(one.isr) < len(one.replicas) for one in topic.partitions),
+                    "internal": topic.is_internal,
+                    "bytes": sizes.get(topic.name),
+                    "bytes_per_second": rate(topic.name),
+                }
+                for topic in topics.values()
+            ]
+            show(rows, output, [_with_readable_sizes(row, with_rate=watch is not None) for row in rows])
+
+
+def _sizes(admin: AdminClient, topics: Mapping[str, TopicDescription]) -> dict[str, int | None]:
+    """Return the bytes of each topic at its leaders; nothing for a user who may not see log directories."""
+    try:
+        by_broker = admin.replicas.log_dirs()
+    except PylogbrokerError:
+        return {}
+    replicas = {
+        (broker, key): replica.size
+        for broker, dirs in by_broker.items()
+        for directory in dirs
+        for key, replica in directory.replicas.items()
+        if not replica.is_future
+    }
+    if not replicas:
+        return {}
+    return {
+        name: sum(
+            replicas.get((one.leader, (name, one.partition)), 0) for one in topic.partitions if one.leader is not None
+        )
+        for name, topic in topics.items()
+    }
+
+
+def _with_readable_sizes(row: Mapping[str, Any], *, with_rate: bool) -> dict[str, Any]:
+    shown = {name: value for name, value in row.items() if not name.startswith("bytes")}
+    shown["size"] = readable_size(row["bytes"])
+    return {**shown, "growth": readable_rate(row["bytes_per_second"])} if with_rate else shown
 
 
 @command.command("create", short_help="Create topics.")

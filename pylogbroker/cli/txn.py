@@ -11,6 +11,7 @@ from pylogbroker.cli.cluster_names import complete_transactional_ids
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import partitions_of
+from pylogbroker.cli.watching import views, watch_option
 from pylogbroker.errors import ConfigError
 
 
@@ -21,22 +22,24 @@ def command() -> None:
 
 @command.command("list", short_help="List transactional ids.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only this state, such as Ongoing.")
+@watch_option
 @cluster_options
 @format_option
-def list_transactions(states: tuple[str, ...], connection: Connection, output: str) -> None:
+def list_transactions(states: tuple[str, ...], watch: float | None, connection: Connection, output: str) -> None:
     """List transactional ids."""
     with connection.admin() as admin:
-        transactions = admin.transactions.list(states=states)
-    rows = [
-        {
-            "transactional_id": transaction.transactional_id,
-            "state": transaction.state,
-            "producer_id": transaction.producer_id,
-            "coordinator": transaction.coordinator,
-        }
-        for transaction in transactions
-    ]
-    show(rows, output)
+        for _ in views(watch):
+            transactions = admin.transactions.list(states=states)
+            rows = [
+                {
+                    "transactional_id": transaction.transactional_id,
+                    "state": transaction.state,
+                    "producer_id": transaction.producer_id,
+                    "coordinator": transaction.coordinator,
+                }
+                for transaction in transactions
+            ]
+            show(rows, output)
 
 
 @command.command("describe", short_help="Show the state and the partitions of transactions.")

@@ -89,7 +89,9 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     assert [(each["start_offset"], each["end_offset"]) for each in found["partitions"]] == [(0, 3), (0, 0)]
     assert (found["topic"], found["configs"]) == (topic, {"segment.bytes": "1048576"})
     [row] = [each for each in as_json(run("topic", "list", "--format", "json")) if each["topic"] == topic]
-    assert row == {**made, "under_replicated": 0, "internal": False}
+    size = row.pop("bytes")
+    assert row == {**made, "under_replicated": 0, "internal": False, "bytes_per_second": None}
+    assert f"{size} B" in run("topic", "list").stdout
     assert "__consumer_offsets" not in run("topic", "list").stdout.split()
     altered = run("topic", "alter", topic, "--set", "retention.ms=5s", "--delete", "segment.bytes")
     assert altered.stderr.splitlines()[0] == "retention.ms=5000 (5s)"
