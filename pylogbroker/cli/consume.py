@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,20 +13,26 @@ from pylogbroker.cli.arguments import open_output
 from pylogbroker.cli.arguments import partitions as selection
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.partition_reader import PartitionReader
-from pylogbroker.cli.record_format import formatter
+from pylogbroker.cli.record_format import column_formatter, formatter
 from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.cli import bulk_reader
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.records import Header
+    from pylogbroker.records.columnar import Columns
     from pylogbroker.spark.loading import times
+
+    Matches = Callable[[bytes | None, bytes | None, Iterable[Header]], bool]
 else:
+    bulk_reader = on_first_use("pylogbroker.cli.bulk_reader")
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
@@ -36,6 +40,7 @@ else:
 
 _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130
+_MANY_RECORDS: Final = 5000  # whose decoding takes as long as the import of what decodes them together
 _STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end"}
 
 
@@ -88,39 +93,75 @@ def command(
         raise click.UsageError(f"--until {until} is not after --since {since}: there are no records between them")
     if base64 and output != "json":
         raise click.UsageError("--base64 needs --format json: letters print bytes as they are")
-    write, matches = formatter(output, base64), _filter(key, grep, headers)
+    printer = _Printer(output, base64, _filter(key, grep, headers), count)
     start = offset or "beginning"
-    reading = (
-        _of_group(connection, topics, group, start, to_end)
-        if group is not None
-        else _of_partitions(connection, topics, start, from_ms, until_ms, to_end)
-    )
-    out, is_empty = open_output(), True
     try:
-        with reading as messages:
-            for message in islice(filter(matches, messages), count):
-                out.write(write(message))
-                out.flush()
-                is_empty = False
+        if group is not None:
+            _print_of_group(printer, connection, topics, group, start, to_end)
+        else:
+            _print_of_partitions(printer, connection, topics, start, from_ms, until_ms, to_end)
     except KeyboardInterrupt:
         context.exit(_INTERRUPTED)
-    if is_empty:
+    if printer.is_empty:
         matching = " that match" if key or grep or headers else ""
         span = "".join(f" {word} {text}" for word, text in (("since", since), ("until", until)) if text)
         click.echo(f"No records{matching}{span}.", err=True)
 
 
-def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Callable[[Message], bool]:
+class _Printer:
+    """Writes the records that match, at most `count`."""
+
+    def __init__(self, form: str, base64: bool, matches: Matches | None, count: int | None) -> None:
+        self.is_empty = True
+        self._write, self._write_columns = formatter(form, base64), column_formatter(form, base64)
+        self._matches = matches
+        self._left = count
+        self._out = open_output()
+
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
+
+    def print(self, messages: Iterator[Message]) -> None:
+        """Print messages as they come."""
+        for message in messages:
+            if self._matches is None or self._matches(message.key, message.value, message.headers):
+                self._out.write(self._write(message))
+                self._out.flush()
+                self._count(1)
+                if self.is_done:
+                    return
+
+    def print_columns(self, topic: str, partition: int, columns: Columns) -> None:
+        if self._matches is not None:
+            fields = zip(columns.keys(), columns.values(), columns.headers(), strict=True)
+            columns = columns.select(bulk_reader.flags(self._matches(*record) for record in fields))
+        if self._left is not None:
+            columns = columns.select(slice(0, self._left))
+        self._out.write(self._write_columns(topic, partition, columns))
+        self._out.flush()
+        self._count(len(columns))
+
+    def _count(self, printed: int) -> None:
+        self.is_empty = self.is_empty and not printed
+        if self._left is not None:
+            self._left -= printed
+
+
+def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Matches | None:
+    """Return the function that chooses records; None for all."""
     by_key, by_value = _pattern("--key", key), _pattern("--grep", grep)
     conditions = [header.partition("=") for header in headers]
+    if by_key is None and by_value is None and not conditions:
+        return None
 
-    def matches(message: Message) -> bool:
-        if by_key is not None and (message.key is None or not by_key.search(message.key)):
+    def matches(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> bool:
+        if by_key is not None and (key is None or not by_key.search(key)):
             return False
-        if by_value is not None and (message.value is None or not by_value.search(message.value)):
+        if by_value is not None and (value is None or not by_value.search(value)):
             return False
         return all(
-            any(header == name and (not equals or value == os.fsencode(text)) for header, value in message.headers)
+            any(header == name and (not equals or content == os.fsencode(text)) for header, content in headers)
             for name, equals, text in conditions
         )
 
@@ -136,10 +177,9 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
         raise click.BadParameter(f"{text!r} is not a regular expression: {error}", param_hint=option) from error
 
 
-@contextmanager
-def _of_group(
-    connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
-) -> Iterator[Iterator[Message]]:
+def _print_of_group(
+    printer: _Printer, connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
+) -> None:
     with connection.admin() as admin:  # the group would wait for them to be created
         wait_for_topics(admin, selection(topics, "TOPIC"))
     settings: dict[str, Any] = {
@@ -151,13 +191,18 @@ def _of_group(
     with sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
         names = "|".join(map(re.escape, topics))
         [stream] = consumer.create_message_streams_by_filter(sync.Whitelist(names))
-        yield stream
+        printer.print(stream)
 
 
-@contextmanager
-def _of_partitions(
-    connection: Connection, topics: tuple[str, ...], start: str, from_ms: int | None, until_ms: int | None, to_end: bool
-) -> Iterator[Iterator[Message]]:
+def _print_of_partitions(
+    printer: _Printer,
+    connection: Connection,
+    topics: tuple[str, ...],
+    start: str,
+    from_ms: int | None,
+    until_ms: int | None,
+    to_end: bool,
+) -> None:
     with connection.admin() as admin:
         wait_for_topics(admin, selection(topics, "TOPIC"))
         keys = partitions_of(admin, topics)
@@ -170,7 +215,26 @@ def _of_partitions(
         ends = latest if to_end else None
         if until_ms is not None:
             ends = _since(admin, until_ms, latest)
-        yield PartitionReader(connection, admin, starts, ends).messages()
+        starts = _print_many(printer, connection, starts, ends or latest)
+        if not printer.is_done:
+            printer.print(PartitionReader(connection, admin, starts, ends).messages())
+
+
+def _print_many(
+    printer: _Printer,
+    connection: Connection,
+    starts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Print the records that there are already, if they are many; return the offsets to go on from."""
+    if sum(max(0, ends[key] - start) for key, start in starts.items()) < _MANY_RECORDS:
+        return starts
+    reader = bulk_reader.BulkReader(connection, starts, ends)
+    for (topic, partition), columns in reader.columns():
+        printer.print_columns(topic, partition, columns)
+        if printer.is_done:
+            break
+    return reader.positions
 
 
 def _starts(

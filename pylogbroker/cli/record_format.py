@@ -13,13 +13,15 @@ import os
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
+    from pylogbroker.records import Header
+    from pylogbroker.records.columnar import Columns
 
 #: Key, value, headers, timestamp.
 Parsed = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
@@ -36,43 +38,118 @@ _LETTERS: Final[dict[str, Callable[[Message], bytes]]] = {
     "s": lambda message: message.value or b"",
     "S": lambda message: b"%d" % _size(message.value),
     "R": lambda message: _size(message.value).to_bytes(4, "big", signed=True),
-    "h": lambda message: b",".join(b"%s=%s" % (name.encode(), value or b"") for name, value in message.headers),
-    "%": lambda message: b"%",
+    "h": lambda message: _headers(message.headers),
 }
+_COLUMN_LETTERS: Final[dict[str, Callable[[str, int, Columns], list[bytes]]]] = {
+    "t": lambda topic, partition, columns: [topic.encode()] * len(columns),
+    "p": lambda topic, partition, columns: [b"%d" % partition] * len(columns),
+    "o": lambda topic, partition, columns: [b"%d" % offset for offset in columns.offsets.tolist()],
+    "T": lambda topic, partition, columns: [b"%d" % timestamp for timestamp in columns.timestamps.tolist()],
+    "k": lambda topic, partition, columns: _filled(columns.keys()),
+    "K": lambda topic, partition, columns: [b"%d" % length for length in columns.key_lengths.tolist()],
+    "s": lambda topic, partition, columns: _filled(columns.values()),
+    "S": lambda topic, partition, columns: [b"%d" % length for length in columns.value_lengths.tolist()],
+    "R": lambda topic, partition, columns: [
+        length.to_bytes(4, "big", signed=True) for length in columns.value_lengths.tolist()
+    ],
+    "h": lambda topic, partition, columns: [_headers(headers) for headers in columns.headers()],
+}
+
+
+def _headers(headers: Iterable[Header]) -> bytes:
+    return b",".join(b"%s=%s" % (name.encode(), value or b"") for name, value in headers)
+
+
+def _filled(fields: list[bytes | None]) -> list[bytes]:
+    return [field or b"" for field in fields] if None in fields else fields  # type: ignore[return-value]
 
 
 def formatter(text: str, base64: bool = False) -> Callable[[Message], bytes]:
     """Return the function that writes a record; `text` is `json`, or has letters. Raise ConfigError."""
     if text == "json":
-        return lambda message: (json.dumps(_as_object(message, base64), ensure_ascii=False) + "\n").encode()
-    parts: list[bytes | Callable[[Message], bytes]] = []
-    for match in _TOKEN.finditer(text):
-        letter, escape = match["letter"], match["escape"]
-        if match["text"] is not None:
-            parts.append(os.fsencode(match["text"]))
-        elif match["hex"] is not None:
-            parts.append(bytes.fromhex(match["hex"]))
-        elif letter in _LETTERS:
-            parts.append(_LETTERS[letter])
-        elif escape in _ESCAPES:
-            parts.append(_ESCAPES[escape])
-        else:
-            expected = "json, or text with %t %p %o %T %k %K %s %S %R %h %%"
-            raise ConfigError(f"--format: {match[0]!r} is not accepted; expected {expected}")
+        return lambda message: _json_line(
+            message.topic,
+            message.partition,
+            message.offset,
+            message.timestamp,
+            message.key,
+            message.value,
+            message.headers,
+            base64,
+        )
+    parts = [part if isinstance(part, bytes) else _LETTERS[part] for part in _parts(text)]
     return lambda message: b"".join(part if isinstance(part, bytes) else part(message) for part in parts)
 
 
-def _as_object(message: Message, base64: bool) -> dict[str, Any]:
+def column_formatter(text: str, base64: bool = False) -> Callable[[str, int, Columns], bytes]:
+    """Return the function that writes the records of a partition as `formatter` does, many at once."""
+    if text == "json":
+
+        def write_json(topic: str, partition: int, columns: Columns) -> bytes:
+            fields = (
+                columns.offsets.tolist(),
+                columns.timestamps.tolist(),
+                columns.keys(),
+                columns.values(),
+                columns.headers(),
+            )
+            return b"".join(_json_line(topic, partition, *record, base64) for record in zip(*fields, strict=True))
+
+        return write_json
+    parts = [*_parts(text)]
+
+    def write(topic: str, partition: int, columns: Columns) -> bytes:
+        count = len(columns)
+        pieces = [b""] * (count * len(parts))
+        for place, part in enumerate(parts):
+            pieces[place :: len(parts)] = (
+                [part] * count if isinstance(part, bytes) else _COLUMN_LETTERS[part](topic, partition, columns)
+            )
+        return b"".join(pieces)
+
+    return write
+
+
+def _parts(text: str) -> Iterator[bytes | str]:
+    """Yield the parts of a format: bytes, and letters of fields. Raise ConfigError."""
+    for match in _TOKEN.finditer(text):
+        letter, escape = match["letter"], match["escape"]
+        if match["text"] is not None:
+            yield os.fsencode(match["text"])
+        elif match["hex"] is not None:
+            yield bytes.fromhex(match["hex"])
+        elif letter == "%":
+            yield b"%"
+        elif letter in _LETTERS:
+            yield letter
+        elif escape in _ESCAPES:
+            yield _ESCAPES[escape]
+        else:
+            expected = "json, or text with %t %p %o %T %k %K %s %S %R %h %%"
+            raise ConfigError(f"--format: {match[0]!r} is not accepted; expected {expected}")
+
+
+def _json_line(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header],
+    base64: bool,
+) -> bytes:
     encode = _base64 if base64 else _text
-    return {
-        "topic": message.topic,
-        "partition": message.partition,
-        "offset": message.offset,
-        "timestamp": message.timestamp,
-        "key": encode(message.key),
-        "value": encode(message.value),
-        "headers": [[name, encode(value)] for name, value in message.headers],
+    record = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp": timestamp,
+        "key": encode(key),
+        "value": encode(value),
+        "headers": [[name, encode(value)] for name, value in headers],
     }
+    return (json.dumps(record, ensure_ascii=False) + "\n").encode()
 
 
 def from_object(

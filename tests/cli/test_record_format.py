@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from pylogbroker.cli.record_format import formatter, from_object
+from pylogbroker.cli.record_format import column_formatter, formatter, from_object
 from pylogbroker.client.messages import Message
 from pylogbroker.errors import ConfigError
 from pylogbroker.records import TimestampType
+from pylogbroker.records.columnar import decode, encode
 
 HEADERS = (("a", b"1"), ("b", None), ("a", b"\xff"))
 MESSAGE = Message("t", 3, 17, 1000, TimestampType.CREATE_TIME, b"k\xc3\xa4", b"v\n", HEADERS, 18)
@@ -29,6 +30,27 @@ NULLS = Message("t", 0, 0, -1, TimestampType.CREATE_TIME, None, None, (), 1)
 def test_letters(text: str, written: bytes, of_nulls: bytes) -> None:
     assert formatter(text)(MESSAGE) == written
     assert formatter(text)(NULLS) == of_nulls
+
+
+@pytest.mark.parametrize("text", [r"%t/%p@%o %T\n", "%k|%K|%s|%S", r"%s\n", r"%h%%\t\x00ü", "%R%s", "", "json"])
+@pytest.mark.parametrize("base64", [False, True])
+def test_many_records_are_written_as_each_one(text: str, base64: bool) -> None:
+    messages = [
+        Message("t", 3, 17 + number, 1000 + number, TimestampType.CREATE_TIME, key, value, headers, 18 + number)
+        for number, (key, value, headers) in enumerate(
+            [(b"k", b"v\n", HEADERS), (None, None, ()), (b"", b"", (("a", b""),)), (b"\xff", b"long" * 100, ())]
+        )
+    ]
+    batch = encode(
+        [message.key for message in messages],
+        [message.value for message in messages],
+        [message.timestamp for message in messages],
+        [message.headers for message in messages],
+        base_offset=17,
+    )
+    write = formatter(text, base64)
+    written = b"".join(column_formatter(text, base64)("t", 3, columns) for columns in decode(batch))
+    assert written == b"".join(map(write, messages))
 
 
 @pytest.mark.parametrize("text", ["%x", "%", "\\", r"\q", r"\x0"])

@@ -16,7 +16,10 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pylogbroker.cli import main
+from pylogbroker.cli import consume, main
+from pylogbroker.cli.bulk_reader import BulkReader
+from pylogbroker.cli.partition_reader import PartitionReader
+from pylogbroker.errors import ErrorCode, KafkaError
 from tests.support.brokers import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +66,15 @@ def read(broker: Broker, topic: str, count: int) -> list[tuple[Any, ...]]:
     return [(each.partition(), each.key(), each.value(), each.headers()) for each in found]
 
 
+@pytest.fixture(params=["each", "many"])
+def _both_readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read records one by one, and many at once."""
+    if request.param == "many":
+        monkeypatch.setattr(consume, "_MANY_RECORDS", 1)
+        monkeypatch.setattr(PartitionReader, "messages", lambda _: iter(()))
+
+
+@pytest.mark.usefixtures("_both_readers")
 def test_consume_options_choose_start_end_and_records(run: Command, made: str) -> None:
     def values(*arguments: object, topic: str = made) -> list[str]:
         return sorted(run("consume", topic, "-f", r"%s\n", *arguments).stdout.split())
@@ -127,6 +139,35 @@ def test_a_reader_of_a_pipe_that_has_enough_ends_consume_in_silence(broker: Brok
             assert producer.flush(120) == 0
         assert process.wait(120) == 1
         assert process.stderr.read() == b""
+
+
+@pytest.mark.usefixtures("_both_readers")
+def test_transactions_hide_records(run: Command, made: str, broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": made})
+    producer.init_transactions(120)
+    for value, end in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(made, value, partition=0)
+        assert producer.flush(120) == 0
+        end(120)
+    read = run("consume", f"{made}:0", "-e", "-o", "3").stdout.split()
+    assert read == ["committed"]
+    uncommitted = ("-X", "isolation.level=read_uncommitted")
+    assert run("consume", f"{made}:0", "-e", "-o", "3", *uncommitted).stdout.split() == ["aborted", "committed"]
+
+
+def test_a_reader_that_fails_is_followed_by_the_other(run: Command, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No record is missing or comes twice."""
+    monkeypatch.setattr(consume, "_MANY_RECORDS", 1)
+    decoded = BulkReader._decoded
+
+    def fail(self: BulkReader, key: Any, fetched: Any) -> Any:
+        if key[1] == 1:
+            raise KafkaError("enough", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return decoded(self, key, fetched)
+
+    monkeypatch.setattr(BulkReader, "_decoded", fail)
+    assert sorted(run("consume", made, "-e").stdout.split()) == ["v0", "v1", "v2", "v3", "v4"]
 
 
 def test_records_as_json(run: Command, made: str) -> None:
