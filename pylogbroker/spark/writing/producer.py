@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import attrs
 
@@ -33,6 +33,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
 from pylogbroker.spark.brokers.connection import BlockingConnection, readable
+from pylogbroker.spark.writing.encoded import Encoded
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
@@ -41,9 +42,6 @@ from pylogbroker.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-
-if TYPE_CHECKING:
-    from pylogbroker.spark.writing.encoder import Encoded
 
 _PRODUCE: Final = 11  # newest version without transactions v2 (KIP-890)
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -87,8 +85,12 @@ class IdempotentProducer:
         cluster: BlockingCluster,
         identity: WriterIdentity,
         add: Callable[[list[TopicPartition]], None] | None = None,
+        written: Callable[[TopicPartition, int], object] | None = None,
     ) -> None:
+        """`written` gets the partition and the number of records of each batch that is acknowledged."""
         settings = cluster.settings
+        self.trouble = ""  # why a batch is sent again
+        self._notify_written = written
         self._cluster = cluster
         self._identity = identity
         self._add = add
@@ -129,6 +131,14 @@ class IdempotentProducer:
         self._advance(wait=False)
         while self._buffered_bytes > self._buffer_memory:
             self._advance(wait=True)
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._buffered_bytes)
+
+    def wait(self) -> None:
+        """Wait until something has been acknowledged, sent or is due again."""
+        self._advance(wait=True)
 
     def flush(self) -> None:
         while self._buffered_bytes:
@@ -281,8 +291,11 @@ class IdempotentProducer:
         _raise_rejected(queue)
 
     def _written(self, queue: _PartitionQueue, batch: _Batch) -> None:
+        self.trouble = ""
         for written in (*queue.succeeded(batch), batch):
             self._buffered_bytes -= len(written.encoded)
+            if self._notify_written is not None:
+                self._notify_written((queue.topic, queue.partition), written.count)
 
     def _split(self, queue: _PartitionQueue, batch: _Batch) -> None:
         limit = self._limits.get(queue.topic, len(batch.encoded))
@@ -303,6 +316,7 @@ class IdempotentProducer:
         queue.requeue(batch)
 
     def _pause(self, queue: _PartitionQueue, batch: _Batch, error: PylogbrokerError) -> None:
+        self.trouble = str(error)
         now = time.monotonic()
         batch.deadline = batch.deadline or now + self._delivery_timeout
         if now >= batch.deadline:

@@ -22,7 +22,8 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
-from pylogbroker.spark.writing.encoder import OVERHEAD, BinaryColumns, Encoded, Packing, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.encoded import OVERHEAD, Encoded
+from pylogbroker.spark.writing.encoder import BinaryColumns, Packing, as_binary, encode, header_bytes
 from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
