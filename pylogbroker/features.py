@@ -100,6 +100,7 @@ OF_CLIENTS: Final[_Features] = {
 
 OF_COMMANDS: Final[_Features] = {
     "commands for running clusters: the client, and with it Twisted and the messages": (
+        "pylogbroker.cli.batch_producer",
         "pylogbroker.cli.bulk_reader",
         "pylogbroker.cli.group_names",
         "pylogbroker.cli.line_sender",

@@ -33,20 +33,23 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from pylogbroker.cli import batch_producer
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import producer as client_producer
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
-    from pylogbroker.client.producer import RecordMetadata, validation
-    from pylogbroker.client.sync import Producer
+    from pylogbroker.client.producer import validation
+
+    LineProducer = sync.Producer | batch_producer.BatchProducer
 else:
+    batch_producer = on_first_use("pylogbroker.cli.batch_producer")
     client_errors = on_first_use("pylogbroker.client.errors")
     client_producer = on_first_use("pylogbroker.client.producer")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
     validation = on_first_use("pylogbroker.client.producer.validation")
 
-_READ_BYTES: Final = 1 << 16  # as much as a pipe holds
+_READ_BYTES: Final = 1 << 18
 _LOT_RECORDS: Final = 5000  # so that the reactor is not held up
 _UNACKNOWLEDGED_BYTES_MAX: Final = 4 << 20
 _RECORD_BYTES: Final = 256  # what a record costs besides its line
@@ -156,8 +159,9 @@ class Lot:
     """Records that were sent together: those of lines from number `first` on."""
 
     first: int
+    count: int
     size: int
-    future: Future[list[RecordMetadata]]
+    future: Future[Any]
 
 
 class Abandoned(Exception):
@@ -167,8 +171,8 @@ class Abandoned(Exception):
 class LineSender:
     """Sends the lines of a file to a topic.
 
-    `records_of` makes records of lines. It may raise ConfigError at a line: those before are sent. With `whole`, the
-    file is one line.
+    `records_of` makes records of lines: tuples, if `are_tuples`, or ProducerRecords. It may raise ConfigError at a
+    line: those before are sent. With `whole`, the file is one line.
     """
 
     def __init__(
@@ -179,6 +183,7 @@ class LineSender:
         connection: Connection,
         *,
         whole: bool = False,
+        are_tuples: bool = False,
         clock: Callable[[], float] = time.monotonic,
         make_wait_ender: Callable[[], WaitEnder] = WaitEnder,
     ) -> None:
@@ -186,6 +191,7 @@ class LineSender:
         self._file = file
         self._fd = _descriptor(file)
         self._records_of = records_of
+        self._are_tuples = are_tuples
         self._connection = connection
         self._seconds = connection.seconds
         self._settings = {
@@ -211,7 +217,7 @@ class LineSender:
             with (
                 self._wait_ender.of_signals(),
                 self._connection.explained(),
-                sync.Producer(settings=self._settings, timeout=self._seconds) as producer,
+                self._make_producer() as producer,
             ):
                 self.send(producer)
         except Abandoned:
@@ -220,14 +226,20 @@ class LineSender:
             self._wait_ender.close()
         return 0 if self._wait_ender.signal is None else 128 + self._wait_ender.signal
 
-    def send(self, producer: Producer) -> None:
+    def _make_producer(self) -> LineProducer:
+        """Return the producer that costs least for these records and settings."""
+        if self._are_tuples and not batch_producer.UNSUPPORTED & self._settings.keys():
+            return batch_producer.BatchProducer(self._topic, self._settings)
+        return sync.Producer(settings=self._settings, timeout=self._seconds)
+
+    def send(self, producer: LineProducer) -> None:
         """Send all lines; report how many records were written, also before an error."""
         try:
             self._send(producer)
         finally:
             self._report()
 
-    def _send(self, producer: Producer) -> None:
+    def _send(self, producer: LineProducer) -> None:
         has_more = True
         while has_more and self._problem is None and self._wait_ender.signal is None:
             has_space = self._unacknowledged <= self._unacknowledged_max
@@ -242,7 +254,7 @@ class LineSender:
         if self._problem is not None:
             raise self._problem
 
-    def _wait(self, producer: Producer, *, for_input: bool) -> bool:
+    def _wait(self, producer: LineProducer, *, for_input: bool) -> bool:
         """Wait for input, an acknowledgement or a signal; return whether there is input."""
         files = [self._fd] if for_input and self._fd is not None else []
         is_ready = for_input and self._fd is None
@@ -251,7 +263,7 @@ class LineSender:
             self._check_progress(producer)
         return has_input or is_ready
 
-    def _read_once(self, producer: Producer) -> bool:
+    def _read_once(self, producer: LineProducer) -> bool:
         """Send what one read brings; return False at the end of the input."""
         try:
             chunk = self._file.read(_READ_BYTES) if self._fd is None else os.read(self._fd, _READ_BYTES)
@@ -269,7 +281,7 @@ class LineSender:
             self._problem = error
         return bool(chunk)
 
-    def _send_lot(self, producer: Producer, lines: list[bytes]) -> None:
+    def _send_lot(self, producer: LineProducer, lines: list[bytes]) -> None:
         records: list[Any] = []
         try:
             records.extend(self._records_of(lines))
@@ -280,10 +292,10 @@ class LineSender:
                 self._submit(producer, records, sum(map(len, lines)) + _RECORD_BYTES * len(lines))
         self._read += len(lines)
 
-    def _submit(self, producer: Producer, records: list[Any], size: int) -> None:
+    def _submit(self, producer: LineProducer, records: list[Any], size: int) -> None:
         if not self._lots:
             self._progress_at = self._clock()
-        lot = Lot(self._read + 1, size, producer.submit_many(records))
+        lot = Lot(self._read + 1, len(records), size, producer.submit_many(records))
         self._lots.append(lot)
         self._unacknowledged += size
         lot.future.add_done_callback(lambda _: self._wait_ender.wake())
@@ -304,11 +316,11 @@ class LineSender:
                 at, first = failures[0]
                 self._problem = self._problem or _at_line(lot.first + at, first, len(failures))
             elif error is not None:
-                self._problem = self._problem or _at_line(lot.first, error, 1)
+                self._problem = self._problem or _of_lot(lot, error)
             else:
                 self._written += len(lot.future.result())
 
-    def _check_progress(self, producer: Producer) -> None:
+    def _check_progress(self, producer: LineProducer) -> None:
         """Report why nothing is acknowledged; raise TimedOut after the connection's timeout."""
         waited = self._clock() - self._progress_at
         if waited < _REPORT_SECONDS or self._lots[0].future.done():
@@ -339,8 +351,16 @@ def _descriptor(file: BinaryIO) -> int | None:
         return None
 
 
-def _at_line(number: int, error: BaseException, count: int) -> PylogbrokerError:
+def _of_lot(lot: Lot, error: BaseException) -> PylogbrokerError:
     if isinstance(error, client_errors.NeverReached):
         return error  # no line's fault
+    return PylogbrokerError(f"{_lines(lot.first, lot.first + lot.count - 1)}: {error}")
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _at_line(number: int, error: BaseException, count: int) -> PylogbrokerError:
     others = f"; {count - 1} later records failed, too" if count > 1 else ""
     return PylogbrokerError(f"line {number}: {error}{others}")

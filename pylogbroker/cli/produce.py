@@ -66,6 +66,7 @@ def command(
     if base64 and not is_json:
         raise click.UsageError("--base64 needs --json: lines are written as they are")
     fixed = header_assignments(headers, "--header")
+    are_tuples = not is_json and partition is None and not headers and not nulls
     if is_json:
         records_of = _of_json(topic, partition, fixed, base64)
     else:
@@ -76,7 +77,9 @@ def command(
             create_if_missing(admin, topic)
         else:
             wait_for_topics(admin, [topic])
-    status = line_sender.LineSender(topic, file, records_of, connection, whole=file_as_value).run()
+    status = line_sender.LineSender(
+        topic, file, records_of, connection, whole=file_as_value, are_tuples=are_tuples
+    ).run()
     context.exit(status)
 
 

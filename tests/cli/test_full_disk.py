@@ -66,8 +66,8 @@ def test_a_full_disk_is_known_and_forgotten(small_disk: Path) -> None:
         reason = f"{small_disk}/t_0: No space left on device"
         assert failed.returncode == 1
         errors = failed.stderr.decode().replace(BEHIND_ANOTHER, "").splitlines()
-        assert f"t-0: {reason}: trying again" in errors
-        assert errors[-1] == f"Error: no record was acknowledged for 5 s (--timeout): t-0: {reason}"
+        assert f"t/0: {reason}: trying again" in errors
+        assert errors[-1] == f"Error: no record was acknowledged for 5 s (--timeout): t/0: {reason}"
         assert ready(address) == (503, f"the log directory {small_disk} is full: {reason}\n")
         health = command("cluster", "health", "-b", bootstrap)
         assert health.returncode == 10

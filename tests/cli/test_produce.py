@@ -24,13 +24,14 @@ from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.line_sender import LineSender, LineSplitter, WaitEnder
 from pylogbroker.client.producer import RecordMetadata, SomeFailed
 from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.partition_hash import partition_of_key
 from tests.support.brokers import Broker
 from tests.support.examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 CONNECTION = Connection({"bootstrap.servers": "127.0.0.1:1"}, 30)
 #: The limit, and a chunk of short lines on top of it.
-UNACKNOWLEDGED_BYTES = (4 << 20) + (1 << 16) * 257
+UNACKNOWLEDGED_BYTES = (4 << 20) + (1 << 18) * 257
 
 
 @pytest.fixture
@@ -128,6 +129,47 @@ def test_a_topic_is_created_on_request(broker: Broker, topic: str) -> None:
     for _ in range(2):
         arguments = ["produce", topic, "--create", "-b", broker.bootstrap]
         assert CliRunner().invoke(main, arguments, input="a\n").stderr == f"Wrote 1 record to {topic}.\n"
+
+
+def test_lines_go_to_the_partitions_of_their_keys(broker: Broker, topic: str) -> None:
+    """Compressed, and more than a batch has."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(60)
+    lines = [f"k{number % 100}:{number}" for number in range(20_000)] + ["no key"]
+    arguments = ["produce", topic, "-K", ":", "-b", broker.bootstrap, "-X", "compression.type=gzip"]
+    done = CliRunner().invoke(main, [*arguments, "-X", "max.request.size=50000"], input="\n".join(lines))
+    assert (done.exit_code, done.stderr) == (0, f"Wrote 20001 records to {topic}.\n")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+    records = consumer.consume(len(lines), 120)
+    consumer.close()
+    by_key: dict[bytes | None, list[bytes | None]] = {}
+    for record in records:
+        by_key.setdefault(record.key(), []).append(record.value())
+        key = record.key()
+        assert key is None or record.partition() == partition_of_key(key, 3)
+    assert by_key.pop(None) == [b"no key"]
+    expected = {b"k%d" % key: [b"%d" % number for number in range(key, 20_000, 100)] for key in range(100)}
+    assert by_key == expected
+
+
+def test_a_line_that_is_too_long_is_named(broker: Broker, made: str, consumer: Consumer) -> None:
+    arguments = ["produce", made, "-b", broker.bootstrap, "-X", "max.request.size=1000"]
+    done = CliRunner().invoke(main, arguments, input=f"a\nb\n{'x' * 1000}\nc\n")
+    assert done.exit_code == 1
+    wrote, error = done.stderr.splitlines()
+    assert wrote == f"Wrote 2 records to {made}."
+    assert error.startswith("Error: line 3: a record of 1032 bytes is larger than max.request.size, 1000: raise it")
+    assert values(consumer, 2) == [b"a", b"b"]
+
+
+def test_lines_that_the_broker_rejects_are_named(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    new = NewTopic(topic, 1, 1, config={"max.message.bytes": "500"})
+    admin.create_topics([new])[topic].result(60)
+    done = CliRunner().invoke(main, ["produce", topic, "-b", broker.bootstrap], input=f"{'x' * 600}\nb\n")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1].startswith(f"Error: lines 1 to 2: {topic}/0: ")
 
 
 def test_lines_do_not_depend_on_how_they_are_read() -> None:
