@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +23,7 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import errors as client_errors
-    from pylogbroker.client.admin import ListedOffset, TopicDescription
+    from pylogbroker.client.admin import CreatedTopic, ListedOffset, NewTopic, TopicDescription
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import parsing
     from pylogbroker.interfaces import TopicPartition
@@ -32,6 +34,7 @@ else:
     parsing = on_first_use("pylogbroker.config.parsing")
     times = on_first_use("pylogbroker.spark.loading.times")
 
+_CREATED_TOGETHER: Final = 100
 _PROPAGATION_SECONDS: Final = 0.5
 _LOOK_AGAIN_SECONDS: Final = 0.1
 
@@ -136,12 +139,45 @@ def create(
             existing = {topic.name for topic in admin.topics.list(include_internal=True)}
             names = tuple(name for name in names if name not in existing)
         topics = [admin_api.NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
-        made = admin.topics.create(topics, validate_only=validate_only).values()
+        made, failed = _create_all(admin, topics, validate_only=validate_only)
     rows = [
         {"topic": topic.name, "partitions": topic.partitions, "replication_factor": topic.replication_factor}
         for topic in made
     ]
-    show(rows, output)
+    if rows or not failed:
+        show(rows, output)
+    if failed:
+        if len(topics) == 1:
+            raise failed[0]
+        for error in dict.fromkeys(map(str, failed)):
+            click.echo(error, err=True)
+        raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created")
+
+
+def _create_all(
+    admin: AdminClient, topics: Sequence[NewTopic], *, validate_only: bool
+) -> tuple[list[CreatedTopic], list[Exception]]:
+    """Create topics, with some in each request; return those that were created, and the errors of others.
+
+    Topics after a request that failed as a whole are not tried.
+    """
+    made: list[CreatedTopic] = []
+    failed: list[Exception] = []
+    terminal = sys.stderr if len(topics) > _CREATED_TOGETHER and sys.stderr.isatty() else StringIO()
+    with click.progressbar(length=len(topics), label="Creating topics", file=terminal) as bar:
+        for start in range(0, len(topics), _CREATED_TOGETHER):
+            some = topics[start : start + _CREATED_TOGETHER]
+            try:
+                made += admin.topics.create(some, validate_only=validate_only).values()
+            except admin_api.ItemsFailed as error:
+                made += error.results.values()
+                failed += error.errors.values()
+            except PylogbrokerError as error:
+                failed.append(error)
+                if len(some) > 1:
+                    break
+            bar.update(len(some))
+    return made, failed
 
 
 @command.command("describe", short_help="Show partitions, replicas, offsets and settings of topics.")

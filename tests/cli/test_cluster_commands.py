@@ -107,6 +107,18 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     assert f"there is no topic {topic}" in run("topic", "delete", topic, "--yes", code=1).stderr
 
 
+def test_many_topics_are_created_each_with_its_result(run: Command, admin: AdminClient, topic: str) -> None:
+    create(admin, f"{topic}-7")
+    names = [f"{topic}-{number}" for number in range(250)]
+    done = run("topic", "create", *names, "x y", "--format", "json", code=1)
+    assert {row["topic"] for row in as_json(done)} == {*names} - {f"{topic}-7"}
+    first, second, last = done.stderr.splitlines()
+    assert first.startswith(f"topic {topic}-7: ")
+    assert second.startswith("topic x y: ")
+    assert last == "Error: 2 of 251 topics were not created"
+    run("topic", "delete", *names, "--yes")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
