@@ -54,6 +54,10 @@ class Connection:
         self._settings = settings
         self._remedy = remedy
 
+    def with_settings(self, settings: Mapping[str, str]) -> Connection:
+        """Return the connection with settings that options of a command name."""
+        return Connection({**self._settings, **settings}, self.seconds, self._remedy)
+
     def settings(self, table: Mapping[str, object]) -> dict[str, str]:
         """Return those settings that are in a client's table, or in no client's: the client reports them."""
         others = {*client_settings.PRODUCER, *client_settings.CONSUMER} - table.keys()

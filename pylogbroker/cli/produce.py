@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
@@ -24,6 +24,8 @@ else:
     client_producer = on_first_use("pylogbroker.client.producer")
     line_sender = on_first_use("pylogbroker.cli.line_sender")
 
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
 
 @click.command("produce", short_help="Write records: lines of the standard input.")
 @click.argument("topic", shell_complete=complete_topics)
@@ -33,7 +35,11 @@ else:
 @click.option("-p", "--partition", type=click.IntRange(0), help="Partition; default: by key, or in turn.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Header of all records.")
 @click.option("-Z", "--null", "nulls", is_flag=True, help="Empty keys and values are null: tombstones.")
+@click.option("-l", "--file", "named_file", type=InputFile(), metavar="FILE", help="The same as the argument FILE.")
+@click.option("-z", "--compression", type=click.Choice(_CODECS), help="Compression of batches; default: none.")
+@click.option("-a", "--acks", type=click.Choice(("all", "1", "0")), help="Replicas to wait for; default: all.")
 @click.option("--json", "is_json", is_flag=True, help="Lines are objects as `consume -f json` prints them.")
+@click.option("-f", "--format", "form", type=click.Choice(("lines", "json")), help="json is the same as --json.")
 @click.option("--base64", is_flag=True, help="Keys, values and headers of JSON are in Base64.")
 @click.option("--create", "may_create", is_flag=True, help="Create the topic if it is missing.")
 @click.option("--file-as-value", is_flag=True, help="Write one record, with all of FILE as its value.")
@@ -48,7 +54,11 @@ def command(
     partition: int | None,
     headers: tuple[str, ...],
     nulls: bool,
+    named_file: BinaryIO | None,
+    compression: str | None,
+    acks: str | None,
     is_json: bool,
+    form: str | None,
     base64: bool,
     may_create: bool,
     file_as_value: bool,
@@ -59,6 +69,11 @@ def command(
     Lines end with LF alone: CR is part of the value. Ends when all records are acknowledged. Ctrl-C and SIGTERM end the
     reading, not the sending.
     """
+    is_json = is_json or form == "json"
+    if named_file is not None:
+        if context.get_parameter_source("file") is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError("give FILE or --file")
+        file = named_file
     if sum((key is not None, key_delimiter is not None, is_json)) > 1:
         raise click.UsageError("give one of --key, --key-delimiter and --json")
     if key_delimiter == "":

@@ -153,6 +153,17 @@ def test_lines_go_to_the_partitions_of_their_keys(broker: Broker, topic: str) ->
     assert by_key == expected
 
 
+def test_options_name_what_kcat_names(broker: Broker, made: str, consumer: Consumer, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"a\r\nb\n")
+    arguments = ["produce", made, "-b", broker.bootstrap, "-z", "zstd", "-a", "1"]
+    assert CliRunner().invoke(main, [*arguments, "-l", str(file)]).exit_code == 0
+    done = CliRunner().invoke(main, [*arguments, "-f", "json", "--base64"], input='{"value": "/w==", "key": null}\n')
+    assert done.exit_code == 0
+    assert values(consumer, 3) == [b"a\r", b"b", b"\xff"]
+    assert CliRunner().invoke(main, [*arguments, str(file), "-l", str(file)]).exit_code == 2
+
+
 def test_a_line_that_is_too_long_is_named(broker: Broker, made: str, consumer: Consumer) -> None:
     arguments = ["produce", made, "-b", broker.bootstrap, "-X", "max.request.size=1000"]
     done = CliRunner().invoke(main, arguments, input=f"a\nb\n{'x' * 1000}\nc\n")
