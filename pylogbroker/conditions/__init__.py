@@ -1,0 +1,1 @@
+"""Conditions on records: a small language. No I/O."""
