@@ -1,0 +1,167 @@
+"""Bytes that a record must contain to fulfil a condition, so that most records need not be decoded.
+
+    value.customer == "c-3"      c-3, or \\u: JSON may have any character as an escape
+    exists value.error           error, or \\u
+    key ~ "Eu-"                  eu- in small letters
+    A and B                      those of A or of B, whichever are rarer
+    A or B                       those of A and of B, if both have some
+    not A, offset > 5            none: each record may fulfil it
+
+Needles are looked for in many records at once: they stand in the records' bytes as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from pylogbroker.conditions.syntax import All, Any, Comparison, Exists, Literal, Node, Operand, Path
+
+_ESCAPE: Final = b"\\u"
+_PLAIN: Final = re.compile(r'[^"\\/\x00-\x1f\ud800-\udfff\ufffd]+')
+"""Characters that JSON can have only as themselves, or by an escape that begins with \\u."""
+_TEXT: Final = re.compile("[^\ud800-\udfff\ufffd]+")
+_ASCII: Final = re.compile("[\x00-\x7f]+")
+_PLAIN_ASCII: Final = re.compile(r"[ !#-.0-\[\]-\x7f]+")
+_RARER: Final = 8
+"""Factor of a constant's length beside that of a name."""
+_FOLDING: Final = {
+    "ß": "s",
+    "İ": "i",
+    "ŉ": "n",
+    "\N{LATIN SMALL LETTER LONG S}": "s",
+    "ǰ": "j",
+    "ẖ": "h",
+    "ẗ": "t",
+    "ẘ": "w",
+    "ẙ": "y",
+    "ẚ": "a",
+    "ẞ": "s",
+    "\N{KELVIN SIGN}": "k",
+    "ﬀ": "f",
+    "ﬁ": "fi",
+    "ﬂ": "fl",
+    "ﬃ": "fi",
+    "ﬄ": "fl",
+    "ﬅ": "st",
+    "ﬆ": "st",
+}
+"""Characters that are not ASCII, and the ASCII that they become if the case of letters does not count."""
+
+
+@attrs.frozen
+class Needles:
+    """A record contains one of `exact`, or one of `lowered` once its letters of ASCII are small."""
+
+    exact: tuple[bytes, ...] = ()
+    lowered: tuple[bytes, ...] = ()
+    rarity: int = attrs.field(default=0, eq=False)
+    """A longer text is rarer, and a name of a member stands in most records."""
+
+    def places(self, data: bytes) -> list[int]:
+        """Return where needles begin, in no order."""
+        places: list[int] = []
+        for needle in self.exact:
+            _find_all(data, needle, places)
+        if self.lowered:
+            small = data.lower()
+            for needle in self.lowered:
+                _find_all(small, needle, places)
+        return places
+
+    def are_in(self, data: bytes) -> bool:
+        if any(needle in data for needle in self.exact):
+            return True
+        if not self.lowered:
+            return False
+        small = data.lower()
+        return any(needle in small for needle in self.lowered)
+
+    def __or__(self, other: Needles) -> Needles:
+        exact = dict.fromkeys((*self.exact, *other.exact))
+        lowered = dict.fromkeys((*self.lowered, *other.lowered))
+        return Needles(tuple(exact), tuple(lowered), min(self.rarity, other.rarity))
+
+
+def _find_all(data: bytes, needle: bytes, places: list[int]) -> None:
+    at = data.find(needle)
+    while at >= 0:
+        places.append(at)
+        at = data.find(needle, at + 1)
+
+
+def needles_of(node: Node) -> Needles | None:
+    """Return needles of a condition; None if records without any may fulfil it."""
+    match node:
+        case Comparison():
+            return _of_comparison(node)
+        case Exists(path):
+            return _of_path(path)
+        case All(parts):
+            some = [needles for part in parts if (needles := needles_of(part)) is not None]
+            return max(some, key=lambda needles: needles.rarity, default=None)
+        case Any(parts):
+            joined: Needles | None = None
+            for part in parts:
+                needles = needles_of(part)
+                if needles is None:
+                    return None
+                joined = needles if joined is None else joined | needles
+            return joined
+    return None
+
+
+def _of_comparison(node: Comparison) -> Needles | None:
+    if node.mark == "!=":
+        return None
+    sides = [
+        side for pair in ((node.left, node.right), (node.right, node.left)) if (side := _of_side(node.mark, *pair))
+    ]
+    return max(sides, key=lambda needles: needles.rarity, default=None)
+
+
+def _of_side(mark: str, operand: Operand, other: Operand) -> Needles | None:
+    """Return needles that a record needs so that one operand may compare with the other one."""
+    if not isinstance(operand, Path):
+        return None
+    by_name = _of_path(operand)
+    if not isinstance(other, Literal) or not isinstance(other.constant, str) or operand.field == "time":
+        return by_name
+    is_json = operand.field != "headers" and bool(operand.steps)
+    by_text: Needles | None = None
+    if mark == "==":
+        by_text = _exact(other.constant, is_json)
+    elif mark == "~":
+        by_text = text_needles(other.constant, is_json)
+    if by_text is None:
+        return by_name
+    return attrs.evolve(by_text, rarity=by_text.rarity * _RARER)
+
+
+def _of_path(path: Path) -> Needles | None:
+    if path.field == "headers":
+        return _exact(str(path.steps[0]), is_json=False)
+    names = [step for step in path.steps if isinstance(step, str)]
+    some = [needles for name in names if (needles := _exact(name, is_json=True)) is not None]
+    return max(some, key=lambda needles: needles.rarity, default=None)
+
+
+def _exact(text: str, is_json: bool) -> Needles | None:
+    """Return the longest part of a text that stands in the bytes as it is, or escaped if that is possible."""
+    parts = (_PLAIN if is_json else _TEXT).findall(text)
+    if not parts:
+        return None
+    longest = max((part.encode() for part in parts), key=len)
+    return Needles((longest, _ESCAPE) if is_json else (longest,), (), len(longest))
+
+
+def text_needles(text: str, is_json: bool = False) -> Needles | None:
+    """Return needles of records that contain a text, whatever the case of its letters."""
+    parts = (_PLAIN_ASCII if is_json else _ASCII).findall(text.casefold())
+    if not parts:
+        return None
+    longest = max(parts, key=len)
+    folding = tuple(character.encode() for character, letters in _FOLDING.items() if set(letters) & set(longest))
+    return Needles((*folding, _ESCAPE) if is_json else folding, (longest.encode(),), len(longest))
