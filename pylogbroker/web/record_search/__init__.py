@@ -1,0 +1,11 @@
+"""Search over the records of a topic: all partitions merged by time, in slices of a few milliseconds.
+
+selection   which records: a condition, a text, a range of time
+batches     batches of a region, read and inflated in a worker thread; those that cannot match are dropped there
+cursor      a partition, read block by block towards its end or its start
+search      cursors merged by time, with the positions to go on from
+
+Batches without a needle of the selection (`pylogbroker.conditions.needles`) cost one pass over their bytes. Only
+records that contain a needle are decoded, on the reactor thread and in slices: threads of Python would make it wait
+longer.
+"""

@@ -1,0 +1,141 @@
+"""Batches of a region: read, inflated and prepared in a worker thread; their records are decoded afterwards.
+
+A damaged batch is left out, and named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from pylogbroker.conditions import Needles, Subject
+from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.records import HEADER_V2, LogEntry, TimestampType, entries
+from pylogbroker.records.compression import decompress
+from pylogbroker.records.record_spans import fields_at, record_starts
+from pylogbroker.web.record_rows import RecordRegion
+
+INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of one batch."""
+PREPARED_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes that one call of a thread inflates, but for its last batch."""
+
+
+@attrs.frozen(eq=False)
+class PreparedBatch:
+    """Batch whose records may be selected."""
+
+    partition: int
+    entry: LogEntry
+    data: bytes
+    starts: list[int]
+    needles: Needles | None
+
+    def records(self) -> Iterator[Subject]:
+        """Yield the records that may be selected; raise CorruptRecords."""
+        entry, data = self.entry, self.data
+        base, first = entry.base_offset, entry.first_timestamp
+        append_time = entry.max_timestamp if entry.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        for start in self.starts if self.needles is None else self._candidates(self.needles):
+            elapsed, delta, key, value, headers = fields_at(data, start)
+            time = first + elapsed if append_time is None else append_time
+            yield Subject(self.partition, base + delta, time, key, value, headers)
+
+    def _candidates(self, needles: Needles) -> Iterator[int]:
+        """Yield the starts of records that contain a needle, in their order."""
+        searches = [(self.data, needle) for needle in needles.exact]
+        if needles.lowered:
+            small = self.data.lower()
+            searches += [(small, needle) for needle in needles.lowered]
+        places = {number: data.find(needle) for number, (data, needle) in enumerate(searches)}
+        starts, end = self.starts, len(self.data)
+        while places := {number: place for number, place in places.items() if place >= 0}:
+            number = bisect_right(starts, min(places.values()))
+            if number:
+                yield starts[number - 1]
+            behind = starts[number] if number < len(starts) else end
+            for search, place in places.items():
+                if place < behind:
+                    data, needle = searches[search]
+                    places[search] = data.find(needle, behind)
+
+
+@attrs.frozen(eq=False)
+class PreparedMessages:
+    """Messages of the formats before batches, which are decoded as a whole."""
+
+    _subjects: list[Subject]
+
+    def records(self) -> Iterator[Subject]:
+        return iter(self._subjects)
+
+
+@attrs.define(eq=False)
+class RegionPart:
+    """Batches of a region that may have selected records, in the order of the log."""
+
+    batches: list[PreparedBatch | PreparedMessages] = attrs.field(factory=list)
+    first_offset: int = -1
+    """Offset of the region's first entry, -1 if it has none."""
+    first_time: int = -1
+    last_time: int = -1
+    """Times of the first entry and the last one, -1 if they are not known."""
+    next_offset: int = -1
+    """Offset behind the last entry that was looked at, -1 without any."""
+    bytes: int = 0
+    """Bytes that were read."""
+    damages: list[str] = attrs.field(factory=list)
+
+
+def prepare(
+    region: RecordRegion, partition: int, low: int, high: int, needles: Needles | None, messages_low: int = 0
+) -> RegionPart:
+    """Read a region, and prepare batches that reach into offsets from `low` to below `high`. Blocks.
+
+    Messages below `messages_low` are left out: compressed ones do not say with which offset they begin.
+    """
+    part = RegionPart()
+    inflated = 0
+    try:
+        for entry in entries(region.read(), partial=True):
+            if (entry.count >= 0 and entry.base_offset >= high) or inflated > PREPARED_BYTES_MAX:
+                break
+            part.next_offset = entry.next_offset
+            if entry.last_offset < max(low, messages_low if entry.magic < 2 else 0):
+                continue
+            if part.first_offset < 0:
+                part.first_offset = entry.base_offset
+                part.first_time = min(entry.first_timestamp, entry.max_timestamp)
+            part.bytes += entry.size
+            part.last_time = max(part.last_time, entry.max_timestamp)
+            if not entry.is_control:
+                inflated += _prepare(entry, partition, needles, messages_low, part)
+    except CorruptRecords as error:
+        part.damages.append(f"Partition {partition} is damaged behind offset {max(low, part.first_offset)}: {error}")
+    return part
+
+
+def _prepare(entry: LogEntry, partition: int, needles: Needles | None, messages_low: int, part: RegionPart) -> int:
+    """Add a batch unless it has none of the needles; return the bytes of its records."""
+    try:
+        if entry.magic < 2:
+            records = list(entry.records(INFLATED_BYTES_MAX))
+            subjects = [
+                Subject(partition, record.offset, record.timestamp, record.key, record.value)
+                for record in records
+                if record.offset >= messages_low
+            ]
+            part.batches.append(PreparedMessages(subjects))
+            return sum(record.size for record in subjects)
+        data = decompress(entry.codec, entry.buffer[HEADER_V2.size :], 2, INFLATED_BYTES_MAX)
+        if needles is None or needles.are_in(data):
+            starts = record_starts(data, entry.count)
+            part.batches.append(PreparedBatch(partition, entry, data, starts, needles))
+        return len(data)
+    except (CorruptRecords, InvalidRecords) as error:
+        offsets = f"offsets {entry.base_offset} to {entry.last_offset}"
+        part.damages.append(f"The batch with {offsets} of partition {partition} cannot be read: {error}")
+        return 0
