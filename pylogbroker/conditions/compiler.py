@@ -14,7 +14,19 @@ import attrs
 from pylogbroker.conditions.needles import Needles, needles_of
 from pylogbroker.conditions.scanner import BadCondition
 from pylogbroker.conditions.subject import MISSING, Subject, text_of
-from pylogbroker.conditions.syntax import All, Any, Comparison, Exists, Literal, Node, Not, Operand, Path, parse
+from pylogbroker.conditions.syntax import (
+    MIRRORED,
+    All,
+    Any,
+    Comparison,
+    Exists,
+    Literal,
+    Node,
+    Not,
+    Operand,
+    Path,
+    parse,
+)
 
 Test = Callable[[Subject], bool]
 Getter = Callable[[Subject], Anything]
@@ -24,7 +36,6 @@ _ORDERS: Final[Mapping[str, Callable[[Anything, Anything], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SCALARS: Final = (str, int, Decimal, bool, type(None))
 
 
@@ -71,7 +82,7 @@ def _exists(path: Path) -> Test:
 def _comparison(node: Comparison) -> Test:
     mark, left, right = node.mark, node.left, node.right
     if isinstance(left, Literal):
-        mark, left, right = _MIRRORED.get(mark, mark), right, left
+        mark, left, right = MIRRORED.get(mark, mark), right, left
     get = getter(left)
     if isinstance(right, Path):
         return _of_two(mark, get, getter(right))

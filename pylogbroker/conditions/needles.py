@@ -2,6 +2,7 @@
 
     value.customer == "c-3"      c-3, or \\u: JSON may have any character as an escape
     exists value.error           error, or \\u
+    value.amount > 10            "amount": and a number that is about as large, or \\u
     key ~ "Eu-"                  eu- in small letters
     A and B                      those of A or of B, whichever are rarer
     A or B                       those of A and of B, if both have some
@@ -13,11 +14,15 @@ Needles are looked for in many records at once: they stand in the records' bytes
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator
+from decimal import Decimal
+from functools import partial
+from math import inf, isfinite
 from typing import Final
 
 import attrs
 
-from pylogbroker.conditions.syntax import All, Any, Comparison, Exists, Literal, Node, Operand, Path
+from pylogbroker.conditions.syntax import MIRRORED, All, Any, Comparison, Constant, Exists, Literal, Node, Operand, Path
 
 _ESCAPE: Final = b"\\u"
 _PLAIN: Final = re.compile(r'[^"\\/\x00-\x1f\ud800-\udfff\ufffd]+')
@@ -25,6 +30,8 @@ _PLAIN: Final = re.compile(r'[^"\\/\x00-\x1f\ud800-\udfff\ufffd]+')
 _TEXT: Final = re.compile("[^\ud800-\udfff\ufffd]+")
 _ASCII: Final = re.compile("[\x00-\x7f]+")
 _PLAIN_ASCII: Final = re.compile(r"[ !#-.0-\[\]-\x7f]+")
+_FLOAT_ERROR: Final = 1e-12
+_NUMBER_RARITY: Final = 40
 _RARER: Final = 8
 """Factor of a constant's length beside that of a name."""
 _FOLDING: Final = {
@@ -52,27 +59,61 @@ _FOLDING: Final = {
 
 
 @attrs.frozen
+class NumberNeedle:
+    """Member of JSON with a number from `least` to `greatest`, wide enough for what a float rounds."""
+
+    name: bytes
+    least: float
+    greatest: float
+    pattern: re.Pattern[bytes] = attrs.field(init=False, eq=False)
+
+    @pattern.default
+    def _pattern(self) -> re.Pattern[bytes]:
+        return re.compile(rb'"%s"[ \t\r\n]*:[ \t\r\n]*(-?[0-9][-+.0-9eE]*)' % re.escape(self.name))
+
+    def find(self, data: bytes, at: int) -> int:
+        """Return the place of the next such number, -1 if there is none."""
+        least, greatest = self.least, self.greatest
+        for match in self.pattern.finditer(data, at):
+            try:
+                number = float(match[1])
+            except ValueError:  # no JSON, which is found out elsewhere
+                return match.start()
+            if least <= number <= greatest:
+                return match.start()
+        return -1
+
+
+@attrs.frozen
 class Needles:
-    """A record contains one of `exact`, or one of `lowered` once its letters of ASCII are small."""
+    """A record contains one of `exact`, one of `lowered` once its letters of ASCII are small, or one of `numbers`."""
 
     exact: tuple[bytes, ...] = ()
     lowered: tuple[bytes, ...] = ()
+    numbers: tuple[NumberNeedle, ...] = ()
     rarity: int = attrs.field(default=0, eq=False)
     """A longer text is rarer, and a name of a member stands in most records."""
 
-    def places(self, data: bytes) -> list[int]:
-        """Return where needles begin, in no order."""
-        places: list[int] = []
-        for needle in self.exact:
-            _find_all(data, needle, places)
-        if self.lowered:
-            small = data.lower()
-            for needle in self.lowered:
-                _find_all(small, needle, places)
-        return places
+    def places(self, data: bytes) -> Generator[int, int, None]:
+        """Yield where needles begin, in order; it is sent the place to go on from."""
+        small = data.lower() if self.lowered else b""
+        searches: list[Callable[[int], int]] = [partial(data.find, needle) for needle in self.exact]
+        searches += [partial(small.find, needle) for needle in self.lowered]
+        searches += [partial(number.find, data) for number in self.numbers]
+        nexts = [find(0) for find in searches]
+        while (place := min((place for place in nexts if place >= 0), default=-1)) >= 0:
+            behind = yield place
+            nexts = [
+                find(behind) if 0 <= place < behind else place for find, place in zip(searches, nexts, strict=True)
+            ]
+
+    def count_in(self, data: bytes) -> int:
+        """Return how often needles are in some bytes, but for those of numbers."""
+        small = data.lower() if self.lowered else b""
+        return sum(map(data.count, self.exact)) + sum(map(small.count, self.lowered))
 
     def are_in(self, data: bytes) -> bool:
-        if any(needle in data for needle in self.exact):
+        if any(needle in data for needle in self.exact) or any(number.name in data for number in self.numbers):
             return True
         if not self.lowered:
             return False
@@ -82,14 +123,7 @@ class Needles:
     def __or__(self, other: Needles) -> Needles:
         exact = dict.fromkeys((*self.exact, *other.exact))
         lowered = dict.fromkeys((*self.lowered, *other.lowered))
-        return Needles(tuple(exact), tuple(lowered), min(self.rarity, other.rarity))
-
-
-def _find_all(data: bytes, needle: bytes, places: list[int]) -> None:
-    at = data.find(needle)
-    while at >= 0:
-        places.append(at)
-        at = data.find(needle, at + 1)
+        return Needles(tuple(exact), tuple(lowered), self.numbers + other.numbers, min(self.rarity, other.rarity))
 
 
 def needles_of(node: Node) -> Needles | None:
@@ -116,9 +150,9 @@ def needles_of(node: Node) -> Needles | None:
 def _of_comparison(node: Comparison) -> Needles | None:
     if node.mark == "!=":
         return None
-    sides = [
-        side for pair in ((node.left, node.right), (node.right, node.left)) if (side := _of_side(node.mark, *pair))
-    ]
+    mirrored = MIRRORED.get(node.mark, node.mark)
+    both = (_of_side(node.mark, node.left, node.right), _of_side(mirrored, node.right, node.left))
+    sides = [side for side in both if side is not None]
     return max(sides, key=lambda needles: needles.rarity, default=None)
 
 
@@ -127,6 +161,8 @@ def _of_side(mark: str, operand: Operand, other: Operand) -> Needles | None:
     if not isinstance(operand, Path):
         return None
     by_name = _of_path(operand)
+    if isinstance(other, Literal) and (number := _number_needles(mark, operand, other.constant)) is not None:
+        return number
     if not isinstance(other, Literal) or not isinstance(other.constant, str) or operand.field == "time":
         return by_name
     is_json = operand.field != "headers" and bool(operand.steps)
@@ -138,6 +174,25 @@ def _of_side(mark: str, operand: Operand, other: Operand) -> Needles | None:
     if by_text is None:
         return by_name
     return attrs.evolve(by_text, rarity=by_text.rarity * _RARER)
+
+
+def _number_needles(mark: str, path: Path, constant: Constant) -> Needles | None:
+    name = path.steps[-1] if path.steps and path.field != "headers" else None
+    is_number = isinstance(constant, int | Decimal) and not isinstance(constant, bool)
+    if not is_number or not isinstance(name, str) or not _PLAIN.fullmatch(name):
+        return None
+    try:
+        number = float(constant)  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+    least, greatest = number - abs(number) * _FLOAT_ERROR, number + abs(number) * _FLOAT_ERROR
+    if not isfinite(least) or not isfinite(greatest):
+        return None
+    if mark in ("<", "<="):
+        least = -inf
+    elif mark in (">", ">="):
+        greatest = inf
+    return Needles((_ESCAPE,), (), (NumberNeedle(name.encode(), least, greatest),), _NUMBER_RARITY)
 
 
 def _of_path(path: Path) -> Needles | None:
@@ -154,7 +209,7 @@ def _exact(text: str, is_json: bool) -> Needles | None:
     if not parts:
         return None
     longest = max((part.encode() for part in parts), key=len)
-    return Needles((longest, _ESCAPE) if is_json else (longest,), (), len(longest))
+    return Needles((longest, _ESCAPE) if is_json else (longest,), (), (), len(longest))
 
 
 def text_needles(text: str, is_json: bool = False) -> Needles | None:
@@ -164,4 +219,4 @@ def text_needles(text: str, is_json: bool = False) -> Needles | None:
         return None
     longest = max(parts, key=len)
     folding = tuple(character.encode() for character, letters in _FOLDING.items() if set(letters) & set(longest))
-    return Needles((*folding, _ESCAPE) if is_json else folding, (longest.encode(),), len(longest))
+    return Needles((*folding, _ESCAPE) if is_json else folding, (longest.encode(),), (), len(longest))

@@ -24,6 +24,8 @@ DEPTH_MAX: Final = 32
 NUMBERS: Final = ("partition", "offset", "time", "size")
 _FIELDS: Final = ("value", "key", "headers", *NUMBERS)
 COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=", "~")
+MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Comparisons whose operands change sides."""
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _KEYWORDS: Final = ("and", "or", "not", "exists")
 _INDEX_DIGITS_MAX: Final = 9

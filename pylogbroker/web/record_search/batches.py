@@ -36,31 +36,28 @@ class PreparedBatch:
 
     def records(self) -> Iterator[Subject]:
         """Yield the records that may be selected; raise CorruptRecords."""
-        entry, data = self.entry, self.data
+        entry, data, partition = self.entry, self.data, self.partition
         base, first = entry.base_offset, entry.first_timestamp
         append_time = entry.max_timestamp if entry.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         for start in self.starts if self.needles is None else self._candidates(self.needles):
             elapsed, delta, key, value, headers = fields_at(data, start)
-            time = first + elapsed if append_time is None else append_time
-            yield Subject(self.partition, base + delta, time, key, value, headers)
+            yield Subject(
+                partition, base + delta, first + elapsed if append_time is None else append_time, key, value, headers
+            )
 
     def _candidates(self, needles: Needles) -> Iterator[int]:
         """Yield the starts of records that contain a needle, in their order."""
-        searches = [(self.data, needle) for needle in needles.exact]
-        if needles.lowered:
-            small = self.data.lower()
-            searches += [(small, needle) for needle in needles.lowered]
-        places = {number: data.find(needle) for number, (data, needle) in enumerate(searches)}
         starts, end = self.starts, len(self.data)
-        while places := {number: place for number, place in places.items() if place >= 0}:
-            number = bisect_right(starts, min(places.values()))
+        places = needles.places(self.data)
+        place = next(places, -1)
+        while place >= 0:
+            number = bisect_right(starts, place)
             if number:
                 yield starts[number - 1]
-            behind = starts[number] if number < len(starts) else end
-            for search, place in places.items():
-                if place < behind:
-                    data, needle = searches[search]
-                    places[search] = data.find(needle, behind)
+            try:
+                place = places.send(starts[number] if number < len(starts) else end)
+            except StopIteration:
+                return
 
 
 @attrs.frozen(eq=False)
@@ -133,7 +130,8 @@ def _prepare(entry: LogEntry, partition: int, needles: Needles | None, messages_
         data = decompress(entry.codec, entry.buffer[HEADER_V2.size :], 2, INFLATED_BYTES_MAX)
         if needles is None or needles.are_in(data):
             starts = record_starts(data, entry.count)
-            part.batches.append(PreparedBatch(partition, entry, data, starts, needles))
+            is_dense = needles is not None and needles.count_in(data) > len(starts) // 2
+            part.batches.append(PreparedBatch(partition, entry, data, starts, None if is_dense else needles))
         return len(data)
     except (CorruptRecords, InvalidRecords) as error:
         offsets = f"offsets {entry.base_offset} to {entry.last_offset}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import attrs
@@ -35,7 +36,14 @@ class Selection:
     def is_everything(self) -> bool:
         return self.condition is None and not self.text and self.since_ms < 0 and self.until_ms < 0
 
-    def has(self, record: Subject) -> bool:
+    @cached_property
+    def has(self) -> Callable[[Subject], bool]:
+        """Test of one record; the condition's own, if that is all."""
+        if self.condition is not None and not self.text and self.since_ms < 0 and self.until_ms < 0:
+            return self.condition.is_met_by
+        return self._has
+
+    def _has(self, record: Subject) -> bool:
         if record.time < self.since_ms or 0 <= self.until_ms <= record.time:
             return False
         if self.condition is not None and not self.condition.is_met_by(record):
