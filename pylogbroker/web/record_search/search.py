@@ -6,7 +6,7 @@ cursors stand say so.
 
     search = await TopicSearch.opened(visitor, request)
     while not search.is_done:
-        rows = await search.advance()       # one block of one partition, and what is certain then
+        rows = await search.advance(50)     # some blocks, and the records that are certain then
     search.positions                        # to go on from
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
+from twisted.internet.defer import FirstError, gatherResults
 
 from pylogbroker.conditions import Subject
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -29,6 +30,7 @@ from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
 
 PARTITIONS_MAX: Final = 64
+_CURSORS_AT_ONCE: Final = 3
 _FOUND_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of all records that wait until they are next."""
 
@@ -51,6 +53,8 @@ class SearchRequest:
     is_newest_first: bool = True
     start: StartPoint = attrs.field(factory=StartPoint)
     positions: Mapping[int, int] = attrs.field(factory=dict)
+    floors: Mapping[int, int] = attrs.field(factory=dict)
+    """Offsets by partition below which nothing is searched."""
     rows_max: int = 200
 
 
@@ -74,6 +78,7 @@ class TopicSearch:
         cursors = []
         for log in logs:
             low, high = bounds[log.index]
+            low = max(low, request.floors.get(log.index, low))
             at = request.positions.get(log.index)
             if at is not None:
                 low, high = (low, min(at, high)) if request.is_newest_first else (max(at, low), high)
@@ -106,19 +111,37 @@ class TopicSearch:
         return {cursor.partition: cursor.position for cursor in self._cursors}
 
     @property
+    def ends(self) -> dict[int, int]:
+        """High watermarks by partition."""
+        return {cursor.partition: cursor.log.high_watermark for cursor in self._cursors}
+
+    @property
+    def left(self) -> int:
+        """Number of offsets that were not looked at."""
+        return sum(cursor.left + len(cursor.pending) for cursor in self._cursors)
+
+    @property
     def problems(self) -> list[str]:
         return [*self._problems, *(damage for cursor in self._cursors for damage in cursor.damages)]
 
     async def advance(self, rows_max: int) -> list[Subject]:
-        """Search one block; return records that come next, `rows_max` at most."""
+        """Search some blocks; return records that come next, `rows_max` at most."""
         rows = self._next_records(rows_max)
         if rows:
             return rows
-        cursor = self._next_cursor()
-        if cursor is not None:
-            runtime = self._visitor.services.runtime
-            await runtime.slices.run(cursor.advance(runtime.in_reading_thread))
+        await self._advance_cursors()
         return self._next_records(rows_max)
+
+    async def _advance_cursors(self) -> None:
+        """Search one block of the cursors that hold up the others: while one reads, another one decodes."""
+        waiting = sorted((cursor for cursor in self._cursors if cursor.left and not cursor.pending), key=self._place)
+        chosen = [cursor for cursor in waiting if not cursor.has_begun] or waiting[:_CURSORS_AT_ONCE]
+        runtime = self._visitor.services.runtime
+        works = [runtime.slices.start(cursor.advance(runtime.in_reading_thread)) for cursor in chosen]
+        try:
+            await gatherResults(works, consumeErrors=True)
+        except FirstError as error:  # of one partition, or the viewer has gone
+            raise error.subFailure.value or error from None
 
     def _next_cursor(self) -> PartitionCursor | None:
         """Return the cursor whose records hold up the others."""
