@@ -54,6 +54,9 @@ from pylogbroker.web.router import HttpRoute
 from pylogbroker.web.router.routes import EVENTS, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
+from pylogbroker.web.topic_records.fragments import compile_templates
+from pylogbroker.web.topic_records.page import again_form, record_panel, topic_records
+from pylogbroker.web.topic_records.query import RecordQuery
 from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
 from pylogbroker.web.user_views import set_password, users
@@ -62,7 +65,7 @@ from pylogbroker.web.visitors import Visitor
 
 _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
-    "ui.css": b"text/css; charset=utf-8",
+    **dict.fromkeys(("ui.css", "records.css"), b"text/css; charset=utf-8"),
     "icon.svg": b"image/svg+xml",
     **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js"), _SCRIPT),
 }
@@ -95,6 +98,9 @@ PAGES: Final = (
     _page("/topic", topic),
     _page("/topic-delete", topic_to_delete),
     _page("/records", records),
+    _page("/topics/{topic}/records", topic_records, "topic-records"),
+    _page("/topics/{topic}/records/opened", record_panel, "topic-record"),
+    _page("/topics/{topic}/records/again", again_form, "record-again"),
     _page("/groups", groups),
     _page("/group", group),
     _page("/reset-group", preview_reset),
@@ -178,6 +184,7 @@ def _compile() -> None:
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)
+    compile_templates()
 
 
 def _render(template: str, values: Mapping[str, Any]) -> bytes:
@@ -224,7 +231,7 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "create-topic": lambda done: link("topic", name=done["name"]),
     "alter-topic": lambda done: link("topic", name=done["name"]),
     "delete-topic": lambda done: "/topics",
-    "produce": lambda done: link("records", topic=done["topic"], partition=done["partition"], offset=done["offset"]),
+    "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
     "reset-group": lambda done: link("group", id=done["id"]),
     "set-password": lambda done: "/users",
     "delete-user": lambda done: "/users",

@@ -215,7 +215,7 @@ class TestForms(ChangeTests):
         answer = self.submit("create-topic", name="clicks", partitions="2", settings="retention.ms = 1000\n\n")
         self.assertEqual((answer.code, answer.headers["location"]), (303, "/topic?name=clicks"))
         answer = self.submit("produce", topic="clicks", partition="1", key="", value="v", headers="trace: 1\nb: x:y")
-        self.assertEqual((answer.code, answer.headers["location"]), (303, "/records?topic=clicks&partition=1&offset=0"))
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "/topics/clicks/records?at=1:0"))
         row = self.record("clicks", 1)
         self.assertEqual((row["key"]["format"], row["value"]["text"]), ("null", "v"))
         self.assertEqual(

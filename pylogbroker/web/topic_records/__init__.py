@@ -2,4 +2,9 @@
 
 query        the parameters of an address, and addresses with others
 json_tree    JSON as a tree made of slices of its own text
+cells        what rows show of a record
+fragments    HTML of rows, of a search's state, of the opened record: also what streams send
+page         the page as a whole; without JavaScript it searches for a second at a time
+opened       one record in full
+state        the state of a search, in words
 """
