@@ -57,6 +57,7 @@ from pylogbroker.web.texts import StaticPage
 from pylogbroker.web.topic_records.fragments import compile_templates
 from pylogbroker.web.topic_records.page import again_form, record_panel, topic_records
 from pylogbroker.web.topic_records.query import RecordQuery
+from pylogbroker.web.topic_records.streams import live_stream, search_stream
 from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
 from pylogbroker.web.user_views import set_password, users
@@ -67,7 +68,7 @@ _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
     **dict.fromkeys(("ui.css", "records.css"), b"text/css; charset=utf-8"),
     "icon.svg": b"image/svg+xml",
-    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js"), _SCRIPT),
+    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js", "records.js"), _SCRIPT),
 }
 
 
@@ -101,6 +102,8 @@ PAGES: Final = (
     _page("/topics/{topic}/records", topic_records, "topic-records"),
     _page("/topics/{topic}/records/opened", record_panel, "topic-record"),
     _page("/topics/{topic}/records/again", again_form, "record-again"),
+    HttpRoute("GET", "/topics/{topic}/records/search", search_stream, media=EVENTS),
+    HttpRoute("GET", "/topics/{topic}/records/live", live_stream, media=EVENTS),
     _page("/groups", groups),
     _page("/group", group),
     _page("/reset-group", preview_reset),

@@ -7,4 +7,5 @@ fragments    HTML of rows, of a search's state, of the opened record: also what 
 page         the page as a whole; without JavaScript it searches for a second at a time
 opened       one record in full
 state        the state of a search, in words
+streams      what goes on: a search, and new records as they come
 """
