@@ -51,9 +51,10 @@ from pylogbroker.web.overview import overview
 from pylogbroker.web.quota_views import quotas
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import HttpRoute
-from pylogbroker.web.router.routes import EVENTS, HTML, JSON
+from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
+from pylogbroker.web.topic_records.downloads import download_records, record_value
 from pylogbroker.web.topic_records.fragments import compile_templates
 from pylogbroker.web.topic_records.page import again_form, record_panel, topic_records
 from pylogbroker.web.topic_records.query import RecordQuery
@@ -104,6 +105,8 @@ PAGES: Final = (
     _page("/topics/{topic}/records/again", again_form, "record-again"),
     HttpRoute("GET", "/topics/{topic}/records/search", search_stream, media=EVENTS),
     HttpRoute("GET", "/topics/{topic}/records/live", live_stream, media=EVENTS),
+    HttpRoute("GET", "/topics/{topic}/records/download", download_records, media=FILE),
+    HttpRoute("GET", "/topics/{topic}/records/value", record_value, media=FILE),
     _page("/groups", groups),
     _page("/group", group),
     _page("/reset-group", preview_reset),
@@ -170,8 +173,9 @@ class PageRoot(Resource):
     def __init__(self, source: Source) -> None:
         super().__init__()
         routes = (*ROUTES, *PAGES) if source.faults is None else (*ROUTES, *FAULT_ROUTES, *PAGES, *FAULT_PAGES)
-        in_json = Presentation()
-        self._views = ViewResource(source, routes, {JSON: in_json, EVENTS: in_json, HTML: HtmlPresentation()})
+        in_json, in_html = Presentation(), HtmlPresentation()
+        presentations = {JSON: in_json, EVENTS: in_json, FILE: in_html, HTML: in_html}
+        self._views = ViewResource(source, routes, presentations)
         for name, content_type in _STATIC.items():
             self.putChild(name.encode(), StaticPage(name, content_type))
         self.putChild(b"times", TimesPage())

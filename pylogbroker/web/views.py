@@ -42,7 +42,7 @@ from pylogbroker.web.router import (
     document,
 )
 from pylogbroker.web.router.requests import texts_of
-from pylogbroker.web.router.routes import EVENTS, HTML, JSON
+from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.texts import Page, answer_text
@@ -63,6 +63,8 @@ VIEWERS_MAX: Final = 8
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
 _READING: Final = ("GET", "HEAD")
+_STREAMED: Final = (EVENTS, FILE)
+"""Answers that their handlers write, as long as there is something to write."""
 _DESCRIPTION: Final = "openapi.json"
 
 ROUTES: Final = (
@@ -208,7 +210,7 @@ class ViewResource(Resource):
         try:
             route, parts = self._router.find(request.method.decode("ascii", "replace"), path)
             shown = self._presentations[route.media]
-            answers = self._source.viewers if route.media == EVENTS else self._source.answers
+            answers = self._source.viewers if route.media in _STREAMED else self._source.answers
             services = self._source.open(request, answers)
         except NoRoute as error:
             return self._answer_error(request, shown, 404, str(error))
@@ -247,7 +249,7 @@ class ViewResource(Resource):
             check_origin(request)
             texts, members = shown.parameters(self._source, visitor, request)
         arguments = route.arguments(parts, texts, members)
-        if route.media == EVENTS:
+        if route.media in _STREAMED:
             await route.handle(visitor, request, **arguments)
             return None
         values = await route.handle(visitor, **arguments)

@@ -16,6 +16,8 @@ from pylogbroker.web.router.parameters import BadRequest, Parameters
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 HTML: Final = "text/html"
+FILE: Final = "application/octet-stream"
+"""A file, which the handler writes in its own type."""
 _BODILESS: Final = ("GET", "DELETE")
 _LISTED_MAX: Final = 8
 _HIDDEN: Final = frozenset(("self", "visitor", "request"))

@@ -8,4 +8,5 @@ page         the page as a whole; without JavaScript it searches for a second at
 opened       one record in full
 state        the state of a search, in words
 streams      what goes on: a search, and new records as they come
+downloads    what was found as a file, and one value
 """
