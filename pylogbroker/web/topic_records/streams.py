@@ -13,6 +13,7 @@ does not take events stops the work, and so does one who leaves.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Unpack
 
@@ -28,7 +29,7 @@ from pylogbroker.web.record_search.search import TopicSearch
 from pylogbroker.web.topic_records.cells import CellMaker
 from pylogbroker.web.topic_records.fragments import rows_html, state_html
 from pylogbroker.web.topic_records.paced_response import PacedResponse
-from pylogbroker.web.topic_records.page import Matches, QueryFields, rows_of
+from pylogbroker.web.topic_records.page import Matches, QueryFields
 from pylogbroker.web.topic_records.query import BadField, RecordQuery, parsed_positions, positions_text
 from pylogbroker.web.topic_records.state import End, state_of
 from pylogbroker.web.visitors import Visitor
@@ -69,6 +70,11 @@ class EventStream(PacedResponse):
 
 def _year(visitor: Visitor) -> int:
     return datetime.fromtimestamp(visitor.services.runtime.clock.seconds(), UTC).year
+
+
+def _rendered(maker: CellMaker, names: Sequence[str], records: Sequence[Subject], is_new: bool = False) -> str:
+    """Return rows as HTML: two hundred take too long for the reactor thread."""
+    return rows_html(maker.query, [maker.row(record) for record in records], names, is_new)
 
 
 async def search_stream(
@@ -122,8 +128,8 @@ class _StreamedSearch:
                 end = "bound"
             if end != "running" or now - spoke >= PROGRESS_SECONDS or (count and count == len(waiting)):
                 if waiting:
-                    rows = await rows_of(visitor, maker, waiting)
-                    await self._stream.send("records", html=rows_html(query, rows, names))
+                    html = await runtime.in_thread(_rendered, maker, names, waiting)
+                    await self._stream.send("records", html=html)
                     waiting = []
                 state = state_of(query, search, end, self._matches, now - began, before, year)
                 more = query.link("/search", after=state.positions, matches=self._matches, at="", show="")
@@ -211,9 +217,8 @@ class _LiveView:
         left_out = search.left
         self._after = ends
         if records or left_out:
-            rows = await rows_of(self._visitor, self._maker, records)
+            html = await self._visitor.services.runtime.in_thread(_rendered, self._maker, self._names, records, True)
             time = datetime.fromtimestamp(clock.seconds(), UTC).strftime("%H:%M:%S")
-            html = rows_html(self._query, rows, self._names, is_new=True)
             after = positions_text(self._after)
-            await self._stream.send("live", html=html, count=len(rows), left_out=left_out, after=after, time=time)
+            await self._stream.send("live", html=html, count=len(records), left_out=left_out, after=after, time=time)
             self._spoke = clock.seconds()
