@@ -13,7 +13,7 @@ HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a h
 EXPECTED_TAGS = {
     *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "h1", "h2", "h3", "p", "form"),
     *("label", "hr", "img", "kbd", "span", "b", "br", "code", "dl", "dt", "dd", "ul", "ol", "li", "fieldset", "tfoot"),
-    *("rect", "path", "figure", "figcaption", "mark"),
+    *("rect", "path", "figure", "figcaption", "mark", "datalist", "aside", "footer"),
     *("input", "button", "select", "option", "textarea", "details", "summary", "table", "thead", "tbody", "tr", "th"),
     *("script", "section", "td", "pre", "em", "small", "div", "svg", "line", "polyline"),
 }
