@@ -12,7 +12,13 @@ from pylogbroker.json_text import NumberText, tokens_of
 from pylogbroker.web.topic_records.json_tree import DEPTH_MAX, JsonNode, json_tree, scalar_text
 
 JSON = st.recursive(
-    st.one_of(st.text(max_size=4), st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False, width=16)),
+    st.one_of(
+        st.text(max_size=4),
+        st.integers(),
+        st.booleans(),
+        st.none(),
+        st.floats(allow_nan=False, allow_infinity=False, width=16),
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
     max_leaves=8,
 )
