@@ -170,7 +170,7 @@ CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
     ),
     "makeBroker": Constructor(makeBroker, {**REACTOR, "settings": DIRECTORY}, {"reactor": (), "settings": ()}),
 }
-RESULTS: Final = {"Message", "MessageSet", "OutOfRange", "ProducerRecord", "RecordMetadata", "Stream"} | {
+RESULTS: Final = {"Message", "MessageSet", "Messages", "OutOfRange", "ProducerRecord", "RecordMetadata", "Stream"} | {
     *("Kafka", "OtherProcess", "TimedOut", "WrongThread")
 }
 """Classes of values: made by the library or its fixtures, or checked by the call that takes them."""

@@ -51,7 +51,7 @@ def check(address: str, web_address: str) -> None:
         message = consumer.poll(SECONDS_MAX)
     assert message.error() is None
     consumer.close()
-    with urlopen(web_address, timeout=SECONDS_MAX) as page:
+    with urlopen(f"{web_address}topics", timeout=SECONDS_MAX) as page:
         assert re.search(r"\borders\b", page.read().decode())
 
 
