@@ -26,7 +26,7 @@ from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.system import send_file
 
-_PIECE = 256 * 1024  # of a file: about 50 us for the kernel
+_PIECE = 1024 * 1024  # of a file: a few hundred microseconds for the kernel
 
 
 class OpenFile(Protocol):
