@@ -21,7 +21,11 @@ def test_an_installation_has_every_module_and_the_plugin(tmp_path: Path) -> None
     modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
     data = ("py.typed", "config/kafka_settings.tsv")
     web = ROOT / "pylogbroker" / "web"
-    files = {str(path.relative_to(ROOT)) for name in ("static", "templates") for path in (web / name).iterdir()}
+    files = {
+        str(path.relative_to(ROOT))
+        for name in ("static", "templates", "topic_records/templates")
+        for path in (web / name).iterdir()
+    }
     others = {"twisted/plugins/pylogbroker_plugin.py", *(f"pylogbroker/{name}" for name in data), *files}
     assert built == modules | others
 
