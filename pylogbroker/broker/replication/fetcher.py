@@ -56,7 +56,7 @@ _SYNCING_WAIT_MS = 5
 """Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 _FIRST_WITH_STATE = 15
 _FORMS_MAX = 64
-"""Prepared requests that are remembered; with more, they are learned again."""
+"""Partitions that were named alone, and are remembered; with more, all are learned again."""
 
 Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
 Fetches = dict[FetchedPartition, FetchPartition]
@@ -102,8 +102,8 @@ class ReplicaFetcher:
     _by_topic_id: dict[UUID, dict[TopicPartition, None]] = attrs.field(factory=dict, init=False)
     """Keys of `replicas`; NO_ID has those whose topic has no id."""
     _is_session_outdated: bool = attrs.field(default=False, init=False)
-    _forms: dict[tuple[FetchedPartition, int], PreparedFetch] = attrs.field(factory=dict, init=False)
-    """By partition and `max_wait_ms`."""
+    _forms: dict[tuple[FetchedPartition, int], PreparedFetch | None] = attrs.field(factory=dict, init=False)
+    """By partition and `max_wait_ms`; None if it was named alone once: many in turn would not repay to learn each."""
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
@@ -302,9 +302,12 @@ class ReplicaFetcher:
             return self._new_request(fetches, over, wait_ms, version)
         request = self._new_request(fetches, over, wait_ms, version)
         if request.topics:
-            if len(self._forms) == _FORMS_MAX:
-                self._forms.clear()
-            self._forms[key, wait_ms] = PreparedFetch.learn(request, version)
+            if (key, wait_ms) in self._forms:
+                self._forms[key, wait_ms] = PreparedFetch.learn(request, version)
+            else:
+                if len(self._forms) == _FORMS_MAX:
+                    self._forms.clear()
+                self._forms[key, wait_ms] = None
         return request
 
     def _new_request(self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int) -> FetchRequest:

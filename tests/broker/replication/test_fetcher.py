@@ -178,10 +178,10 @@ class FetcherTests(SynchronousTestCase):
         self.assertEqual((partitions_of(request), request.max_wait_ms), ([1], 500))
 
     def test_requests_that_name_the_same_partition_are_prepared(self) -> None:
-        self.add([fetch_from(offset) for offset in range(7)], [fetch_from(0), fetch_from(1)])
+        self.add([fetch_from(offset) for offset in range(8)], [fetch_from(0), fetch_from(1)])
         self.channel.answer(fetched(0, 1, session=7))
-        sent: list[Any] = [self.channel.answer(fetched(0, session=7)) for _ in range(5)]
-        self.assertEqual([partitions_of(request) for request in sent], [[0, 1], [0], [0], [0], [0]])
+        sent: list[Any] = [self.channel.answer(fetched(0, session=7)) for _ in range(6)]
+        self.assertEqual([partitions_of(request) for request in sent], [[0, 1], [0], [0], [0], [0], [0]])
         self.assertEqual(self.channel.prepared, 4)
         for number, request in enumerate(sent, 1):
             partition = request.topics[0].partitions[0]
@@ -192,8 +192,8 @@ class FetcherTests(SynchronousTestCase):
             self.assertEqual((request.replica_state.replica_id, request.replica_state.replica_epoch), (2, -1))
 
     def test_a_request_is_not_prepared_for_another_session_or_broker_epoch(self) -> None:
-        (replica,) = self.add([fetch_from(offset) for offset in range(9)])
-        for _ in range(3):
+        (replica,) = self.add([fetch_from(offset) for offset in range(10)])
+        for _ in range(4):
             self.channel.answer(fetched(0, session=7))
         self.assertEqual(self.channel.prepared, 2)
         self.fetcher.broker_epoch = 5
