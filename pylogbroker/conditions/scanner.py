@@ -37,7 +37,7 @@ _INSTEAD: Final = (
     ("*", "A path names one member or element: value.items[0]"),
     (",", 'Between two conditions, write "and" or "or"'),
 )
-"""What others write, and what to write here."""
+"""Operators of other languages, and what to write instead."""
 
 
 class BadCondition(ValueError):

@@ -31,7 +31,8 @@ NOT_KNOWN: Final = (Unusual, WireError, IndexError, error)
 """Raised for requests that are unusual, or not sound."""
 
 
-def _first_difference(one: bytes, other: bytes) -> int:
+def first_difference(one: bytes, other: bytes) -> int:
+    """Return the first position at which two encodings differ."""
     return next(at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
 
 
@@ -46,7 +47,7 @@ class FlexibleFrames:
     @staticmethod
     def around_count(without: bytes, with_one: bytes) -> tuple[bytes, bytes]:
         """Return what is before and behind the count of a list, by encodings without and with an element."""
-        at = _first_difference(without, with_one)
+        at = first_difference(without, with_one)
         return without[:at], without[at + 1 :]
 
     @staticmethod
@@ -73,7 +74,7 @@ class OlderFrames:
 
     @staticmethod
     def around_count(without: bytes, with_one: bytes) -> tuple[bytes, bytes]:
-        at = _first_difference(without, with_one) - 3  # the last byte of the count differs
+        at = first_difference(without, with_one) - 3  # the last byte of the count differs
         return without[:at], without[at + 4 :]
 
     @staticmethod

@@ -51,7 +51,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, AnswerPlace, TakePlace
 from pylogbroker.broker.repeated.fetch import FIRST_WITH_IDS, OWN_CHUNK_BYTES_MIN, REST_BYTES_MAX
 from pylogbroker.broker.repeated.fetch_several import answer_form, joined, partition_of, with_topics
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, frames_of
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, first_difference, frames_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
@@ -388,5 +388,5 @@ def _around_epoch(request: FetchRequest, encode: Any) -> tuple[bytes, bytes]:
     other = copy(request)
     request.session_epoch, other.session_epoch = 0, -1
     zeros, ones = encode(request), encode(other)
-    at = next(at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one)
+    at = first_difference(zeros, ones)
     return zeros[:at], zeros[at + 4 :]

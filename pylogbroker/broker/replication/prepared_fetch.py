@@ -18,7 +18,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.broker.repeated.fetch_several import answer_form, partition_of
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, FlexibleFrames
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, FlexibleFrames, first_difference
 from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.wire import request_codec, response_codec
 from pylogbroker.wire.messages.fetch import (
@@ -65,7 +65,7 @@ class PreparedFetch:
         other, without = copy(request), copy(request)
         other.session_epoch, without.topics = ~request.session_epoch, []
         body = encode(request)
-        epoch_at = next(at for at, (one, another) in enumerate(zip(body, encode(other), strict=True)) if one != another)
+        epoch_at = first_difference(body, encode(other))
         topics_at = epoch_at + 4
         behind = tags + encode(without)[topics_at + len(_ENCODING.no_elements) :]
         topics = body[topics_at : len(body) - len(behind) - fields.size]
