@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
+from twisted.logger import Logger
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.config import BrokerConfig, Endpoint
@@ -17,9 +18,11 @@ from pylogbroker.net.service import KafkaFactory
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
-from pylogbroker.web.pages import PageRoot
+from pylogbroker.web.pages import PageRoot, compile_pages
 from pylogbroker.web.service import HttpListeners
 from pylogbroker.web.views import Source
+
+log = Logger()
 
 
 @attrs.define(eq=False)
@@ -38,6 +41,8 @@ class HttpServer:
     def __attrs_post_init__(self) -> None:
         self._views = Source(faults=self._fault_port)
         self._root = PageRoot(self._views)
+        if not self._defaults:  # without its files, the start must fail
+            compile_pages()
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
         self._listeners = HttpListeners(self._reactor, self._config, self._root, self._defaults)
@@ -68,6 +73,9 @@ class HttpServer:
         self._readiness.check = lambda: self._faults(broker)
         self._readiness.stage = ""
         self._views.start(broker)
+        if self._defaults:  # nobody has asked for the pages yet: the broker's start does not wait for them
+            compiled = broker.runtime.in_thread(compile_pages)
+            compiled.addErrback(lambda failure: log.failure("the web UI's templates cannot be compiled", failure))
 
     async def stop_serving(self) -> None:
         self._readiness.stage = STOPPING

@@ -180,14 +180,13 @@ class PageRoot(Resource):
             self.putChild(name.encode(), StaticPage(name, content_type))
         self.putChild(b"times", TimesPage())
         self.putChild(b"openapi.json", DescriptionPage(source))
-        _compile()
 
     def getChild(self, path: bytes, request: Request) -> Resource:
         return self._views
 
 
-def _compile() -> None:
-    """Compile the templates now: some 30 ms, which later would hold up the reactor."""
+def compile_pages() -> None:
+    """Compile the templates, in any thread: some hundred milliseconds, and else each page's first request waits."""
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)

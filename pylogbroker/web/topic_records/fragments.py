@@ -30,7 +30,7 @@ def _environment() -> Environment:
 
 
 def compile_templates() -> None:
-    """Compile the templates now: some milliseconds, which later would hold up the reactor."""
+    """Compile the templates, in any thread."""
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)
