@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -36,6 +36,7 @@ _HOST: Final = "127.0.0.1"
 _PORT: Final = 9092
 _WEB_PORT: Final = 9192
 _PORTS_TRIED: Final = 100
+_STARTS_MAX: Final = 3
 _TOPICS: Final[dict[str, tuple[int, dict[str, Any]]]] = {
     "orders": (6, {}),
     "payments": (3, {}),
@@ -73,15 +74,16 @@ def command() -> None:
 
 def _start(stack: ExitStack) -> tuple[Broker, str, str]:
     """Return a broker that runs, its address and that of its web UI."""
-    for is_last in (False, False, True):
-        address, web_address = f"{_HOST}:{_free_port(_PORT)}", f"{_HOST}:{_free_port(_WEB_PORT)}"
-        settings = {"listeners": f"PLAINTEXT://{address}", "http.listeners": f"http://{web_address}"}
-        try:
-            return stack.enter_context(testing.Broker(settings)), address, web_address
-        except StartupError:  # another process may have taken a port meanwhile
-            if is_last:
-                raise
-    raise AssertionError
+    for _ in range(_STARTS_MAX - 1):
+        with suppress(StartupError):  # another process may have taken a port meanwhile
+            return _start_once(stack)
+    return _start_once(stack)
+
+
+def _start_once(stack: ExitStack) -> tuple[Broker, str, str]:
+    address, web_address = f"{_HOST}:{_free_port(_PORT)}", f"{_HOST}:{_free_port(_WEB_PORT)}"
+    settings = {"listeners": f"PLAINTEXT://{address}", "http.listeners": f"http://{web_address}"}
+    return stack.enter_context(testing.Broker(settings)), address, web_address
 
 
 def _free_port(first: int) -> int:
