@@ -60,7 +60,11 @@ OF_A_BROKER: Final[_Features] = {
 """Modules of a broker's features, by what asks for them. `tap.preload` imports them where files are lost."""
 
 OF_STARTS: Final[_Features] = {
-    "http.listeners, which also need the files of pages": ("pylogbroker.tap.http",),
+    "a server for HTTP, of which the site also needs the files of pages": (
+        "pylogbroker.tap.http",
+        "pylogbroker.tap.http_site",
+    ),
+    "samples for charts, not before the start is over": ("pylogbroker.web.sampler",),
     "a broker in a program, a process that is a broker, and the supervisor of several": (
         "pylogbroker.tap.service",
         "pylogbroker.tap.twistd",

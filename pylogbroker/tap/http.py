@@ -1,51 +1,65 @@
-"""The HTTP server of a broker: health checks from before its start to the end of its stop, and metrics."""
+"""The HTTP server in the life of a broker, from before its start to the end of its stop.
+
+http.listeners     the site is made before the addresses are bound: without its files, the start fails
+the default        the site is made in a thread once somebody connects; samples of its charts begin with the broker
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
 from pylogbroker.interfaces.tree import SessionEvent, SessionState
-from pylogbroker.metrics.collector import BrokerMetrics
-from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory
+from pylogbroker.web.connections import HttpFactory
 from pylogbroker.web.fault_port import FaultPort
-from pylogbroker.web.health import STOPPING, Readiness, put_health
-from pylogbroker.web.metrics import Metrics
-from pylogbroker.web.pages import PageRoot, compile_pages
 from pylogbroker.web.service import HttpListeners
-from pylogbroker.web.views import Source
+
+if TYPE_CHECKING:
+    from pylogbroker.tap import http_site
+    from pylogbroker.tap.http_site import HttpSite
+    from pylogbroker.web import sampler
+    from pylogbroker.web.sampler import Sampler
+else:
+    http_site = on_first_use("pylogbroker.tap.http_site")
+    sampler = on_first_use("pylogbroker.web.sampler")
 
 log = Logger()
+
+T = TypeVar("T")
 
 
 @attrs.define(eq=False)
 class HttpServer:
     _reactor: Any
     _config: BrokerConfig
-    _fault_port: FaultPort | None = None
-    _defaults: Sequence[Endpoint] = ()
-    _readiness: Readiness = attrs.field(factory=Readiness, init=False)
-    _root: PageRoot = attrs.field(init=False)
-    _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
-    _views: Source = attrs.field(init=False)
+    _in_thread: InThread
+    _fault_port: FaultPort | None
+    _defaults: Sequence[Endpoint]
+    """Addresses to try if the setting has none, the best first."""
+    _factory: HttpFactory = attrs.field(init=False)
     _listeners: HttpListeners = attrs.field(init=False)
+    _sampler: Deferred[Sampler] = attrs.field(factory=Deferred, init=False)
+    _site: Deferred[HttpSite] = attrs.field(factory=Deferred, init=False)
+    """Not called back while nobody has connected to a default address."""
+    _is_site_needed: bool = attrs.field(default=False, init=False)
     _session: SessionState = attrs.field(default=SessionState.CONNECTED, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._views = Source(faults=self._fault_port)
-        self._root = PageRoot(self._views)
-        if not self._defaults:  # without its files, the start must fail
-            compile_pages()
-        put_health(self._root, self._readiness)
-        self._root.putChild(b"metrics", self._metrics)
-        self._listeners = HttpListeners(self._reactor, self._config, self._root, self._defaults)
+        self._factory = HttpFactory(self._need_site, self._config.http_max_connections)
+        self._listeners = HttpListeners(self._reactor, self._factory, self._config.http_listeners, self._defaults)
+        _when_made(self._site, lambda site: self._factory.serve(site.factory))
 
     @property
     def addresses(self) -> Sequence[Endpoint]:
@@ -53,6 +67,12 @@ class HttpServer:
 
     def start(self) -> None:
         """Listen; raise CannotListenError."""
+        if self._config.http_listeners:
+            made = sampler.Sampler()
+            self._sampler.callback(made)
+            self._site.callback(self._make_site(made))
+        else:
+            self._reactor.callWhenRunning(self._load_sampler)
         self._listeners.start()
 
     async def stop(self) -> None:
@@ -66,29 +86,41 @@ class HttpServer:
 
     def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
         """Serve the metrics of a broker and its listeners."""
-        self._metrics.scrape = BrokerMetrics(broker, factories).scrape
+        _when_made(self._site, lambda site: site.measure(broker, factories))
 
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""
-        self._readiness.check = lambda: self._faults(broker)
-        self._readiness.stage = ""
-        self._views.start(broker)
-        if self._defaults:  # nobody has asked for the pages yet: the broker's start does not wait for them
-            compiled = broker.runtime.in_thread(compile_pages)
-            compiled.addErrback(lambda failure: log.failure("the web UI's templates cannot be compiled", failure))
+        _when_made(self._sampler, lambda made: made.start(broker))
+        _when_made(self._site, lambda site: site.serve(broker))
 
     async def stop_serving(self) -> None:
-        self._readiness.stage = STOPPING
-        self._metrics.scrape = None
-        self._views.stop()
+        _when_made(self._sampler, lambda made: made.stop())
+        _when_made(self._site, lambda site: site.stop_serving())
 
-    def _faults(self, broker: Broker) -> Iterator[str]:
-        if self._session is SessionState.SUSPENDED:
-            yield "the coordination tree cannot be reached"
-        if self._session is SessionState.EXPIRED:
-            yield "the session in the coordination tree has expired"
-        for directory in broker.logs.directories:
-            if directory.failure:
-                yield f"the log directory {directory.path} is offline"
-        for path, reason in broker.partitions.full_directories.reasons.items():
-            yield f"the log directory {path} is full: {reason}"
+    def _load_sampler(self) -> None:
+        self._in_thread(lambda: sampler.Sampler()).addCallbacks(self._sampler.callback, self._not_loaded)
+
+    def _need_site(self) -> None:
+        if not self._is_site_needed:
+            self._is_site_needed = True
+            _when_made(self._sampler, self._load_site)
+
+    def _load_site(self, made: Sampler) -> None:
+        self._in_thread(self._make_site, made).addCallbacks(self._site.callback, self._not_loaded)
+
+    def _make_site(self, made: Sampler) -> HttpSite:
+        return http_site.HttpSite(self._reactor, self._config, made, self._fault_port, lambda: self._session)
+
+    def _not_loaded(self, reason: Failure) -> None:
+        log.failure("the web UI cannot be loaded, and is not served", reason)
+        run_in_background(log, self._listeners.stop(), "the web UI's addresses cannot be closed")
+
+
+def _when_made(late: Deferred[T], use: Callable[[T], None]) -> None:
+    """Call `use` with the result, and leave it to the calls that follow."""
+
+    def used(result: T) -> T:
+        use(result)
+        return result
+
+    late.addCallback(used)

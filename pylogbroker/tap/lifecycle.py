@@ -161,7 +161,7 @@ class BrokerStart:
         policies = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
         for warning in preflight.warnings(config):
             log.warn("{warning}", warning=warning)
-        self._start_http()
+        self._start_http(in_thread)
         tree: ITree
         if config.in_cluster:
             tree = await zookeeper.connect(self._reactor, config, in_thread)
@@ -215,12 +215,12 @@ class BrokerStart:
             self._reactor.callWhenRunning(self._remove, deleted, in_thread)
         return broker
 
-    def _start_http(self) -> None:
+    def _start_http(self, in_thread: InThread) -> None:
         config = self.config
         has_default = self._has_ui and config.http_listeners_text is None
         defaults = ui_endpoints([listener.port for listener in config.listeners]) if has_default else ()
         if config.http_listeners or defaults:
-            self._http = http.HttpServer(self._reactor, config, self._faults, defaults)
+            self._http = http.HttpServer(self._reactor, config, in_thread, self._faults, defaults)
             self._undo.add(self._http.stop)
             self._http.start()
 

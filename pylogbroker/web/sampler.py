@@ -36,15 +36,18 @@ class _FullAccess(Access):
 
 @attrs.define(eq=False)
 class Sampler:
-    _samples: Samples
+    samples: Samples = attrs.field(factory=Samples, init=False)
     _timers: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _running: dict[Sample, Deferred[None]] = attrs.field(factory=dict, init=False)
 
     def start(self, services: Services) -> None:
+        """Begin, unless it has begun."""
+        if self._timers:
+            return
         for seconds, sample in (
-            (topic_rates.INTERVAL_SECONDS, self._samples.topic_rates.sample),
-            (topic_sizes.INTERVAL_SECONDS, self._samples.topic_sizes.sample),
-            (traffic_history.INTERVAL_SECONDS, self._samples.traffic.sample),
+            (topic_rates.INTERVAL_SECONDS, self.samples.topic_rates.sample),
+            (topic_sizes.INTERVAL_SECONDS, self.samples.topic_sizes.sample),
+            (traffic_history.INTERVAL_SECONDS, self.samples.traffic.sample),
             (group_lags.INTERVAL_SECONDS, self._sample_lags),
             (problem_search.INTERVAL_SECONDS, self._look),
         ):
@@ -83,7 +86,7 @@ class Sampler:
             denials = PeerLogLimit(services.runtime.clock, "{count} more denials of {host}")  # there are none
             source = cast(HasDecisions, authorizer)
             context = attrs.evolve(context, access=_FullAccess(context.principal, "", source, denials))
-        return Visitor(services, context, self._samples)
+        return Visitor(services, context, self.samples)
 
     async def _look(self, services: Services) -> None:
         await problem_search.look(self._visitor(services))
@@ -91,7 +94,7 @@ class Sampler:
     async def _sample_lags(self, services: Services) -> None:
         """Note the lag of groups that are coordinated here, in slices, with one question to each other leader."""
         visitor = self._visitor(services)
-        over, lags = services.runtime.slices.over, self._samples.group_lags
+        over, lags = services.runtime.slices.over, self.samples.group_lags
         time_ms = services.runtime.now_ms()
         groups = [group async for group in over(tuple(services.groups.groups())) if group.offsets.committed]
         chosen = lags.choose(group.group_id for group in groups)

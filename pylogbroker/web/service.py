@@ -12,11 +12,10 @@ from twisted.internet.error import CannotListenError, ConnectionDone
 from twisted.internet.tcp import Port
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.resource import Resource
 
-from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.config import Endpoint
 from pylogbroker.config.http_settings import HTTP
-from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.connections import HttpFactory
 
 log = Logger()
 
@@ -26,17 +25,10 @@ class HttpListeners:
     """Binds the addresses of `http.listeners`, or without the setting the first free one of `defaults`."""
 
     _reactor: Any
-    _config: BrokerConfig
-    _root: Resource
+    _factory: HttpFactory
+    _configured: Sequence[Endpoint]
     _defaults: Sequence[Endpoint] = ()
     _ports: list[Port] = attrs.field(factory=list, init=False)
-    _factory: LimitedFactory = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        config = self._config
-        hosts = AllowedHosts((*config.http_allowed_hosts, *(listener.host for listener in config.http_listeners)))
-        site = CheckedSite(self._reactor, self._root, hosts)
-        self._factory = LimitedFactory(site, config.http_max_connections)
 
     @property
     def addresses(self) -> Sequence[Endpoint]:
@@ -45,7 +37,7 @@ class HttpListeners:
 
     def start(self) -> None:
         """Bind all addresses; raise CannotListenError for one of the setting."""
-        for endpoint in self._config.http_listeners:
+        for endpoint in self._configured:
             self._bind(endpoint)
         for endpoint in self._defaults:
             with suppress(CannotListenError):
@@ -65,5 +57,4 @@ class HttpListeners:
             else:  # nothing else closes the socket
                 port.stopReading()
                 port.connectionLost(Failure(ConnectionDone()))
-        for connection in tuple(self._factory.protocols):
-            connection.transport.abortConnection()
+        self._factory.close_connections()

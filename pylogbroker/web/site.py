@@ -12,9 +12,7 @@ from collections.abc import Iterable
 from io import BytesIO
 from typing import Any, Final
 
-from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
-from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
@@ -124,16 +122,3 @@ class CheckedSite(Site):
 
     def log(self, request: object) -> None:
         """Log nothing."""
-
-
-class LimitedFactory(WrappingFactory):
-    """Closes connections beyond a number at once."""
-
-    noisy = False
-
-    def __init__(self, site: CheckedSite, connections_max: int) -> None:
-        super().__init__(site)
-        self._connections_max = connections_max
-
-    def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]  # a factory may reject
-        return None if len(self.protocols) >= self._connections_max else super().buildProtocol(addr)

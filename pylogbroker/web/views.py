@@ -144,11 +144,11 @@ class Source:
     viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
-    samples: Samples = attrs.field(factory=Samples, init=False)
-    _sampler: Sampler = attrs.field(init=False)
+    _sampler: Sampler = attrs.field(factory=Sampler)
 
-    def __attrs_post_init__(self) -> None:
-        self._sampler = Sampler(self.samples)
+    @property
+    def samples(self) -> Samples:
+        return self._sampler.samples
 
     def start(self, services: Services) -> None:
         self.services = services

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from twisted.web.server import Request as HttpRequest
 
 from pylogbroker.broker.requests.api import Api, Handler
 from pylogbroker.broker.requests.context import RequestContext
@@ -32,6 +31,8 @@ from pylogbroker.web.samples import Samples
 from pylogbroker.wire import Request
 
 if TYPE_CHECKING:
+    from twisted.web.server import Request as HttpRequest
+
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
 
 log = Logger()

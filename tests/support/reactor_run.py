@@ -131,12 +131,18 @@ def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
         before_it = reactor.seconds()
         reactor.iterate(0.01)
         waited += min(reactor.seconds() - before_it, ITERATION_SECONDS_MAX)
-    reported = [str(thing) for thing in new()]
+    reported = [_name(thing) for thing in new()]
     for _ in range(CUTS):
         for thing in new():
             _remove(reactor, thing)
         reactor.iterate(0)
     return reported
+
+
+def _name(thing: object) -> str:
+    """Return what stays, without a call's arguments: the text of a whole broker takes minutes."""
+    function = getattr(thing, "func", None)
+    return str(thing) if function is None else getattr(function, "__qualname__", type(function).__name__)
 
 
 def _remove(reactor: ReactorBase, thing: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -17,12 +18,14 @@ from pylogbroker.config import BrokerConfig, Endpoint, http_settings
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces.tree import SessionEvent, SessionListener, SessionState
 from pylogbroker.storage import LogManager, load_logs
-from pylogbroker.tap import lifecycle
+from pylogbroker.tap import http, lifecycle
 from pylogbroker.tap.brokers.plan import plan
+from pylogbroker.tap.http_site import HttpSite
 from pylogbroker.tap.preflight import check_ports
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tree.embedded import EmbeddedTree
 from pylogbroker.web import topic_rates
+from pylogbroker.web.sampler import Sampler
 from tests.broker.log_lines import logged_lines
 from tests.peers.processes import free_ports
 from tests.support.reactor_run import run
@@ -119,6 +122,59 @@ def test_a_process_starts_though_no_port_is_free_for_the_web_ui(
     assert any("choose another one with http.listeners" in line for line in lines)
 
 
+def test_the_site_of_the_web_ui_is_made_when_somebody_connects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    make = http.HttpServer._make_site
+
+    def making(server: http.HttpServer, sampler: Sampler) -> HttpSite:
+        made.append(server)
+        return make(server, sampler)
+
+    monkeypatch.setattr(http.HttpServer, "_make_site", making)
+
+    async def work(address: Endpoint) -> None:
+        assert made == []
+        assert "<h1>Overview</h1>" in (await deferToThread(get, address, "/"))[1]
+        assert (await deferToThread(get, address, "/readyz")) == (200, "ready\n")
+        assert "pylogbroker_" in (await deferToThread(get, address, "/metrics"))[1]
+        assert len(made) == 1
+
+    run_with_default_ui(work, tmp_path, monkeypatch)
+
+
+def test_a_web_ui_that_cannot_be_loaded_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(server: http.HttpServer, sampler: Sampler) -> HttpSite:
+        raise OSError("planted")
+
+    monkeypatch.setattr(http.HttpServer, "_make_site", fail)
+
+    async def work(address: Endpoint) -> None:
+        for reason in (r"closed|reset", "refused"):
+            with pytest.raises(OSError, match=reason):
+                await deferToThread(get, address, "/")
+
+    with logged_lines() as lines:
+        run_with_default_ui(work, tmp_path, monkeypatch)
+    assert "the web UI cannot be loaded, and is not served" in lines
+
+
+def run_with_default_ui(
+    use: Callable[[Endpoint], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_settings, "UI_PORTS", free_ports(1))
+    service = BrokerService(reactor, settings(tmp_path / "data"))
+    service.has_ui = True
+
+    async def work() -> None:
+        service.startService()
+        await service.listening
+        (address,) = service.http_addresses
+        await use(address)
+        await service.stopService()
+
+    run(work)
+
+
 def served_addresses(given: dict[str, str], has_ui: bool = True) -> list[str]:
     """Start and stop a broker; return the addresses of its HTTP server."""
     service = BrokerService(reactor, given)
@@ -173,9 +229,14 @@ def test_brokers_of_one_machine_have_ports_of_their_own() -> None:
         planned("nonsense")
 
 
-def test_samples_are_taken_while_the_broker_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", [{"http_listeners": "http://:0"}, {}], ids=["setting", "default"])
+def test_samples_are_taken_while_the_broker_serves(
+    given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topic_rates, "INTERVAL_SECONDS", 0.01)
-    service = BrokerService(reactor, settings(tmp_path / "data", http_listeners="http://:0"))
+    monkeypatch.setattr(http_settings, "UI_PORTS", free_ports(1))
+    service = BrokerService(reactor, settings(tmp_path / "data", **given))
+    service.has_ui = True
 
     async def work() -> None:
         service.startService()

@@ -14,6 +14,7 @@ from twisted.internet import reactor
 from pylogbroker.tap import makeBroker
 with tempfile.TemporaryDirectory() as directory:
     service = makeBroker(reactor, {"log.dirs": directory, "listeners": "PLAINTEXT://127.0.0.1:0"})
+    service.has_ui = True
     service.startService()
     service.listening.addCallback(lambda _: print(*sys.modules, sep="\\n"))
     service.stopService()

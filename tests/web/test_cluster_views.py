@@ -28,7 +28,7 @@ from pylogbroker.security.acls.bindings import (
     ResourcePattern,
 )
 from pylogbroker.web.pages import PageRoot
-from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.site import AllowedHosts, CheckedSite
 from pylogbroker.web.views import Source
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
@@ -46,7 +46,7 @@ from tests.broker.members import Members, opened_members
 from tests.broker.transactions import Producer
 from tests.broker.trees import now
 from tests.web.described import operation
-from tests.web.test_site import Connection
+from tests.web.test_site import Connection, factory_of
 from tests.web.test_views import NOW
 
 HERE = IPv4Address("TCP", "127.0.0.1", 9464)
@@ -64,7 +64,7 @@ class ClusterViewTests(SynchronousTestCase):
         self.cluster: Members = stack.enter_context(opened_members(directories, self.settings))
         self.cluster.create("clicks", [1, 2])
         self.sources = {broker_id: Source(node.broker) for broker_id, node in self.cluster.nodes.items()}
-        self.factory = LimitedFactory(CheckedSite(Clock(), PageRoot(self.sources[1]), AllowedHosts([])), 100)
+        self.factory = factory_of(CheckedSite(Clock(), PageRoot(self.sources[1]), AllowedHosts([])), 100)
 
     def request(self, name: str, fields: dict[str, Any]) -> tuple[int, Any]:
         asked = operation(name)

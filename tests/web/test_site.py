@@ -7,13 +7,16 @@ from collections.abc import Mapping
 import attrs
 import pytest
 from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 from twisted.web.server import Request
 
+from pylogbroker.web.connections import HttpFactory
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.pages import PageRoot
-from pylogbroker.web.site import BODY_BYTES_MAX, AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.site import BODY_BYTES_MAX, AllowedHosts, CheckedSite
 from pylogbroker.web.texts import Page
 from pylogbroker.web.views import Source
 from tests.broker.log_lines import logged_lines
@@ -34,7 +37,7 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, factory: LimitedFactory, transport: StringTransport | None = None) -> None:
+    def __init__(self, factory: HttpFactory, transport: StringTransport | None = None) -> None:
         self.transport = transport or StringTransport()
         protocol = factory.buildProtocol(PEER)
         assert protocol is not None
@@ -53,11 +56,17 @@ class Connection:
         return self.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
 
 
-def served(readiness: Readiness | None = None, connections_max: int = 10) -> LimitedFactory:
+def factory_of(site: CheckedSite, connections_max: int = 10) -> HttpFactory:
+    factory = HttpFactory(lambda: None, connections_max)
+    factory.serve(site)
+    return factory
+
+
+def served(readiness: Readiness | None = None, connections_max: int = 10) -> HttpFactory:
     root = PageRoot(Source())
     put_health(root, readiness or Readiness(stage=""))
     root.putChild(b"broken", Broken())
-    return LimitedFactory(CheckedSite(Clock(), root, AllowedHosts(["broker.example"])), connections_max)
+    return factory_of(CheckedSite(Clock(), root, AllowedHosts(["broker.example"])), connections_max)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +130,22 @@ def test_connections_are_bounded() -> None:
     factory = served(connections_max=1)
     first = Connection(factory)
     assert factory.buildProtocol(PEER) is None
-    first.protocol.connectionLost(None)
+    first.protocol.connectionLost(Failure(ConnectionDone()))
     assert factory.buildProtocol(PEER) is not None
+
+
+def test_connections_wait_for_their_site() -> None:
+    asked: list[str] = []
+    factory = HttpFactory(lambda: asked.append("site"), 10)
+    early = [Connection(factory), Connection(factory)]
+    assert asked == ["site", "site"]
+    assert [connection.transport.producerState for connection in early] == ["paused", "paused"]
+    factory.serve(CheckedSite(Clock(), PageRoot(Source()), AllowedHosts([])))
+    late = Connection(factory)
+    assert asked == ["site", "site"]
+    for connection in (*early, late):
+        assert connection.transport.producerState == "producing"
+        assert connection.get("/topics").code == 503
 
 
 def test_readiness_has_its_reasons() -> None:

@@ -15,7 +15,7 @@ from pylogbroker.broker.apis import find_coordinator, offset_commit
 from pylogbroker.groups import Join, JoinResult, Sync
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.pages import PageRoot
-from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.site import AllowedHosts, CheckedSite
 from pylogbroker.web.views import Source
 from pylogbroker.wire.consumer_protocol import encode_assignment
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -27,7 +27,7 @@ from pylogbroker.wire.messages.offset_commit import (
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
 from tests.broker.trees import now
 from tests.web.described import operation
-from tests.web.test_site import Connection
+from tests.web.test_site import Connection, factory_of
 
 NOW = int(START * 1000)
 HOSTILE = "<script>alert(1)</script>"
@@ -41,7 +41,7 @@ class ViewTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.source = Source(self.node.broker, self.faults())
-        self.factory = LimitedFactory(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 100)
+        self.factory = factory_of(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 100)
 
     def faults(self) -> FaultPort | None:
         """Return faults of a broker whose testing is on."""
