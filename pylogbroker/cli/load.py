@@ -11,8 +11,8 @@ import click
 
 from pylogbroker.cli import INTERRUPTED
 from pylogbroker.cli.cluster_options import Connection, address_options
-from pylogbroker.cli.units import size_in_bytes
 from pylogbroker.config import durations
+from pylogbroker.config.units import size_in_bytes
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:

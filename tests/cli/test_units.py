@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pylogbroker.cli.units import size_in_bytes, without_units
+from pylogbroker.cli.units import without_units
+from pylogbroker.config.units import size_in_bytes
 
 
 @pytest.mark.parametrize(
