@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final, NamedTuple, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import raise_for
@@ -27,19 +27,31 @@ def _members(kind: type[IntEnum]) -> dict[str, IntEnum]:
     return {_word(member): member for member in kind}
 
 
-_RESOURCES: Final = _members(AclResourceType)
+RESOURCES: Final = _members(AclResourceType)
 PATTERNS: Final = _members(PatternType)
 OPERATIONS: Final = _members(AclOperation)
 _PERMISSIONS: Final = _members(AclPermission)
 _FIELDS: Final = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
 _NAMES: Final = ("name", "principal", "host")
-Resource = Annotated[str, Trimmed, OneOf((*_RESOURCES,))]
+Resource = Annotated[str, Trimmed, OneOf((*RESOURCES,))]
 Pattern = Annotated[str, Trimmed, OneOf((*PATTERNS,))]
 Operation = Annotated[str, Trimmed, OneOf((*OPERATIONS,))]
 Permission = Annotated[str, Trimmed, OneOf((*_PERMISSIONS,))]
 _ANY: Final = "any"
 _WIDE: Final = ("", "any", "match")
 """Choices by which a filter matches several ACLs."""
+
+
+class AclWords(NamedTuple):
+    """An ACL in the words of `pylogbroker acl`."""
+
+    resource: str
+    name: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
 
 
 class AclRow(TypedDict):
@@ -80,17 +92,13 @@ async def acls(
 ) -> AclList:
     """Return ACLs by resource, from the `start`th on, of those that the filter matches."""
     filter_row = _row(resource, name, pattern, principal, host, operation, permission)
-    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(filter_row)))
-    is_enabled = answer.error_code != ErrorCode.SECURITY_DISABLED
-    if is_enabled:
-        raise_for(answer.error_code, answer.error_message)
-    rows = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
-    values, shown = slice_rows(start, count, await slices.in_order(rows))
+    rows = await described_acls(visitor, filter_row)
+    values, shown = slice_rows(start, count, rows or [])
     return {
-        "is_enabled": is_enabled,
+        "is_enabled": rows is not None,
         "filter": filter_row,
         "choices": {
-            "resource": [*_RESOURCES],
+            "resource": [*RESOURCES],
             "pattern": [*PATTERNS],
             "operation": [*OPERATIONS],
             "permission": [*_PERMISSIONS],
@@ -98,6 +106,21 @@ async def acls(
         **values,
         "acls": [_row(*row) for row in shown],
     }
+
+
+async def described_acls(visitor: Visitor, acl_filter: AclRow) -> list[AclWords] | None:
+    """Return the ACLs that a filter matches, by resource; None without an authorizer."""
+    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeAclsRequest(*_filter(acl_filter)))
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return None
+    raise_for(answer.error_code, answer.error_message)
+    rows = [row async for row in slices.over(row for resource in answer.resources for row in _rows(resource))]
+    return await slices.in_order(rows)
+
+
+def filter_of(resource: str = _ANY, name: str = "", pattern: str = _ANY, principal: str = "") -> AclRow:
+    """Return a filter that matches every ACL but for these fields."""
+    return _row(resource, name, pattern, principal, "", _ANY, _ANY)
 
 
 def _row(resource: str, name: str, pattern: str, principal: str, host: str, operation: str, permission: str) -> AclRow:
@@ -112,11 +135,11 @@ def _row(resource: str, name: str, pattern: str, principal: str, host: str, oper
     }
 
 
-def _rows(resource: DescribeAclsResource) -> Iterator[tuple[str, str, str, str, str, str, str]]:
+def _rows(resource: DescribeAclsResource) -> Iterator[AclWords]:
     kind, pattern = _word(AclResourceType(resource.resource_type)), _word(PatternType(resource.pattern_type))
     for acl in resource.acls:
         operation, permission = _word(AclOperation(acl.operation)), _word(AclPermission(acl.permission_type))
-        yield kind, resource.resource_name, pattern, acl.principal, acl.host, operation, permission
+        yield AclWords(kind, resource.resource_name, pattern, acl.principal, acl.host, operation, permission)
 
 
 async def add_acl(
@@ -167,7 +190,7 @@ async def delete_acl(
 def _filter(row: AclRow) -> tuple[int, str | None, int, str | None, str | None, int, int]:
     """Return the fields of a request; what is not given matches any."""
     return (
-        _RESOURCES[row["resource"]],
+        RESOURCES[row["resource"]],
         row["name"] or None,
         PATTERNS[row["pattern"]],
         row["principal"] or None,

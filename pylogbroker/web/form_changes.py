@@ -8,7 +8,6 @@ from pylogbroker.web.parameters import Name
 from pylogbroker.web.quota_views import ChangedQuota, Entity, remove_quota, set_quota
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.transaction_views import FencedProducer, TransactionalId, fence_producer
-from pylogbroker.web.user_views import NamedUser, delete_user
 from pylogbroker.web.visitors import Visitor
 
 
@@ -28,13 +27,6 @@ async def delete_topic_confirmed(visitor: Visitor, name: Name, confirm: Name) ->
     if confirm != name:
         raise BadRequest("confirm must be the name of the topic, which is deleted with all its records")
     return await delete_topic(visitor, name)
-
-
-async def delete_user_confirmed(visitor: Visitor, name: Name, confirm: Name) -> NamedUser:
-    """Delete all passwords of a user, whose name is given twice."""
-    if confirm != name:
-        raise BadRequest("confirm must be the name of the user, who can no longer connect")
-    return await delete_user(visitor, name)
 
 
 async def fence_producer_confirmed(visitor: Visitor, id: TransactionalId, confirm: Name) -> FencedProducer:

@@ -23,7 +23,7 @@ _PLACES: Final = (
     ("Groups", "/groups", ("groups", "group", "reset-group")),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
     ("Brokers", "/brokers", ("brokers", "log-directory")),
-    ("Access", "/users", ("users", "acls", "quotas")),
+    ("Access", "/access/users", ("access", "acls", "quotas")),
     ("Faults", "/faults", ("faults",)),
     ("Style", "/style", ("style",)),
 )

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
-from urllib.parse import urlencode
 
-import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.web.access.routes import ACCESS_PAGES
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
@@ -27,7 +27,6 @@ from pylogbroker.web.form_changes import (
     alter_quota,
     alter_topic,
     delete_topic_confirmed,
-    delete_user_confirmed,
     fence_producer_confirmed,
 )
 from pylogbroker.web.formats import (
@@ -46,11 +45,14 @@ from pylogbroker.web.frame import TimesPage, frame_of
 from pylogbroker.web.going import go
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
+from pylogbroker.web.links import link, path_of
 from pylogbroker.web.log_directory_views import log_directory
 from pylogbroker.web.overview import overview
+from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute
+from pylogbroker.web.page_routes import page as _page
 from pylogbroker.web.quota_views import quotas
 from pylogbroker.web.record_views import records
-from pylogbroker.web.router import HttpRoute
+from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
@@ -61,8 +63,16 @@ from pylogbroker.web.topic_records.query import RecordQuery
 from pylogbroker.web.topic_records.streams import live_stream, search_stream
 from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
 from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
-from pylogbroker.web.user_views import set_password, users
-from pylogbroker.web.views import FAULT_ROUTES, ROUTES, DescriptionPage, Presentation, Source, ViewResource
+from pylogbroker.web.views import (
+    FAULT_ROUTES,
+    ROUTES,
+    AskedChange,
+    DescriptionPage,
+    Presentation,
+    Source,
+    ViewResource,
+    status_of,
+)
 from pylogbroker.web.visitors import Visitor
 
 _SCRIPT: Final = b"text/javascript; charset=utf-8"
@@ -71,17 +81,6 @@ _STATIC: Final = {
     "icon.svg": b"image/svg+xml",
     **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js", "records.js"), _SCRIPT),
 }
-
-
-@attrs.frozen(slots=False)
-class PageRoute(HttpRoute):
-    """`template` is by default named like the path."""
-
-    template: str = attrs.field(default="", kw_only=True)
-
-
-def _page(path: str, view: Callable[..., Any], template: str = "") -> HttpRoute:
-    return PageRoute("GET", path, view, media=HTML, template=template or path.strip("/"))
 
 
 def _form(path: str, change: Callable[..., Any]) -> HttpRoute:
@@ -112,7 +111,7 @@ PAGES: Final = (
     _page("/reset-group", preview_reset),
     _page("/brokers", brokers),
     _page("/log-directory", log_directory),
-    _page("/users", users),
+    *ACCESS_PAGES,
     _page("/acls", acls),
     _page("/quotas", quotas),
     _page("/transactions", transactions),
@@ -125,8 +124,6 @@ PAGES: Final = (
     _form("/delete-topic", delete_topic_confirmed),
     _form("/produce", produce),
     _form("/reset-group", reset_group),
-    _form("/set-password", set_password),
-    _form("/delete-user", delete_user_confirmed),
     _form("/add-acl", add_acl),
     _form("/delete-acl", delete_acl),
     _form("/set-quota", alter_quota),
@@ -152,15 +149,37 @@ class HtmlPresentation(Presentation):
     def body(
         self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
     ) -> bytes:
+        if isinstance(route, MovedRoute):
+            request.setResponseCode(301)
+            request.setHeader(b"location", values["location"].encode())
+            return b""
+        template = route.template if isinstance(route, PageRoute) else "error"
+        return self._page(request, source, visitor, template, {"form": EMPTY_FORM, **values})
+
+    def _page(
+        self, request: Request, source: Source, visitor: Visitor, template: str, values: Mapping[str, Any]
+    ) -> bytes:
         token = source.form_tokens.token(visitor.principal)
         frame = frame_of(request, visitor, source.faults is not None)
-        template = route.template if isinstance(route, PageRoute) else "error"
         return _render(f"{template}.html", {"frame": frame, TOKEN: token, **values})
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
+        after = route.after if isinstance(route, FormRoute) else _AFTER[route.path.strip("/")]
         request.setResponseCode(303)
-        request.setHeader(b"location", _AFTER[route.path.strip("/")](values).encode())
+        request.setHeader(b"location", after(values).encode())
         return b""
+
+    async def rejected(
+        self, request: Request, source: Source, visitor: Visitor, change: AskedChange, error: Exception
+    ) -> bytes:
+        if not isinstance(change.route, FormRoute):
+            raise error
+        try:
+            values = await change.route.again(visitor, change.parts, change.texts, error)
+        except (BadRequest, PylogbrokerError):
+            raise error from None
+        request.setResponseCode(status_of(error))
+        return self._page(request, source, visitor, change.route.page.template, values)
 
     def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
         frame = frame_of(request, None, source.faults is not None)
@@ -212,7 +231,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(range_text=range_text)
     environment.globals.update(
-        link=link, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
+        link=link, path_of=path_of, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
     )
     return environment
 
@@ -220,12 +239,6 @@ def _environment() -> Environment:
 @pass_context
 def _shown_time(context: Context, milliseconds: int) -> str:
     return time_text(milliseconds, context["frame"].is_local)
-
-
-def link(path: str, /, **parameters: object) -> str:
-    """Return an address here with those parameters that are not empty."""
-    given = {name: value for name, value in parameters.items() if value not in ("", None)}
-    return f"/{path.removeprefix('/')}" + (f"?{urlencode(given)}" if given else "")
 
 
 def topic_link(name: str, part: str = "", /, **parameters: object) -> str:
@@ -239,8 +252,6 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "delete-topic": lambda done: "/topics",
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
     "reset-group": lambda done: link("group", id=done["id"]),
-    "set-password": lambda done: "/users",
-    "delete-user": lambda done: "/users",
     "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
     "delete-acl": lambda done: "/acls",
     "set-quota": lambda done: "/quotas",

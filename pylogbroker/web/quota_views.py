@@ -51,13 +51,18 @@ class ChangedQuota(QuotaNames):
 
 async def quotas(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> QuotaList:
     """Return entities with their quotas, from the `start`th on, of those with a part whose name contains `search`."""
-    slices = visitor.services.runtime.slices
-    answer = await visitor.ask(DescribeClientQuotasRequest())
+    slices, rows = visitor.services.runtime.slices, await described_quotas(visitor)
+    matching = [row async for row in slices.over(rows) if any(search in name for name in _order(row))]
+    values, shown = slice_rows(start, count, matching)
+    return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
+
+
+async def described_quotas(visitor: Visitor) -> list[QuotaRow]:
+    """Return all entities with quotas, by user, client id and address."""
+    slices, answer = visitor.services.runtime.slices, await visitor.ask(DescribeClientQuotasRequest())
     raise_for(answer.error_code, answer.error_message)
     rows = [_row(entry) async for entry in slices.over(answer.entries or ())]
-    matching = [row async for row in slices.over(rows) if any(search in name for name in _order(row))]
-    values, shown = slice_rows(start, count, await slices.in_order(matching, key=_order))
-    return {"search": search, "keys": [*map(str, QuotaKey)], **values, "quotas": [*shown]}
+    return await slices.in_order(rows, key=_order)
 
 
 def _row(entry: EntryData) -> QuotaRow:

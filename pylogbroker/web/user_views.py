@@ -61,11 +61,11 @@ async def users(visitor: Visitor, search: Search = "", start: Start = 0, count: 
         "search": search,
         "mechanisms": [*get_args(Mechanism)],
         **values,
-        "users": [_row(result) for result in shown],
+        "users": [user_row(result) for result in shown],
     }
 
 
-def _row(result: DescribeUserScramCredentialsResult) -> UserRow:
+def user_row(result: DescribeUserScramCredentialsResult) -> UserRow:
     return {
         "name": result.user,
         "error": result.error_message if result.error_code else None,

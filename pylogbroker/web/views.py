@@ -170,6 +170,15 @@ class Source:
         return self.services
 
 
+@attrs.frozen
+class AskedChange:
+    """A change as a request asks for it: parts of the path, and texts of a form."""
+
+    route: HttpRoute
+    parts: Mapping[str, str]
+    texts: Mapping[str, str]
+
+
 class Presentation:
     """Form of requests and answers: JSON here, HTML in `pages`."""
 
@@ -187,6 +196,12 @@ class Presentation:
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
         """Return the answer to a change that is done."""
         return _json(values)
+
+    async def rejected(
+        self, request: Request, source: Source, visitor: Visitor, change: AskedChange, error: Exception
+    ) -> bytes:
+        """Return the answer to a change that is wrong; by default, raise the error."""
+        raise error
 
     def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
         return _json({"error": reason, "status": code})
@@ -229,12 +244,8 @@ class ViewResource(Resource):
             body = await self._asked(request, visitor, route, parts)
         except NotServed as error:
             body = self._answer_error(request, shown, error.code, str(error))
-        except BadRequest as error:
-            body = self._answer_error(request, shown, 400, str(error))
-        except KafkaError as error:
-            body = self._answer_error(request, shown, _status(error.code), error.detail)
-        except PylogbrokerError as error:
-            body = self._answer_error(request, shown, 400, str(error))
+        except (BadRequest, PylogbrokerError) as error:
+            body = self._answer_error(request, shown, status_of(error), str(error))
         if body is not None:
             request.setHeader(b"content-length", b"%d" % len(body))
             request.write(body)
@@ -248,13 +259,16 @@ class ViewResource(Resource):
         if is_change:
             check_origin(request)
             texts, members = shown.parameters(self._source, visitor, request)
-        arguments = route.arguments(parts, texts, members)
         if route.media in _STREAMED:
-            await route.handle(visitor, request, **arguments)
+            await route.handle(visitor, request, **route.arguments(parts, texts, members))
             return None
-        values = await route.handle(visitor, **arguments)
         if not is_change:
+            values = await route.handle(visitor, **route.arguments(parts, texts, members))
             return shown.body(request, self._source, visitor, route, values)
+        try:
+            values = await route.handle(visitor, **route.arguments(parts, texts, members))
+        except (BadRequest, PylogbrokerError) as error:
+            return await shown.rejected(request, self._source, visitor, AskedChange(route, parts, texts), error)
         log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=route.name)
         return shown.changed(request, route, values)
 
@@ -266,7 +280,11 @@ class ViewResource(Resource):
         return shown.error_body(request, self._source, code, reason)
 
 
-def _status(code: ErrorCode) -> int:
+def status_of(error: Exception) -> int:
+    """Return the status of the answer to a request that fails so."""
+    if not isinstance(error, KafkaError):
+        return 400
+    code = error.code
     if code in _FORBIDDEN:
         return 403
     return 404 if code in _NOT_FOUND else 503 if code.retriable else 400

@@ -49,7 +49,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("group", {"id": "mailing"}),
     ("reset-group", {"id": "billing", "to": "earliest"}),
     ("brokers", {}),
-    ("users", {}),
+    ("access/users", {}),
     ("acls", {}),
     ("quotas", {}),
     ("transactions", {}),

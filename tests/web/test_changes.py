@@ -296,8 +296,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("alter-topic", {"name": "clicks", "setting": "retention.ms", "value": "1"}),
             ("delete-topic", {"name": "clicks", "confirm": "clicks"}),
             ("produce", {"topic": "clicks", "partition": 0, "value": "v"}),
-            ("set-password", {"name": "bob", "password": "secret"}),
-            ("delete-user", {"name": "bob", "confirm": "bob"}),
+            ("access/users/password", {"name": "bob", "password": "secret"}),
+            ("access/users/{name}/delete", {"name": "bob", "confirm": "bob"}),
             ("add-acl", _ACL),
             ("delete-acl", _ACL),
             ("set-quota", {"user": "bob", "key": "producer_byte_rate", "value": 1}),
@@ -307,11 +307,18 @@ class TestDenials(AnonymousTests, ChangeTests):
         ]
         forms = {route.path.strip("/") for route in PAGES if route.method == "POST"}
         self.assertEqual({name for name, _ in denied}, forms)
-        in_other_form = {"alter-topic": "set-setting"}
+        in_other_form = {
+            "alter-topic": "set-setting",
+            "access/users/password": "set-password",
+            "access/users/{name}/delete": "delete-user",
+        }
         for name, fields in denied:
             api = operation(in_other_form.get(name, name))
             self.change(api.name, 403, **{each: value for each, value in fields.items() if each in api.names})
-            answer = self.submit(name, **{each: str(value) for each, value in fields.items()})
+            parts = {each: str(value) for each, value in fields.items() if f"{{{each}}}" in name}
+            answer = self.submit(
+                name.format(**parts), **{each: str(fields[each]) for each in fields.keys() - parts.keys()}
+            )
             self.assertEqual((answer.code, answer.headers["content-type"]), (403, "text/html; charset=utf-8"))
         self.assertIn("no right to DESCRIBE on the topic", self.change("produce", 403, **denied[3][1])["error"])
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")

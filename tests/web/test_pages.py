@@ -21,7 +21,7 @@ EXPECTED_TAGS = {
 
 
 class Parsed(HTMLParser):
-    """Tags, links, texts, fields without a label, and buttons without a name, of a page."""
+    """Tags, links, texts, cells of tables, fields without a label, and buttons without a name, of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -33,13 +33,21 @@ class Parsed(HTMLParser):
         self.handlers: list[str] = []
         self.actions: list[str] = []
         self.nameless: list[str] = []
+        self.rows: list[list[str]] = []
         self._button: str | None = None
         self._labels = 0
+        self._in_body = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.tags.append(tag)
+        if tag == "tbody":
+            self._in_body = True
+        elif tag == "tr" and self._in_body:
+            self.rows.append([])
+        elif tag in ("td", "th") and self._in_body:
+            self.rows[-1].append("")
         self.links += [each for each in (given.get("href"), given.get("src")) if each is not None]
         self.handlers += [name for name in given if name.startswith("on") or name == "style"]
         self.actions += [given.get("action") or ""] if tag == "form" else []
@@ -52,12 +60,15 @@ class Parsed(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._labels -= tag == "label"
+        self._in_body &= tag != "tbody"
         if tag == "button":
             self.nameless += [] if (self._button or "").strip() else [str(self.getpos())]
             self._button = None
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self._in_body and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
         if self._button is not None:
             self._button += data
         self.scripts += data if self.tags[-1:] == ["script"] else ""
@@ -106,8 +117,9 @@ class TestPages(PageTests):
         views = {re.sub("/topics/[^/]+/", "/topics/{topic}/", urlsplit(path).path) for path in seen}
         expected = "acls brokers create-topic group groups log-directory producers quotas style topic topic-delete"
         of_topic = {f"/topics/{{topic}}/records{part}" for part in ("", "/again", "/download")}
+        access = {"/access/users", "/access/users/password"}
         self.assertEqual(
-            views, {"/", "/topics", "/transactions", "/users", *(f"/{name}" for name in expected.split()), *of_topic}
+            views, {"/", "/topics", "/transactions", *(f"/{name}" for name in expected.split()), *access, *of_topic}
         )
 
     def test_hostile_values_stay_text(self) -> None:

@@ -18,7 +18,11 @@ OMITTED: Final = object()
 
 
 class BadRequest(ValueError):
-    """A parameter is missing, unknown or wrong: the message says which."""
+    """A parameter is missing, unknown or wrong: the message says which, and `field` names it if it is a single one."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.field = field
 
 
 @attrs.frozen
@@ -80,9 +84,9 @@ class Parameters:
                 elif name in texts and (texts[name].strip() or is_text(parameter.kind)):
                     arguments[name] = from_text(parameter.kind, texts[name], name)
                 elif parameter.is_required:
-                    raise BadRequest(f"{name} is missing")
+                    raise BadRequest(f"{name} is missing", name)
         except BadValue as error:
-            raise BadRequest(str(error)) from None
+            raise BadRequest(str(error), name) from None
         return arguments
 
 
