@@ -91,7 +91,7 @@ async def acls(
     count: Count = ROWS_MAX,
 ) -> AclList:
     """Return ACLs by resource, from the `start`th on, of those that the filter matches."""
-    filter_row = _row(resource, name, pattern, principal, host, operation, permission)
+    filter_row = acl_row(resource, name, pattern, principal, host, operation, permission)
     rows = await described_acls(visitor, filter_row)
     values, shown = slice_rows(start, count, rows or [])
     return {
@@ -104,7 +104,7 @@ async def acls(
             "permission": [*_PERMISSIONS],
         },
         **values,
-        "acls": [_row(*row) for row in shown],
+        "acls": [acl_row(*row) for row in shown],
     }
 
 
@@ -120,10 +120,12 @@ async def described_acls(visitor: Visitor, acl_filter: AclRow) -> list[AclWords]
 
 def filter_of(resource: str = _ANY, name: str = "", pattern: str = _ANY, principal: str = "") -> AclRow:
     """Return a filter that matches every ACL but for these fields."""
-    return _row(resource, name, pattern, principal, "", _ANY, _ANY)
+    return acl_row(resource, name, pattern, principal, "", _ANY, _ANY)
 
 
-def _row(resource: str, name: str, pattern: str, principal: str, host: str, operation: str, permission: str) -> AclRow:
+def acl_row(
+    resource: str, name: str, pattern: str, principal: str, host: str, operation: str, permission: str
+) -> AclRow:
     return {
         "resource": resource,
         "name": name,
@@ -153,7 +155,7 @@ async def add_acl(
     permission: Permission = "allow",
 ) -> AclRow:
     """Add an ACL: by default one that allows, from every host, on the resource of exactly this name."""
-    fields = _row(resource, name, pattern, principal, host or "*", operation, permission)
+    fields = acl_row(resource, name, pattern, principal, host or "*", operation, permission)
     kind, _, pattern_type, _, _, operation_code, permission_type = _filter(fields)
     row = AclCreation(
         kind, fields["name"], pattern_type, fields["principal"], fields["host"], operation_code, permission_type
@@ -174,7 +176,7 @@ async def delete_acl(
     permission: Permission,
 ) -> AclRow:
     """Delete one ACL, all of whose fields are given: a field that matches several would delete more."""
-    fields = _row(resource, name, pattern, principal, host, operation, permission)
+    fields = acl_row(resource, name, pattern, principal, host, operation, permission)
     for field, value in zip(_FIELDS, fields.values(), strict=True):
         if not value or (field not in _NAMES and value in _WIDE):
             raise BadRequest(f"{field} must be that of one ACL, not {value or 'empty'}")

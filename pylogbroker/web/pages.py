@@ -18,7 +18,6 @@ from twisted.web.server import Request
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
-from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
 from pylogbroker.web.cluster_views import brokers, topic
@@ -112,7 +111,6 @@ PAGES: Final = (
     _page("/brokers", brokers),
     _page("/log-directory", log_directory),
     *ACCESS_PAGES,
-    _page("/acls", acls),
     _page("/quotas", quotas),
     _page("/transactions", transactions),
     _page("/transaction", transaction),
@@ -124,8 +122,6 @@ PAGES: Final = (
     _form("/delete-topic", delete_topic_confirmed),
     _form("/produce", produce),
     _form("/reset-group", reset_group),
-    _form("/add-acl", add_acl),
-    _form("/delete-acl", delete_acl),
     _form("/set-quota", alter_quota),
     _form("/fence-producer", fence_producer_confirmed),
     _form("/abort-transaction", abort_transaction),
@@ -252,8 +248,6 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "delete-topic": lambda done: "/topics",
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
     "reset-group": lambda done: link("group", id=done["id"]),
-    "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
-    "delete-acl": lambda done: "/acls",
     "set-quota": lambda done: "/quotas",
     "fence-producer": lambda done: link("transaction", id=done["id"]),
     "add-fault": lambda done: "/faults",

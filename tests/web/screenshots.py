@@ -50,7 +50,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("reset-group", {"id": "billing", "to": "earliest"}),
     ("brokers", {}),
     ("access/users", {}),
-    ("acls", {}),
+    ("access/acls", {}),
     ("quotas", {}),
     ("transactions", {}),
     ("transaction", {"id": "transfers"}),

@@ -21,6 +21,9 @@ _ACL = {
     **{"resource": "topic", "name": "clicks", "pattern": "literal", "principal": "User:bob", "host": "*"},
     **{"operation": "read", "permission": "allow"},
 }
+_ENTRY = ("principal", "resource", "name", "pattern")
+_FORMS_ALONE = ("access/acls/allow", "access/acls/remove-all")
+"""Forms that make several changes of the API."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -298,8 +301,10 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("produce", {"topic": "clicks", "partition": 0, "value": "v"}),
             ("access/users/password", {"name": "bob", "password": "secret"}),
             ("access/users/{name}/delete", {"name": "bob", "confirm": "bob"}),
-            ("add-acl", _ACL),
-            ("delete-acl", _ACL),
+            ("access/acls/allow", {"principal": "User:bob", "task": "produce", "topic": "clicks"}),
+            ("access/acls/add", _ACL),
+            ("access/acls/remove", _ACL),
+            ("access/acls/remove-all", {**{name: _ACL[name] for name in _ENTRY}, "confirm": _ACL["principal"]}),
             ("set-quota", {"user": "bob", "key": "producer_byte_rate", "value": 1}),
             ("fence-producer", {"id": "p", "confirm": "p"}),
             ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
@@ -309,12 +314,15 @@ class TestDenials(AnonymousTests, ChangeTests):
         self.assertEqual({name for name, _ in denied}, forms)
         in_other_form = {
             "alter-topic": "set-setting",
+            "access/acls/add": "add-acl",
+            "access/acls/remove": "delete-acl",
             "access/users/password": "set-password",
             "access/users/{name}/delete": "delete-user",
         }
         for name, fields in denied:
-            api = operation(in_other_form.get(name, name))
-            self.change(api.name, 403, **{each: value for each, value in fields.items() if each in api.names})
+            if name not in _FORMS_ALONE:
+                api = operation(in_other_form.get(name, name))
+                self.change(api.name, 403, **{each: value for each, value in fields.items() if each in api.names})
             parts = {each: str(value) for each, value in fields.items() if f"{{{each}}}" in name}
             answer = self.submit(
                 name.format(**parts), **{each: str(fields[each]) for each in fields.keys() - parts.keys()}

@@ -22,7 +22,11 @@ class TestFrame(PageTests):
 
     def test_the_current_place_is_marked(self) -> None:
         self.node.create("clicks")
-        for path, place in (("/topic?name=clicks", "/topics"), ("/acls", "/access/users"), ("/brokers", "/brokers")):
+        for path, place in (
+            ("/topic?name=clicks", "/topics"),
+            ("/access/acls", "/access/users"),
+            ("/brokers", "/brokers"),
+        ):
             body = self.connect().get(path).body
             self.assertIn(f'<a href="{place}" aria-current="page">', body)
 
