@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.web.changes import ChangedSetting, NamedTopic, delete_topic, restore_setting, set_setting
 from pylogbroker.web.parameters import Name
-from pylogbroker.web.quota_views import ChangedQuota, Entity, remove_quota, set_quota
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.transaction_views import FencedProducer, TransactionalId, fence_producer
 from pylogbroker.web.visitors import Visitor
@@ -34,20 +32,3 @@ async def fence_producer_confirmed(visitor: Visitor, id: TransactionalId, confir
     if confirm != id:
         raise BadRequest("confirm must be the transactional id, whose producer is shut out")
     return await fence_producer(visitor, id)
-
-
-async def alter_quota(
-    visitor: Visitor,
-    key: QuotaKey,
-    value: float | None = None,
-    user: Entity = "",
-    client_id: Entity = "",
-    ip: Entity = "",
-    remove: bool = False,
-) -> ChangedQuota:
-    """Set a quota of an entity, or remove it."""
-    if remove:
-        return await remove_quota(visitor, key, user, client_id, ip)
-    if value is None:
-        raise BadRequest("value is missing")
-    return await set_quota(visitor, key, value, user, client_id, ip)

@@ -68,6 +68,14 @@ def number_text(number: float) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
+def quota_text(value: float, key: str) -> str:
+    """Return a quota in its unit: bytes, percent or a number a second."""
+    if key.endswith("byte_rate"):
+        return size_rate_text(value)
+    number = number_text(round(value, 2))
+    return f"{number} %" if key.endswith("percentage") else f"{number}/s"
+
+
 def time_text(milliseconds: int, is_local: bool = False) -> str:
     """Return a time in UTC, or with the zone's difference in this machine's; a timestamp that is none as its number."""
     try:

@@ -23,7 +23,7 @@ _PLACES: Final = (
     ("Groups", "/groups", ("groups", "group", "reset-group")),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
     ("Brokers", "/brokers", ("brokers", "log-directory")),
-    ("Access", "/access/users", ("access", "quotas")),
+    ("Access", "/access/users", ("access",)),
     ("Faults", "/faults", ("faults",)),
     ("Style", "/style", ("style",)),
 )

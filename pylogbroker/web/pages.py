@@ -23,7 +23,6 @@ from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
 from pylogbroker.web.cluster_views import brokers, topic
 from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
 from pylogbroker.web.form_changes import (
-    alter_quota,
     alter_topic,
     delete_topic_confirmed,
     fence_producer_confirmed,
@@ -33,6 +32,7 @@ from pylogbroker.web.formats import (
     count_text,
     duration_text,
     number_text,
+    quota_text,
     range_text,
     rate_text,
     size_rate_text,
@@ -49,7 +49,6 @@ from pylogbroker.web.log_directory_views import log_directory
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute
 from pylogbroker.web.page_routes import page as _page
-from pylogbroker.web.quota_views import quotas
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
@@ -111,7 +110,6 @@ PAGES: Final = (
     _page("/brokers", brokers),
     _page("/log-directory", log_directory),
     *ACCESS_PAGES,
-    _page("/quotas", quotas),
     _page("/transactions", transactions),
     _page("/transaction", transaction),
     _page("/producers", producers),
@@ -122,7 +120,6 @@ PAGES: Final = (
     _form("/delete-topic", delete_topic_confirmed),
     _form("/produce", produce),
     _form("/reset-group", reset_group),
-    _form("/set-quota", alter_quota),
     _form("/fence-producer", fence_producer_confirmed),
     _form("/abort-transaction", abort_transaction),
 )
@@ -225,7 +222,7 @@ def _environment() -> Environment:
     environment.filters.update(
         rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines, count=count_text, spark_lines=spark_lines
     )
-    environment.filters.update(range_text=range_text)
+    environment.filters.update(range_text=range_text, quota=quota_text)
     environment.globals.update(
         link=link, path_of=path_of, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
     )
@@ -248,7 +245,6 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "delete-topic": lambda done: "/topics",
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
     "reset-group": lambda done: link("group", id=done["id"]),
-    "set-quota": lambda done: "/quotas",
     "fence-producer": lambda done: link("transaction", id=done["id"]),
     "add-fault": lambda done: "/faults",
     "release-fault": lambda done: "/faults",

@@ -15,11 +15,11 @@ from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
 from pylogbroker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, EntityData, EntryData
 
-_DEFAULT_NAME: Final = "(default)"
+DEFAULT_NAME: Final = "(default)"
 """Stands for all that have no quota of their own, as in the command."""
 
 
-Entity = Annotated[Name, f"{_DEFAULT_NAME} stands for all without their own"]
+Entity = Annotated[Name, f"{DEFAULT_NAME} stands for all without their own"]
 
 
 class QuotaValue(TypedDict):
@@ -66,7 +66,7 @@ async def described_quotas(visitor: Visitor) -> list[QuotaRow]:
 
 
 def _row(entry: EntryData) -> QuotaRow:
-    names = {FIELDS[part.entity_type]: part.entity_name or _DEFAULT_NAME for part in entry.entity}
+    names = {FIELDS[part.entity_type]: part.entity_name or DEFAULT_NAME for part in entry.entity}
     values: list[QuotaValue] = [{"key": value.key, "value": value.value} for value in entry.values]
     return {
         "user": names.get("user"),
@@ -96,7 +96,7 @@ async def remove_quota(
 
 async def _alter(visitor: Visitor, given: Mapping[str, str], change: OpData) -> ChangedQuota:
     names = {kind: given[field] for kind, field in FIELDS.items()}
-    parts = [EntityData(kind, None if name == _DEFAULT_NAME else name) for kind, name in names.items() if name]
+    parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
     if not parts:
         raise BadRequest(f"give {', '.join(FIELDS.values())}, or several")
     [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries

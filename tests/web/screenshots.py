@@ -51,7 +51,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("brokers", {}),
     ("access/users", {}),
     ("access/acls", {}),
-    ("quotas", {}),
+    ("access/quotas", {}),
     ("transactions", {}),
     ("transaction", {"id": "transfers"}),
     ("producers", {"topic": "payments"}),

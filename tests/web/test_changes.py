@@ -22,7 +22,7 @@ _ACL = {
     **{"operation": "read", "permission": "allow"},
 }
 _ENTRY = ("principal", "resource", "name", "pattern")
-_FORMS_ALONE = ("access/acls/allow", "access/acls/remove-all")
+_FORMS_ALONE = ("access/acls/allow", "access/acls/remove-all", "access/quotas/set")
 """Forms that make several changes of the API."""
 FORM = "application/x-www-form-urlencoded"
 
@@ -305,7 +305,7 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("access/acls/add", _ACL),
             ("access/acls/remove", _ACL),
             ("access/acls/remove-all", {**{name: _ACL[name] for name in _ENTRY}, "confirm": _ACL["principal"]}),
-            ("set-quota", {"user": "bob", "key": "producer_byte_rate", "value": 1}),
+            ("access/quotas/set", {"user": "bob", "producer_byte_rate": "1"}),
             ("fence-producer", {"id": "p", "confirm": "p"}),
             ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
             ("reset-group", {"id": "readers", "to": "earliest"}),

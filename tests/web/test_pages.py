@@ -115,9 +115,9 @@ class TestPages(PageTests):
                 searches.add(parameters)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {re.sub("/topics/[^/]+/", "/topics/{topic}/", urlsplit(path).path) for path in seen}
-        expected = "brokers create-topic group groups log-directory producers quotas style topic topic-delete"
+        expected = "brokers create-topic group groups log-directory producers style topic topic-delete"
         of_topic = {f"/topics/{{topic}}/records{part}" for part in ("", "/again", "/download")}
-        access = {"/access/users", "/access/users/password", "/access/acls"}
+        access = {"/access/users", "/access/users/password", "/access/acls", "/access/quotas", "/access/quotas/set"}
         self.assertEqual(
             views, {"/", "/topics", "/transactions", *(f"/{name}" for name in expected.split()), *access, *of_topic}
         )

@@ -7,6 +7,7 @@ from typing import Final
 
 from pylogbroker.web.access.acl_forms import add_acl_of_form, allow_task, new_acls, remove_acls
 from pylogbroker.web.access.acls import acl_entry, acl_matrix
+from pylogbroker.web.access.quotas import entity_quotas, quota_table, set_quotas
 from pylogbroker.web.access.users import (
     delete_user_confirmed,
     new_password,
@@ -24,6 +25,8 @@ _DELETE_USER: Final = page("/access/users/{name}/delete", user_to_delete, "acces
 _ACLS: Final = "/access/acls"
 _ALLOW: Final = page("/access/acls/allow", new_acls, "access-allow")
 _ENTRY: Final = page("/access/acls/entry", acl_entry, "access-acl")
+_QUOTAS: Final = "/access/quotas"
+_QUOTA: Final = page("/access/quotas/set", entity_quotas, "access-quota")
 
 
 def _of_principal(done: Mapping[str, str]) -> str:
@@ -43,7 +46,11 @@ ACCESS_PAGES: Final = (
     form("/access/acls/add", add_acl_of_form, _ALLOW, _of_principal),
     form("/access/acls/remove", delete_acl, _ENTRY, _of_principal),
     form("/access/acls/remove-all", remove_acls, _ENTRY, _of_principal),
+    page(_QUOTAS, quota_table, "access-quotas"),
+    _QUOTA,
+    form("/access/quotas/set", set_quotas, _QUOTA, lambda done: _QUOTAS),
     moved("/access", lambda given: _USERS),
     moved("/acls", lambda given: link(_ACLS, **{name: given.get(name) for name in ("principal", "resource", "name")})),
+    moved("/quotas", lambda given: link(_QUOTAS, search=given.get("search"))),
     moved("/users", lambda given: link(_USERS, search=given.get("search"))),
 )

@@ -34,7 +34,7 @@ class TestUsers(PageTests, ChangeTests):
         self.assertEqual(eve[1:4], ["none here", "2", "0"])
         links = self.show("/access/users").links
         self.assertIn("/access/acls?principal=User%3Aeve", links)
-        self.assertIn("/quotas?search=bob", links)
+        self.assertIn("/access/quotas?search=bob", links)
         self.assertIn("/access/users/bob/delete", links)
         self.assertNotIn("/access/users/eve/delete", links)
 
