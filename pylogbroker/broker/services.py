@@ -8,7 +8,7 @@ implementation, so each can be replaced, without import cycles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.requests.limits import PartitionAllowance
     from pylogbroker.broker.runtime.resources import Runtime
     from pylogbroker.broker.security.access import Access
+    from pylogbroker.broker.security.client_quotas import QuotaUse
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
     from pylogbroker.config import BrokerConfig
@@ -218,6 +219,9 @@ class ClientQuotas(Protocol):
     @property
     def meters(self) -> QuotaMeters | None:
         """Meters of the quotas; None while no client has a quota."""
+
+    def used(self) -> Iterator[QuotaUse]:
+        """Yield what clients use of each quota now."""
 
     def mutations(self, context: RequestContext, strict_since: int, /) -> Mutations | None:
         """Return the mutation quota of a request, or None.

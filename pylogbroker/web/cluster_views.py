@@ -10,6 +10,7 @@ from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.log_directory_views import LogDirectoryRow, log_directories
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
+from pylogbroker.web.placement import count_placement
 from pylogbroker.web.rows import RowRange
 from pylogbroker.web.topic_sizes import size_here
 from pylogbroker.web.visitors import Visitor
@@ -178,13 +179,7 @@ async def brokers(visitor: Visitor) -> BrokerList:
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     services = visitor.services
     image = services.metadata.image
-    leaders: dict[int, int] = {}
-    replicas: dict[int, int] = {}
-    states = (state for topic in image.topics.values() for state in topic.partitions.values())
-    async for state in services.runtime.slices.over(states):
-        leaders[state.leader] = leaders.get(state.leader, 0) + 1
-        for replica in state.replicas:
-            replicas[replica] = replicas.get(replica, 0) + 1
+    placement = await count_placement(services)
     directories, unanswered = await log_directories(visitor)
     return {
         "cluster_id": services.node.cluster_id,
@@ -194,8 +189,8 @@ async def brokers(visitor: Visitor) -> BrokerList:
             {
                 "id": broker.id,
                 "rack": broker.rack,
-                "leaders": leaders.get(broker.id, 0),
-                "replicas": replicas.get(broker.id, 0),
+                "leaders": placement.leaders[broker.id],
+                "replicas": placement.replicas[broker.id],
                 "listeners": [
                     {"name": name, "address": f"{listener.host}:{listener.port}", "protocol": listener.protocol}
                     for name, listener in broker.listeners.items()

@@ -22,7 +22,7 @@ _PLACES: Final = (
     ("Topics", "/topics", ("topics", "topic", "topic-delete", "records", "create-topic", "produce")),
     ("Groups", "/groups", ("groups", "group", "reset-group")),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
-    ("Brokers", "/brokers", ("brokers", "log-directory")),
+    ("Brokers", "/brokers", ("brokers",)),
     ("Access", "/access/users", ("access",)),
     ("Faults", "/faults", ("faults",)),
     ("Style", "/style", ("style",)),

@@ -18,9 +18,10 @@ from twisted.web.server import Request
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
+from pylogbroker.web.brokers.routes import BROKER_PAGES
 from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
-from pylogbroker.web.cluster_views import brokers, topic
+from pylogbroker.web.cluster_views import topic
 from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
 from pylogbroker.web.form_changes import (
     alter_topic,
@@ -45,7 +46,6 @@ from pylogbroker.web.going import go
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.links import link, path_of
-from pylogbroker.web.log_directory_views import log_directory
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute
 from pylogbroker.web.page_routes import page as _page
@@ -107,8 +107,7 @@ PAGES: Final = (
     _page("/groups", groups),
     _page("/group", group),
     _page("/reset-group", preview_reset),
-    _page("/brokers", brokers),
-    _page("/log-directory", log_directory),
+    *BROKER_PAGES,
     *ACCESS_PAGES,
     _page("/transactions", transactions),
     _page("/transaction", transaction),

@@ -49,6 +49,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("group", {"id": "mailing"}),
     ("reset-group", {"id": "billing", "to": "earliest"}),
     ("brokers", {}),
+    ("brokers/reassignments", {}),
     ("access/users", {}),
     ("access/acls", {}),
     ("access/quotas", {}),

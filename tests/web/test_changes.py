@@ -22,7 +22,13 @@ _ACL = {
     **{"operation": "read", "permission": "allow"},
 }
 _ENTRY = ("principal", "resource", "name", "pattern")
-_FORMS_ALONE = ("access/acls/allow", "access/acls/remove-all", "access/quotas/set")
+_FORMS_ALONE = (
+    "access/acls/allow",
+    "access/acls/remove-all",
+    "access/quotas/set",
+    "brokers/elect-leaders",
+    "brokers/reassignments",
+)
 """Forms that make several changes of the API."""
 FORM = "application/x-www-form-urlencoded"
 
@@ -306,6 +312,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("access/acls/remove", _ACL),
             ("access/acls/remove-all", {**{name: _ACL[name] for name in _ENTRY}, "confirm": _ACL["principal"]}),
             ("access/quotas/set", {"user": "bob", "producer_byte_rate": "1"}),
+            ("brokers/elect-leaders", {}),
+            ("brokers/reassignments", {"topic": "clicks", "partition": 0}),
             ("fence-producer", {"id": "p", "confirm": "p"}),
             ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
             ("reset-group", {"id": "readers", "to": "earliest"}),

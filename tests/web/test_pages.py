@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, quote, urljoin, urlsplit
 
 from pylogbroker.records import Record, build
 from pylogbroker.web.formats import count_text, rate_text, size_rate_text, size_text, time_text
+from tests.broker.nodes import NODE_ID
 from tests.web.test_views import NOW, ViewTests
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a href='javascript:alert(3)'>"
@@ -115,11 +116,13 @@ class TestPages(PageTests):
                 searches.add(parameters)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {re.sub("/topics/[^/]+/", "/topics/{topic}/", urlsplit(path).path) for path in seen}
-        expected = "brokers create-topic group groups log-directory producers style topic topic-delete"
+        expected = "create-topic group groups producers style topic topic-delete"
         of_topic = {f"/topics/{{topic}}/records{part}" for part in ("", "/again", "/download")}
         access = {"/access/users", "/access/users/password", "/access/acls", "/access/quotas", "/access/quotas/set"}
+        brokers = {"/brokers", "/brokers/reassignments", f"/brokers/{NODE_ID}", f"/brokers/{NODE_ID}/log-directory"}
         self.assertEqual(
-            views, {"/", "/topics", "/transactions", *(f"/{name}" for name in expected.split()), *access, *of_topic}
+            views,
+            {"/", "/topics", "/transactions", *(f"/{name}" for name in expected.split()), *access, *brokers, *of_topic},
         )
 
     def test_hostile_values_stay_text(self) -> None:

@@ -1,0 +1,158 @@
+"""The table of brokers, one broker, and one of its log directories."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+from pylogbroker import __version__
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import NO_CONTROLLER
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.brokers.reassignments import count_reassignments
+from pylogbroker.web.cluster_views import BrokerList, BrokerRow, brokers
+from pylogbroker.web.log_directory_views import LogDirectoryDetails, LogDirectoryRow, log_directory
+from pylogbroker.web.paging import PageNumber
+from pylogbroker.web.parameters import ROWS_MAX, Index
+from pylogbroker.web.placement import Placement, count_placement
+from pylogbroker.web.responsible_brokers import controller_of
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
+
+_BEHIND_SHOWN: Final = 200
+_NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+
+
+class BrokerLine(BrokerRow):
+    """`state` is in words; rates and the version are known of the broker that serves the page."""
+
+    state: str
+    behind: int
+    directories: list[LogDirectoryRow]
+    bytes_in: float | None
+    bytes_out: float | None
+    version: str | None
+
+
+class BrokerTable(TypedDict):
+    this_broker: int
+    controller: int | None
+    brokers: list[BrokerLine]
+    not_preferred: int
+    reassignments: int | None
+
+
+class BehindPartition(TypedDict):
+    topic: str
+    partition: int
+    leader: int
+    in_sync: list[int]
+
+
+class BrokerPage(TypedDict):
+    this_broker: int
+    controller: int | None
+    broker: BrokerLine
+    behind: list[BehindPartition]
+
+
+class DirectoryPage(LogDirectoryDetails):
+    page: int
+    pages: int
+
+
+class ElectedLeaders(TypedDict):
+    elected: int
+
+
+async def broker_table(visitor: Visitor) -> BrokerTable:
+    """Return the brokers: those that are registered, and those that have replicas but are not there."""
+    cluster, placement = await brokers(visitor), await count_placement(visitor.services)
+    return {
+        "this_broker": cluster["this_broker"],
+        "controller": _controller(cluster),
+        "brokers": _lines(visitor, cluster, placement),
+        "not_preferred": len(placement.not_preferred),
+        "reassignments": await count_reassignments(visitor),
+    }
+
+
+def _controller(cluster: BrokerList) -> int | None:
+    return None if cluster["controller"] == NO_CONTROLLER else cluster["controller"]
+
+
+def _lines(visitor: Visitor, cluster: BrokerList, placement: Placement) -> list[BrokerLine]:
+    registered = {row["id"]: row for row in cluster["brokers"]}
+    lines = []
+    for broker_id in sorted({*registered, *placement.replicas}):
+        row = registered.get(broker_id)
+        state = "gone" if row is None else "does not answer" if broker_id in cluster["unanswered"] else "serving"
+        listed = row or BrokerRow(
+            id=broker_id, rack=None, leaders=0, replicas=placement.replicas[broker_id], listeners=[]
+        )
+        lines.append(_line(visitor, listed, state, placement, cluster["log_directories"]))
+    return lines
+
+
+def _line(
+    visitor: Visitor, row: BrokerRow, state: str, placement: Placement, directories: list[LogDirectoryRow]
+) -> BrokerLine:
+    is_this = row["id"] == visitor.services.node.id
+    samples = visitor.samples.traffic.samples
+    last = samples[-1] if samples and is_this else None
+    return {
+        **row,
+        "state": state,
+        "behind": placement.behind[row["id"]],
+        "directories": [directory for directory in directories if directory["broker"] == row["id"]],
+        "bytes_in": None if last is None else last.bytes_in,
+        "bytes_out": None if last is None else last.bytes_out,
+        "version": __version__ if is_this else None,
+    }
+
+
+async def broker_page(visitor: Visitor, broker: Index) -> BrokerPage:
+    """Return a broker, with partitions that it does not have in sync; raise KafkaError."""
+    table = await broker_table(visitor)
+    line = next((line for line in table["brokers"] if line["id"] == broker), None)
+    if line is None:
+        raise KafkaError(f"there is no broker {broker}", ErrorCode.RESOURCE_NOT_FOUND)
+    behind = [] if not line["behind"] else await _behind(visitor.services, broker)
+    return {
+        "this_broker": table["this_broker"],
+        "controller": table["controller"],
+        "broker": line,
+        "behind": behind,
+    }
+
+
+async def _behind(services: Services, broker: int) -> list[BehindPartition]:
+    rows: list[BehindPartition] = []
+    async for topic in services.runtime.slices.over(tuple(services.metadata.image.topics.values())):
+        for index, state in topic.partitions.items():
+            if broker in state.replicas and broker not in (*state.isr, *state.adding) and len(rows) < _BEHIND_SHOWN:
+                in_sync = [*state.isr]
+                rows.append({"topic": topic.name, "partition": index, "leader": state.leader, "in_sync": in_sync})
+    return rows
+
+
+async def directory_page(visitor: Visitor, broker: Index, path: str, page: PageNumber = 1) -> DirectoryPage:
+    """Return a page of the logs in a directory of a broker, the largest first."""
+    page = max(1, page)
+    details = await log_directory(visitor, broker, path, (page - 1) * ROWS_MAX)
+    return {**details, "page": page, "pages": max(1, -(-details["total"] // ROWS_MAX))}
+
+
+async def elect_leaders(visitor: Visitor) -> ElectedLeaders:
+    """Let the preferred replicas lead again, where they are in sync."""
+    visitor.check(AclOperation.ALTER, AclResourceType.CLUSTER)
+    answer = await visitor.ask(ElectLeadersRequest(0, None), controller_of(visitor.services))
+    raise_for(answer.error_code)
+    elected = 0
+    for topic in answer.replica_election_results:
+        for result in topic.partition_result:
+            if result.error_code not in _NOT_NEEDED:
+                raise_for(result.error_code, f"{topic.topic}-{result.partition_id}: {result.error_message}")
+            elected += result.error_code == ErrorCode.NONE
+    return {"elected": elected}
