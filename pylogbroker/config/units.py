@@ -28,12 +28,12 @@ def without_unit(name: str, text: str) -> str:
     plain = text.strip()
     if is_digits(plain):
         return text
-    *_, unit = re.split(r"[._]", name)
     number: int | None = None
-    if unit in _TIMES_MS:
+    unit = unit_ms(name)
+    if unit is not None:
         span_ms = durations.milliseconds(plain.lower())
-        if span_ms is not None and span_ms % _TIMES_MS[unit] == 0:
-            number = span_ms // _TIMES_MS[unit]
+        if span_ms is not None and span_ms % unit == 0:
+            number = span_ms // unit
     elif is_size(name):
         number = size_in_bytes(plain)
     return text if number is None else str(number)
@@ -42,3 +42,9 @@ def without_unit(name: str, text: str) -> str:
 def is_size(name: str) -> bool:
     """Return whether a setting is a number of bytes, by its name."""
     return name.endswith(_SIZE_NAMES)
+
+
+def unit_ms(name: str) -> int | None:
+    """Return the milliseconds of the unit that a setting's name ends with; None for a setting that is no time."""
+    *_, unit = re.split(r"[._]", name)
+    return _TIMES_MS.get(unit)

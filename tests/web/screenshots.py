@@ -50,6 +50,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("reset-group", {"id": "billing", "to": "earliest"}),
     ("brokers", {}),
     ("brokers/reassignments", {}),
+    ("brokers/1001/settings", {"search": "log.segment"}),
     ("access/users", {}),
     ("access/acls", {}),
     ("access/quotas", {}),

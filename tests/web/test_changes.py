@@ -28,8 +28,9 @@ _FORMS_ALONE = (
     "access/quotas/set",
     "brokers/elect-leaders",
     "brokers/reassignments",
+    "brokers/{broker}/settings",
 )
-"""Forms that make several changes of the API."""
+"""Forms of changes that the API does not have."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -312,6 +313,7 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("access/acls/remove", _ACL),
             ("access/acls/remove-all", {**{name: _ACL[name] for name in _ENTRY}, "confirm": _ACL["principal"]}),
             ("access/quotas/set", {"user": "bob", "producer_byte_rate": "1"}),
+            ("brokers/{broker}/settings", {"broker": 7, "edit": "log.segment.bytes", "value": "1GB"}),
             ("brokers/elect-leaders", {}),
             ("brokers/reassignments", {"topic": "clicks", "partition": 0}),
             ("fence-producer", {"id": "p", "confirm": "p"}),

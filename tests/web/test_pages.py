@@ -119,7 +119,8 @@ class TestPages(PageTests):
         expected = "create-topic group groups producers style topic topic-delete"
         of_topic = {f"/topics/{{topic}}/records{part}" for part in ("", "/again", "/download")}
         access = {"/access/users", "/access/users/password", "/access/acls", "/access/quotas", "/access/quotas/set"}
-        brokers = {"/brokers", "/brokers/reassignments", f"/brokers/{NODE_ID}", f"/brokers/{NODE_ID}/log-directory"}
+        one = f"/brokers/{NODE_ID}"
+        brokers = {"/brokers", "/brokers/reassignments", one, f"{one}/settings", f"{one}/log-directory"}
         self.assertEqual(
             views,
             {"/", "/topics", "/transactions", *(f"/{name}" for name in expected.split()), *access, *brokers, *of_topic},
