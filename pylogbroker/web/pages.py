@@ -22,7 +22,7 @@ from pylogbroker.web.brokers.routes import BROKER_PAGES
 from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
 from pylogbroker.web.cluster_views import topic
-from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
+from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.form_changes import (
     alter_topic,
     delete_topic_confirmed,
@@ -121,12 +121,6 @@ PAGES: Final = (
     _form("/reset-group", reset_group),
     _form("/fence-producer", fence_producer_confirmed),
     _form("/abort-transaction", abort_transaction),
-)
-FAULT_PAGES: Final = (
-    _page("/faults", faults),
-    _form("/add-fault", add_fault_of_form),
-    _form("/release-fault", release_fault),
-    _form("/remove-fault", remove_fault),
 )
 
 
@@ -245,9 +239,6 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
     "reset-group": lambda done: link("group", id=done["id"]),
     "fence-producer": lambda done: link("transaction", id=done["id"]),
-    "add-fault": lambda done: "/faults",
-    "release-fault": lambda done: "/faults",
-    "remove-fault": lambda done: "/faults",
     "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }
 """Pages that show what has changed."""

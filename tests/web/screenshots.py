@@ -58,6 +58,7 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("transaction", {"id": "transfers"}),
     ("producers", {"topic": "payments"}),
     ("faults", {}),
+    ("faults/add", {}),
 )
 _SAMPLES: Final = 3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.testing.faults import Faults
+from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.fault_port import FaultPort
-from pylogbroker.web.pages import FAULT_PAGES
 from pylogbroker.web.views import FAULT_ROUTES
 from tests.web.test_changes import ChangeTests
 from tests.web.test_pages import HOSTILE, Parsed
@@ -85,15 +85,33 @@ class TestFaults(FaultTests):
     def test_forms(self) -> None:
         fields = dict.fromkeys(("topic", "partition", "group", "times", "delay", "broker"), "")
         answer = self.submit(
-            "add-fault", api="any", close="never", error="REQUEST_TIMED_OUT", client_id=HOSTILE, **fields
+            "faults/add", api="any", close="never", error="REQUEST_TIMED_OUT", client_id=HOSTILE, **fields
         )
         self.assertEqual((answer.code, answer.headers["location"]), (303, "/faults"))
         page = Parsed(self.connect().get("/faults").body)
         self.assertIn(f"the fault REQUEST_TIMED_OUT for any API client_id={HOSTILE}", page.text)
         self.assertEqual(page.unlabelled, [])
         self.assertIn("/faults", Parsed(self.connect().get("/topics").body).links)
-        self.assertEqual(self.submit("remove-fault", id="1").code, 303)
+        self.assertEqual(self.submit("faults/1/release").code, 303)
+        self.assertIn("spent", self.connect().get("/faults").body)
+        self.assertEqual(self.submit("faults/1/remove").code, 303)
         self.assertEqual(self.ask("faults")["total"], 0)
+        self.assertIn("No faults", self.connect().get("/faults").body)
+
+    def test_a_rejected_form_keeps_what_was_typed(self) -> None:
+        for fields, text in (
+            ({"error": "NO_LEADER", "client_id": "app"}, "there is no error &#39;NO_LEADER&#39;"),
+            ({"client_id": "app"}, "a fault needs an error"),
+            ({"delay": "long", "client_id": "app"}, "delay must be a number"),
+        ):
+            answer = self.submit("faults/add", api="Fetch", close="never", **fields)
+            self.assertEqual(answer.code, 400)
+            self.assertIn(text, answer.body)
+            self.assertIn('value="app"', answer.body)
+            self.assertIn("<option selected>Fetch</option>", answer.body)
+        gone = self.submit("faults/9/remove")
+        self.assertEqual(gone.code, 404)
+        self.assertIn("there is no fault 9", gone.body)
 
 
 class TestWithoutTesting(ChangeTests):
