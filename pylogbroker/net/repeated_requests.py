@@ -1,4 +1,4 @@
-"""Forms of a connection's requests that may repeat (see `pylogbroker.broker.repeated`), found by a frame's prefix."""
+"""Forms of a connection's requests that may repeat, found by how a frame begins (see `pylogbroker.broker.repeated`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.repeated import PREFIX_AT
+from pylogbroker.broker.repeated import CORRELATION_ID_AT, PREFIX_AT
 
 if TYPE_CHECKING:
     from pylogbroker.broker.repeated import RepeatedRequest
@@ -24,29 +24,30 @@ _FAILURES_MAX: Final = 1000
 
 
 class RepeatedRequests:
-    """Forms by prefix. Prefixes have few lengths: each is tried, the longest first, which is the most exact.
+    """Forms by API, version and prefix. Prefixes have few lengths: each is tried, the longest, most exact one first.
 
     When it is full, later forms are learned in the place of those that are over.
     """
 
-    __slots__ = ("_by_prefix", "_failures", "_prefix_ends")
+    __slots__ = ("_by_start", "_failures", "_prefix_ends")
 
     def __init__(self) -> None:
-        self._by_prefix: dict[bytes, tuple[Route, RepeatedRequest]] = {}
+        self._by_start: dict[bytes, tuple[Route, RepeatedRequest]] = {}
         self._prefix_ends: list[int] = []
         self._failures = 0
 
     def __len__(self) -> int:
-        return len(self._by_prefix)
+        return len(self._by_start)
 
     def find(self, frame: memoryview) -> tuple[Route, RepeatedRequest] | None:
+        start = frame[:CORRELATION_ID_AT].tobytes()
         for end in self._prefix_ends:
-            prefix = frame[PREFIX_AT:end].tobytes()
-            form = self._by_prefix.get(prefix)
+            key = start + frame[PREFIX_AT:end]
+            form = self._by_start.get(key)
             if form is not None:
                 if not form[1].is_over:
                     return form
-                del self._by_prefix[prefix]
+                del self._by_start[key]
         return None
 
     def learn(
@@ -73,9 +74,9 @@ class RepeatedRequests:
             answer.addCallback(learn_from)
 
     def _is_full(self) -> bool:
-        if len(self._by_prefix) >= _FORMS_MAX:
-            self._by_prefix = {prefix: form for prefix, form in self._by_prefix.items() if not form[1].is_over}
-        return len(self._by_prefix) >= _FORMS_MAX
+        if len(self._by_start) >= _FORMS_MAX:
+            self._by_start = {key: form for key, form in self._by_start.items() if not form[1].is_over}
+        return len(self._by_start) >= _FORMS_MAX
 
     def _add(
         self, route: Route, context: RequestContext, frame: memoryview, body_at: int, request: Any, response: Any
@@ -90,4 +91,4 @@ class RepeatedRequests:
             if len(self._prefix_ends) == _LENGTHS_MAX:
                 return
             self._prefix_ends = sorted([*self._prefix_ends, end], reverse=True)
-        self._by_prefix[form.prefix] = route, form
+        self._by_start[frame[:CORRELATION_ID_AT].tobytes() + form.prefix] = route, form

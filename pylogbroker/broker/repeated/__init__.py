@@ -16,6 +16,9 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.wire import Chunk
 
+CORRELATION_ID_AT: Final = 4
+"""Position in a frame behind API key and version."""
+
 PREFIX_AT: Final = 8
 """Position in a frame behind API key, version and correlation id."""
 
@@ -48,7 +51,7 @@ class TakePlace(Protocol):
 
 
 class RepeatedRequest(Protocol):
-    """Form of requests and their answers; `prefix` is how frames begin behind the correlation id."""
+    """Form of requests of one version and their answers; `prefix` is how frames begin behind the correlation id."""
 
     @property
     def prefix(self) -> bytes: ...
@@ -67,6 +70,7 @@ class RepeatedRequest(Protocol):
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace, /) -> tuple[int, list[Chunk]]:
         """Handle the first requests of `frames` that have this form; return their number and their answers.
 
+        The first one has the API, version and prefix of this form.
         An answer that has to wait takes its place instead. The next request takes the usual path, unless the form
         `takes_places`.
         """

@@ -49,7 +49,8 @@ from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached,
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, AnswerPlace, TakePlace
+from pylogbroker.broker.repeated import CORRELATION_ID_AT, NOTHING, PREFIX_AT, AnswerPlace, TakePlace
+from pylogbroker.broker.repeated.frames import prefix_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
@@ -63,14 +64,11 @@ FIRST_WITH_LOG_START: Final = 5
 _FIRST_WITH_ZSTD: Final = 10
 FIRST_WITH_IDS: Final = 13
 NO_SESSION: Final = (0, -1)
-_KEY: Final = FetchRequest.api_key << 16
-REST_BYTES_MAX: Final = 512
-"""Constant bytes behind the partitions; a longer rest is not remembered."""
 OWN_CHUNK_BYTES_MIN: Final = 4096
 OFFSET: Final = 0x7E818283_84858687
 """Stands for offsets in what is learned; no text or number there has such bytes."""
 
-_unpack_start = Struct(">Ii").unpack_from
+_unpack_int = Struct(">i").unpack_from
 _unpack_offset = Struct(">q").unpack_from
 _pack_size = Struct(">i").pack
 
@@ -95,7 +93,6 @@ class RepeatedFetch:
 
     prefix: bytes
     """Constant part of a frame between the correlation id and the offset."""
-    _start: int
     _rest: bytes
     _request: FetchRequest
     _partition: Partition
@@ -155,7 +152,8 @@ class RepeatedFetch:
         body = request_codec(FetchRequest.api_key, version).encode(request)
         fetched.fetch_offset = offset
         before, _, rest = body.partition(OFFSET.to_bytes(8))
-        if len(rest) > REST_BYTES_MAX or frame[body_at:] != before + offset.to_bytes(8) + rest:
+        prefix = prefix_of(frame, body_at, before, rest)
+        if prefix is None:
             return None
         values = answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, answer.records
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = OFFSET
@@ -166,9 +164,8 @@ class RepeatedFetch:
         is_flexible = FetchResponse.versions.is_flexible(version)
         between, tail = (answer_rest[:-4], answer_rest[-3:]) if is_flexible else (answer_rest[:-4], b"")
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, request, partition,
-            partition.leader_epoch, services, context, Struct(f">ii{len(answer_before)}sqqq{len(between)}s"),
-            answer_before, between, tail,
+            prefix, rest, request, partition, partition.leader_epoch, services, context,
+            Struct(f">ii{len(answer_before)}sqqq{len(between)}s"), answer_before, between, tail,
         )  # fmt: skip
 
     @property
@@ -184,9 +181,9 @@ class RepeatedFetch:
         """Read for the first request of `frames`, if it has this form; return 1 and the answer, unless it waits."""
         frame = frames[0]
         offset_at = PREFIX_AT + len(self.prefix)
-        start, correlation_id = _unpack_start(frame)
-        if start != self._start or frame[offset_at + 8 :] != self._rest or not self._may_read():
+        if frame[offset_at + 8 :] != self._rest or not self._may_read():
             return NOTHING
+        [correlation_id] = _unpack_int(frame, CORRELATION_ID_AT)
         [offset] = _unpack_offset(frame, offset_at)
         if offset == self._partition.log.high_watermark and self._may_wait():
             self._partition.traffic.fetches += 1

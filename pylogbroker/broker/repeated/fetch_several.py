@@ -29,17 +29,16 @@ import attrs
 
 from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated import CORRELATION_ID_AT, NOTHING, PREFIX_AT, TakePlace
 from pylogbroker.broker.repeated.fetch import (
     FIRST_WITH_IDS,
     FIRST_WITH_LOG_START,
     NO_SESSION,
     OFFSET,
     OWN_CHUNK_BYTES_MIN,
-    REST_BYTES_MAX,
     read_records,
 )
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of, prefix_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasPartitions
 from pylogbroker.errors import KafkaError
@@ -57,11 +56,10 @@ from pylogbroker.wire.primitives import identifier, text
 _FIRST_WITH_LEADER_EPOCH: Final = 9
 _FIRST_FLEXIBLE: Final = 12
 _ID_BYTES: Final = 16
-_KEY: Final = FetchRequest.api_key << 16
 _INDEX: Final = 0x7EA1A2A3
 """Stands for the partition in the answer that is learned."""
 
-_unpack_start = Struct(">Ii").unpack_from
+_unpack_int = Struct(">i").unpack_from
 _pack_start = Struct(">ii").pack
 
 
@@ -86,7 +84,6 @@ class FetchOfSeveral:
 
     prefix: bytes
     """Constant part of a frame between the correlation id and the number of topics."""
-    _start: int
     _rest: bytes
     _request: FetchRequest
     _services: _Services
@@ -121,25 +118,23 @@ class FetchOfSeveral:
         without = with_topics(request, [])  # the form keeps none
         encode = request_codec(FetchRequest.api_key, version).encode
         before, rest = encoding.around_count(encode(without), encode(with_topics(request, [FetchTopic()])))
-        if len(rest) > REST_BYTES_MAX or frame[body_at : body_at + len(before)] != before:
+        prefix = prefix_of(frame, body_at, before, rest)
+        if prefix is None:
             return None
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, without, services, context, encoding,
-            partition_of(version), *answer_form(version, encoding),
+            prefix, rest, without, services, context, encoding, partition_of(version),
+            *answer_form(version, encoding),
         )  # fmt: skip
 
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Read for the first request of `frames`, if all partitions are usual; return 1 and the answer."""
         frame = frames[0]
-        start, correlation_id = _unpack_start(frame)
-        if start != self._start:
-            return NOTHING
         try:
             reads, rest = self._parse(frame)
             self._read(reads)
         except (*NOT_KNOWN, KafkaError):
             return NOTHING
-        return 1, self._answer_to(correlation_id, reads, rest)
+        return 1, self._answer_to(_unpack_int(frame, CORRELATION_ID_AT)[0], reads, rest)
 
     def _parse(self, frame: memoryview) -> tuple[list[_Read], memoryview]:
         """Return what to read, and the bytes behind the last partition that the answer repeats."""

@@ -13,11 +13,15 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Final
 
+from pylogbroker.broker.repeated import PREFIX_AT
 from pylogbroker.wire import WireError
 from pylogbroker.wire.primitives import read_uvarint, uvarint
 
 PARTITIONS_MAX: Final = 200
 """Partitions of a request that are handled at once: a few milliseconds. The usual path handles more in steps."""
+
+_REST_BYTES_MAX: Final = 512
+"""Constant bytes at the end; a longer rest is not remembered."""
 
 _unpack_int = Struct(">i").unpack_from
 _unpack_short = Struct(">h").unpack_from
@@ -34,6 +38,17 @@ NOT_KNOWN: Final = (Unusual, WireError, IndexError, error)
 def first_difference(one: bytes, other: bytes) -> int:
     """Return the first position at which two encodings differ."""
     return next(at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+
+
+def prefix_of(frame: memoryview, body_at: int, before: bytes, rest: bytes = b"") -> bytes | None:
+    """Return what is between the correlation id of a frame and the end of `before`.
+
+    Return None unless its body, which is at `body_at`, begins with `before`, and ends with `rest`.
+    """
+    end = body_at + len(before)
+    if len(rest) > _REST_BYTES_MAX or frame[body_at:end] != before or frame[len(frame) - len(rest) :] != rest:
+        return None
+    return bytes(frame[PREFIX_AT:end])
 
 
 class FlexibleFrames:

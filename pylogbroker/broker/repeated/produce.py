@@ -25,7 +25,7 @@ path:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from struct import Struct
 from typing import Any, Final, Protocol
@@ -34,6 +34,7 @@ import attrs
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated.frames import prefix_of
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.repeated.waiting_runs import WAITING_REQUESTS_MAX, WaitingRuns
 from pylogbroker.broker.requests.context import RequestContext
@@ -54,7 +55,6 @@ COMPRESSED_BYTES: Final = RUN_BYTES_MAX // 2
 """Least size that a compressed batch counts: the check inflates it, and its own size says little of the time."""
 
 _HEADER_V2_BYTES: Final = 61
-_KEY: Final = ProduceRequest.api_key << 16
 _unpack_start = Struct(">Ii").unpack_from
 _unpack_size = Struct(">i").unpack_from
 BASE_OFFSET: Final = 0x7E818283_84858687
@@ -72,7 +72,6 @@ class RepeatedProduce:
 
     prefix: bytes
     """Constant part of a frame between the correlation id and the size of the records."""
-    _start: int
     _tail: bytes
     _acks: int
     _version: int
@@ -117,12 +116,12 @@ class RepeatedProduce:
         )
         is_flexible = ProduceRequest.versions.is_flexible(version)
         before, tail = (body[:-4], body[-3:]) if is_flexible else (body[:-4], b"")
-        records_at = body_at + len(before)
-        if frame[body_at:records_at] != before or frame[len(frame) - len(tail) :] != tail:
+        prefix = prefix_of(frame, body_at, before, tail)
+        if prefix is None:
             return None
         return cls(
-            bytes(frame[PREFIX_AT:records_at]), _KEY | version, tail, request.acks, version, is_flexible, topic.name,
-            partition, services, context, *_answer_form(response, version),
+            prefix, tail, request.acks, version, is_flexible, topic.name, partition, services, context,
+            *_answer_form(response, version),
             WaitingRuns(partition, services, context, max(request.timeout_ms, 0) / 1000),
         )  # fmt: skip
 
@@ -180,11 +179,11 @@ class RepeatedProduce:
             return False
         return True
 
-    def _split(self, frames: Iterable[memoryview]) -> tuple[list[int], list[memoryview]]:
+    def _split(self, frames: Sequence[memoryview]) -> tuple[list[int], list[memoryview]]:
         """Return the correlation ids and the records of the first requests that have this form."""
         correlation_ids: list[int] = []
         batches: list[memoryview] = []
-        start, prefix, tail = self._start, self.prefix, self._tail
+        start, prefix, tail = _unpack_start(frames[0])[0], self.prefix, self._tail
         records_at = PREFIX_AT + len(prefix)
         least = records_at + _HEADER_V2_BYTES + len(tail)
         is_flexible, knows_zstd = self._is_flexible, self._version >= FIRST_WITH_ZSTD

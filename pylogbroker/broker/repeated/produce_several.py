@@ -27,8 +27,8 @@ import attrs
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of
+from pylogbroker.broker.repeated import CORRELATION_ID_AT, NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames, Unusual, frames_of, prefix_of
 from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.requests.context import RequestContext
@@ -51,11 +51,9 @@ REQUEST_BYTES_MAX: Final = 512 * 1024
 """Size of a request; each compressed batch counts more (see `produce`). The usual path handles more in steps."""
 
 _ACKS: Final = (1, -1)
-_KEY: Final = ProduceRequest.api_key << 16
 _INDEX: Final = 0x7EA1A2A3
 """Stands for the partition in the answer that is learned."""
 
-_unpack_start = Struct(">Ii").unpack_from
 _unpack_int = Struct(">i").unpack_from
 _pack_start = Struct(">ii").pack
 
@@ -85,7 +83,6 @@ class ProduceToSeveral:
 
     prefix: bytes
     """Constant part of a frame between the correlation id and the number of topics."""
-    _start: int
     _encoding: Frames
     _request: ProduceRequest
     _services: _Services
@@ -122,24 +119,24 @@ class ProduceToSeveral:
             .encode(empty)
             .removesuffix(encoding.no_elements + encoding.tags)
         )
-        if frame[body_at : body_at + len(before)] != before:
+        prefix = prefix_of(frame, body_at, before)
+        if prefix is None:
             return None
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, encoding, empty, services, context, handle,
-            *_answer_form(version, encoding),
+            prefix, encoding, empty, services, context, handle, *_answer_form(version, encoding),
         )  # fmt: skip
 
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Append the records of the first request of `frames`, if all are usual; return 1 and the answer."""
-        frame = frames[0]
-        start, correlation_id = _unpack_start(frame)
-        if start != self._start or self._skipped.has_next():
+        if self._skipped.has_next():
             return NOTHING
+        frame = frames[0]
         try:
             appends, rest = self._prepare(frame)
         except NOT_KNOWN:
             self._skipped.unusual()
             return NOTHING
+        [correlation_id] = _unpack_int(frame, CORRELATION_ID_AT)
         left = list(dropwhile(_Append.write, appends))
         if left:
             self._skipped.unusual()

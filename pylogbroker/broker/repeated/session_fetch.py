@@ -48,10 +48,10 @@ from pylogbroker.broker.fetch.reader import FetchReader, make_reader
 from pylogbroker.broker.fetch.response_builder import FetchResponseBuilder
 from pylogbroker.broker.fetch.session import FetchSession, PartitionKey, RequestedPartition, RequestedPartitions
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, AnswerPlace, TakePlace
-from pylogbroker.broker.repeated.fetch import FIRST_WITH_IDS, OWN_CHUNK_BYTES_MIN, REST_BYTES_MAX
+from pylogbroker.broker.repeated import CORRELATION_ID_AT, NOTHING, PREFIX_AT, AnswerPlace, TakePlace
+from pylogbroker.broker.repeated.fetch import FIRST_WITH_IDS, OWN_CHUNK_BYTES_MIN
 from pylogbroker.broker.repeated.fetch_several import answer_form, joined, partition_of, with_topics
-from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, first_difference, frames_of
+from pylogbroker.broker.repeated.frames import NOT_KNOWN, Frames, Unusual, first_difference, frames_of, prefix_of
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.errors import KafkaError
@@ -60,13 +60,11 @@ from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse
 from pylogbroker.wire.primitives import identifier, text
 
-_KEY: Final = FetchRequest.api_key << 16
 _ID_BYTES: Final = 16
 _INDEX_BYTES: Final = 4
 _NAMES_MAX: Final = 1000
 """Topics, and partitions that requests named alone, whose encodings are remembered."""
 
-_unpack_start = Struct(">Ii").unpack_from
 _unpack_int = Struct(">i").unpack_from
 _pack_start = Struct(">ii").pack
 
@@ -81,7 +79,6 @@ class RepeatedSessionFetch:
 
     prefix: bytes
     """Constant part of a frame between the correlation id and the session epoch."""
-    _start: int
     _rest: bytes
     _behind_one: bytes
     """Bytes behind the fields of a partition that is named alone."""
@@ -129,18 +126,14 @@ class RepeatedSessionFetch:
         encode = request_codec(FetchRequest.api_key, version).encode
         before, rest = _around_epoch(own, encode)
         rest = rest.removeprefix(encoding.no_elements)
-        if (
-            len(rest) > REST_BYTES_MAX
-            or frame[body_at : body_at + len(before)] != before
-            or frame[len(frame) - len(rest) :] != rest
-        ):
+        prefix = prefix_of(frame, body_at, before, rest)
+        if prefix is None:
             return None
         follower = session if isinstance(session, FollowerSession) else None
         reader = make_reader(services, context, copy(own))
         return cls(
-            bytes(frame[PREFIX_AT:body_at]) + before, _KEY | version, rest, encoding.tags + rest, own, session,
-            follower, services, context, encoding, partition_of(version),
-            *answer_form(version, encoding, session.id), reader,
+            prefix, rest, encoding.tags + rest, own, session, follower, services, context, encoding,
+            partition_of(version), *answer_form(version, encoding, session.id), reader,
         )  # fmt: skip
 
     @property
@@ -151,10 +144,7 @@ class RepeatedSessionFetch:
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace) -> tuple[int, list[Chunk]]:
         """Read for the first request of `frames`, if it has this form; return 1 and the answer, unless it waits."""
         frame, session = frames[0], self._session
-        start, correlation_id = _unpack_start(frame)
         epoch_at = PREFIX_AT + len(self.prefix)
-        if start != self._start:
-            return NOTHING
         try:
             [epoch] = _unpack_int(frame, epoch_at)
             if epoch != session.epoch:
@@ -166,6 +156,7 @@ class RepeatedSessionFetch:
         self._services.fetches.sessions.used(session, self._services.runtime.now_ms())
         if self._is_handed_over:
             self._reader, self._is_handed_over = self._new_reader(), False
+        [correlation_id] = _unpack_int(frame, CORRELATION_ID_AT)
         to_read, reader = session.to_read(), self._reader
         if read_first(reader, to_read, session):
             return 1, self.answered(correlation_id, to_read)

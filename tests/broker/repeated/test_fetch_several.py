@@ -180,7 +180,7 @@ def test_a_long_rest_of_the_request_is_not_remembered(pair: Pair) -> None:
 
 def test_the_form_keeps_no_partitions(pair: Pair) -> None:
     fetch(pair, 12, Asked(BOTH))
-    [(_, form)] = pair.learning.protocol._headers.repeated._by_prefix.values()
+    [(_, form)] = pair.learning.protocol._headers.repeated._by_start.values()
     assert form._request.topics == []  # type: ignore[attr-defined]
 
 

@@ -68,6 +68,13 @@ def test_each_size_of_the_records_is_read(pair: Pair) -> None:
     pair.check(["t"])
 
 
+def test_versions_that_alternate_are_both_repeated(pair: Pair) -> None:
+    requests = [(produce(batch([value(number)], [START_MS])), 7 + number % 2, number) for number in range(8)]
+    pair.receive(*requests)
+    assert pair.learning.usual == 2  # the first one of each version
+    pair.check(["t"])
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("version", [6, 9])
 def test_compressed_batches(pair: Pair, version: int, codec: int) -> None:
