@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.testing.schema_registry.values import Version
+from pylogbroker.schemas.values import Version
 
 TOPIC: Final = "_schemas"
 SCHEMA: Final = "SCHEMA"

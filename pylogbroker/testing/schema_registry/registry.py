@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.schemas.values import AVRO, JSON, TYPES, Schema, Version
 from pylogbroker.testing.schema_registry import records
 from pylogbroker.testing.schema_registry.avro import AvroSchema
 from pylogbroker.testing.schema_registry.errors import RegistryError
@@ -14,7 +15,6 @@ from pylogbroker.testing.schema_registry.json_schema import JsonSchema
 from pylogbroker.testing.schema_registry.levels import LEVELS, Comparable, problems
 from pylogbroker.testing.schema_registry.records import SchemaRecord
 from pylogbroker.testing.schema_registry.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState
-from pylogbroker.testing.schema_registry.values import AVRO, JSON, TYPES, Schema, Version
 
 Append = Callable[[Sequence[SchemaRecord]], Awaitable[None]]
 

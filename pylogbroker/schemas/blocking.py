@@ -1,0 +1,77 @@
+"""Exchange with a registry that blocks, over a connection that stays open."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+from pylogbroker.schemas.endpoint import ANSWER_BYTES_MAX, CA, SECONDS, RegistryEndpoint
+from pylogbroker.schemas.errors import RegistryUnavailable
+from pylogbroker.schemas.registry_client import Answer, RegistryClient
+
+_ATTEMPTS: Final = 2  # the registry may have closed a connection that was open
+
+
+class BlockingExchange:
+    """Tries the URLs in turn, and stays with the one that answered."""
+
+    def __init__(self, endpoint: RegistryEndpoint, seconds: float = SECONDS) -> None:
+        self._endpoint = endpoint
+        self._urls = list(endpoint.urls)
+        self._seconds = seconds
+        self._context = endpoint.tls_context() if any(url.startswith("https:") for url in endpoint.urls) else None
+        self._open: dict[str, http.client.HTTPConnection] = {}
+
+    async def __call__(self, method: str, path: str, body: bytes | None) -> Answer:
+        problems: list[str] = []
+        for url in (*self._urls,):
+            try:
+                return self._ask(url, method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                problems.append(f"the schema registry at {url} is not reached: {_reason(error)}")
+                self._urls.append(self._urls.pop(0))
+        raise RegistryUnavailable("; ".join(problems))
+
+    def _ask(self, url: str, method: str, path: str, body: bytes | None) -> Answer:
+        parts = urlsplit(url)
+        for attempt in range(_ATTEMPTS):
+            is_new = url not in self._open
+            connection = self._open.pop(url, None) or self._connected(url)
+            try:
+                connection.request(method, parts.path + path, body, self._endpoint.headers())
+                response = connection.getresponse()
+                data = response.read(ANSWER_BYTES_MAX + 1)
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                if is_new or attempt + 1 == _ATTEMPTS:
+                    raise
+                continue
+            if len(data) > ANSWER_BYTES_MAX:
+                connection.close()
+                raise RegistryUnavailable(f"the answer of {url} is longer than {ANSWER_BYTES_MAX} bytes")
+            self._open[url] = connection
+            return Answer(response.status, data)
+        raise AssertionError
+
+    def _connected(self, url: str) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(host, parts.port, timeout=self._seconds, context=self._context)
+        return http.client.HTTPConnection(host, parts.port, timeout=self._seconds)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message}): name its authority by {CA}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error}): is it https?"
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error) or type(error).__name__
+
+
+def blocking_client(endpoint: RegistryEndpoint, seconds: float = SECONDS) -> RegistryClient:
+    return RegistryClient(BlockingExchange(endpoint, seconds), endpoint.where)

@@ -1,0 +1,171 @@
+"""Requests to a schema registry. How they travel is the exchange's affair: it may block, or be asynchronous.
+
+client = RegistryClient(BlockingExchange(endpoint))
+schema = blocking(client.by_id(17))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, UnknownSchema
+from pylogbroker.schemas.values import Reference, Schema, Version
+
+_NOT_FOUND: Final = 404
+_DENIED: Final = (401, 403)
+_REJECTED: Final = (409, 422)
+_REFERENCES_MAX: Final = 200
+_DETAIL_MAX: Final = 500
+_Result = TypeVar("_Result")
+
+
+@attrs.frozen
+class Answer:
+    status: int
+    body: bytes
+
+
+Exchange = Callable[[str, str, bytes | None], Awaitable[Answer]]
+"""`exchange(method, path, body)` returns the answer; it raises RegistryUnavailable."""
+
+
+@attrs.frozen
+class ResolvedSchema:
+    """A schema with the texts of its references, each after those that it needs itself."""
+
+    schema: Schema
+    references: Mapping[str, str]
+
+
+@attrs.frozen(eq=False)
+class RegistryClient:
+    """All methods raise SchemaError; `where` names the registry in errors."""
+
+    _exchange: Exchange
+    where: str
+
+    async def by_id(self, schema_id: int) -> ResolvedSchema:
+        what = f"schema {schema_id}"
+        remedy = "it was deleted, or another registry has it: see --schema-registry or schema.registry.url"
+        return await self._resolved(await self._ask("GET", f"/schemas/ids/{schema_id}", what, remedy))
+
+    async def by_guid(self, guid: UUID) -> ResolvedSchema:
+        remedy = "it was deleted, another registry has it, or this one does not know GUIDs"
+        return await self._resolved(await self._ask("GET", f"/schemas/guids/{guid}", f"schema {guid}", remedy))
+
+    async def by_key(self, key: int | UUID) -> ResolvedSchema:
+        return await (self.by_id(key) if isinstance(key, int) else self.by_guid(key))
+
+    async def version(self, subject: str, number: int | str) -> Version:
+        """Return a version, also `latest`."""
+        what = f"version {number} of subject {subject}"
+        remedy = f"`curl {self.where}/subjects` lists subjects"
+        return _version(await self._ask("GET", f"{_subject_path(subject)}/versions/{number}", what, remedy))
+
+    async def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
+        """Return subjects and versions that have a schema; none from registries without such requests."""
+        try:
+            versions = await self._ask("GET", f"/schemas/ids/{schema_id}/versions", "versions", "")
+            return [(str(version["subject"]), int(version["version"])) for version in versions]
+        except (UnknownSchema, TypeError, KeyError, ValueError):
+            return []
+
+    async def look_up(self, subject: str, schema: Schema) -> int:
+        """Return the id of a schema that a subject has."""
+        what = f"such schema in subject {subject}"
+        remedy = "register it by --register"
+        return _id(await self._ask("POST", _subject_path(subject), what, remedy, schema.as_json()))
+
+    async def register(self, subject: str, schema: Schema) -> int:
+        path = f"{_subject_path(subject)}/versions"
+        return _id(await self._ask("POST", path, f"subject {subject}", "", schema.as_json()))
+
+    async def resolve(self, schema: Schema) -> ResolvedSchema:
+        """Return a schema with the texts of its references."""
+        texts: dict[str, str] = {}
+        await self._add_references(schema, texts, set())
+        return ResolvedSchema(schema, texts)
+
+    async def _resolved(self, fields: Any) -> ResolvedSchema:
+        return await self.resolve(_schema(fields))
+
+    async def _add_references(self, schema: Schema, texts: dict[str, str], seen: set[Reference]) -> None:
+        for reference in schema.references:
+            if reference in seen:
+                continue
+            seen.add(reference)
+            if len(seen) > _REFERENCES_MAX:
+                raise InvalidSchema(f"a schema refers to more than {_REFERENCES_MAX} others")
+            used = (await self.version(reference.subject, reference.version)).schema
+            await self._add_references(used, texts, seen)
+            texts[reference.name] = used.text
+
+    async def _ask(self, method: str, path: str, what: str, remedy: str, body: Any = None) -> Any:
+        """Return the JSON of an answer; raise SchemaError."""
+        answer = await self._exchange(method, path, None if body is None else json.dumps(body).encode())
+        if answer.status in _DENIED:
+            reason = "the credentials are wrong, or missing" if answer.status == _DENIED[0] else "the user has no right"
+            raise RegistryDenied(
+                f"the schema registry at {self.where} rejects the request: {reason}:"
+                " see schema.registry.basic.auth.user.info and schema.registry.bearer.auth.token"
+            )
+        try:
+            content = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            content = None
+        detail = str(content.get("message", ""))[:_DETAIL_MAX] if isinstance(content, dict) else ""
+        if answer.status == _NOT_FOUND:
+            if content is None or (isinstance(content, dict) and "error_code" not in content):
+                raise RegistryUnavailable(f"there is no schema registry at {self.where}: {path} gets status 404")
+            raise UnknownSchema(f"the schema registry at {self.where} has no {what}{f': {remedy}' if remedy else ''}")
+        if answer.status in _REJECTED:
+            raise InvalidSchema(f"the schema registry rejects {what}: {detail}")
+        if not 200 <= answer.status < 300:
+            reason = f": {detail}" if detail else ""
+            raise RegistryUnavailable(f"the schema registry at {self.where} failed with status {answer.status}{reason}")
+        if content is None:
+            raise RegistryUnavailable(f"there is no schema registry at {self.where}: its answer is no JSON")
+        return content
+
+
+def _subject_path(subject: str) -> str:
+    return f"/subjects/{quote(subject, safe='')}"
+
+
+def _schema(fields: Any) -> Schema:
+    try:
+        return Schema.from_json(fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+
+
+def _version(fields: Any) -> Version:
+    schema = _schema(fields)
+    try:
+        return Version(str(fields["subject"]), int(fields["version"]), int(fields["id"]), schema)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+
+
+def _id(fields: Any) -> int:
+    try:
+        return int(fields["id"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+
+
+def blocking(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return the result of work whose exchange blocks: it never waits for anything else."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    work.close()
+    raise RuntimeError("the exchange does not block")

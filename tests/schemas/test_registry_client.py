@@ -1,0 +1,239 @@
+"""Requests to a registry: framing, what is wrong with it, credentials, TLS, and several addresses."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from confluent_kafka.schema_registry import Schema as TheirSchema
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.common.serde import SchemaId
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.schemas.blocking import blocking_client
+from pylogbroker.schemas.endpoint import CA, CERTIFICATE, KEY, TOKEN, URL, USER_INFO, RegistryEndpoint
+from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, UnknownSchema
+from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes, frame_of, framed
+from pylogbroker.schemas.names import subject_of
+from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.schemas.values import Reference, Schema
+from tests.support.certificates import authority, identity
+
+GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    answer: Callable[[str, str | None], tuple[int, bytes]]
+
+    def do_GET(self) -> None:
+        status, body = type(self).answer(self.path, self.headers["Authorization"])
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(
+    answer: Callable[[str, str | None], tuple[int, bytes]], context: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """Serve what a function answers to a path and an authorization; yield HOST:PORT."""
+    handler = type("Handler", (_Handler,), {"answer": staticmethod(answer)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def client(settings: dict[str, str]) -> RegistryClient:
+    endpoint = RegistryEndpoint.of(settings)
+    assert endpoint is not None
+    return blocking_client(endpoint, 60)
+
+
+def by_id(settings: dict[str, str], schema_id: int = 1) -> Schema:
+    return blocking(client(settings).by_id(schema_id)).schema
+
+
+STRING = json.dumps({"schema": '"string"'}).encode()
+
+
+def test_frames() -> None:
+    assert framed(17, b"x") == b"\0\0\0\0\x11x"
+    assert frame_of(b"\0\0\0\0\x11x", (), "key") == FramedContent(17, b"x")
+    for content in (b"", b"\0\0\0\0", b'{"a": 1}', b"\x01\0\0\0\x11x"):
+        assert frame_of(content, (), "value") is None
+    header = b"\x01" + GUID.bytes
+    assert frame_of(b"x", [("__value_schema_id", header)], "value") == FramedContent(GUID, b"x", b"")
+    assert frame_of(b"x", [("__value_schema_id", header)], "key") is None
+    assert frame_of(b"x", [("__value_schema_id", header[:-1]), ("__value_schema_id", None)], "value") is None
+
+
+def test_frames_are_those_of_confluent_s_client() -> None:
+    for indexes in ([0], [1], [2, 0, 300]):
+        theirs = SchemaId("PROTOBUF", 17, str(GUID), indexes)
+        frame = frame_of(theirs.id_to_bytes() + b"x", (), "value")
+        assert frame == FramedContent(17, encoded_indexes(indexes) + b"x")
+        assert decoded_indexes(frame.payload) == (indexes, len(frame.payload) - 1)
+        headers: list[tuple[str, bytes | None]] = [("__key_schema_id", theirs.guid_to_bytes())]
+        assert frame_of(b"x", headers, "key") == FramedContent(GUID, b"x", encoded_indexes(indexes))
+    assert callable(header_schema_id_serializer)
+
+
+def test_subjects_and_versions(theirs: SchemaRegistryClient, ours: RegistryClient) -> None:
+    schema_id = blocking(ours.register("a b/c", Schema('"string"')))
+    assert schema_id == theirs.get_latest_version("a b/c").schema_id
+    assert blocking(ours.look_up("a b/c", Schema('"string"'))) == schema_id
+    assert blocking(ours.version("a b/c", "latest")).id == schema_id
+    assert blocking(ours.versions_of(schema_id)) == [("a b/c", 1)]
+    assert blocking(ours.versions_of(999)) == []
+    assert blocking(ours.by_key(schema_id)).schema == Schema('"string"')
+
+
+def test_circles_of_references_end() -> None:
+    schema = json.dumps(
+        {"schema": '"A"', "references": [{"name": "A", "subject": "a", "version": 1}], "subject": "a"}
+        | {"version": 1, "id": 1}
+    ).encode()
+    with serving(lambda path, _: (200, schema)) as address:
+        assert by_id({URL: f"http://{address}"}).references == (Reference("A", "a", 1),)
+
+
+def test_errors_name_unknown_schemas_and_subjects(theirs: SchemaRegistryClient, ours: RegistryClient) -> None:
+    theirs.register_schema("known", TheirSchema('"string"', "AVRO"))
+    with pytest.raises(UnknownSchema, match=r"at http://127.0.0.1:\d+ has no schema 999: it was deleted, or another"):
+        blocking(ours.by_id(999))
+    with pytest.raises(UnknownSchema, match="has no version latest of subject nothing"):
+        blocking(ours.version("nothing", "latest"))
+    with pytest.raises(UnknownSchema, match=r"has no such schema in subject known.*--register"):
+        blocking(ours.look_up("known", Schema('"long"')))
+    with pytest.raises(InvalidSchema, match=r"rejects subject known: .*incompatible"):
+        blocking(ours.register("known", Schema('"long"')))
+
+
+def test_a_registry_that_is_away() -> None:
+    with serving(lambda path, _: (200, STRING)) as address:
+        pass
+    with pytest.raises(RegistryUnavailable, match=f"at http://{address} is not reached: Connection refused"):
+        by_id({URL: address})
+
+
+def test_other_servers_are_no_registry() -> None:
+    for status, body, problem in (
+        (200, b"<html>", "there is no schema registry at .*: its answer is no JSON"),
+        (404, b"<html>", "there is no schema registry at .*: /schemas/ids/1 gets status 404"),
+        (200, b"[]", "is not understood"),
+        (200, b'{"schema": 5}', "is not understood"),
+        (500, b'{"error_code": 50001, "message": "no disk"}', "failed with status 500: no disk"),
+        (302, b"", "no JSON|status 302"),
+    ):
+        answer = (status, body)
+        with serving(lambda path, _, answer=answer: answer) as address, pytest.raises(RegistryUnavailable) as error:  # type: ignore[misc]
+            by_id({URL: address})
+        assert re.search(problem, str(error.value))
+
+
+@pytest.mark.parametrize(
+    ("settings", "authorization"),
+    [
+        ({USER_INFO: "alice:se:cret"}, "Basic YWxpY2U6c2U6Y3JldA=="),
+        ({TOKEN: "abc"}, "Bearer abc"),
+    ],
+)
+def test_credentials(settings: dict[str, str], authorization: str) -> None:
+    def answer(path: str, given: str | None) -> tuple[int, bytes]:
+        return (200, STRING) if given == authorization else (401, b"")
+
+    with serving(answer) as address:
+        assert by_id({URL: address, **settings}).text == '"string"'
+        with pytest.raises(RegistryDenied, match=r"the credentials are wrong, or missing: see schema\.registry\.basic"):
+            by_id({URL: address})
+
+
+def test_credentials_in_the_address_are_not_shown() -> None:
+    endpoint = RegistryEndpoint.of({URL: "http://alice:se%3Acret@one:1/base/,https://[::1]"})
+    assert endpoint is not None
+    assert endpoint.urls == ("http://one:1/base", "https://[::1]")
+    assert endpoint.headers()["Authorization"] == "Basic YWxpY2U6c2U6Y3JldA=="
+    assert "YWxp" not in repr(endpoint)
+    with pytest.raises(ConfigError) as error:
+        RegistryEndpoint.of({URL: "ftp://alice:secret@host"})
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({URL: "http://"}, "expected http://HOST:PORT"),
+        ({URL: "http://a:b"}, "expected http://HOST:PORT"),
+        ({URL: "http://a/?x"}, "expected http://HOST:PORT"),
+        ({URL: "http://a\r\nx"}, "expected http://HOST:PORT"),
+        ({TOKEN: "x"}, "needs schema.registry.url"),
+        ({URL: "http://a", TOKEN: "x", USER_INFO: "a:b"}, "one kind of credentials"),
+        ({URL: "http://a", USER_INFO: "a"}, "expected user:password"),
+        ({URL: "http://a", TOKEN: "x\ny"}, "control character"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        RegistryEndpoint.of(settings)
+
+
+def test_without_settings_there_is_no_endpoint() -> None:
+    assert RegistryEndpoint.of({}) is None
+
+
+def test_tls(tmp_path: Path) -> None:
+    server, own, trust = tmp_path / "server.pem", tmp_path / "own.pem", tmp_path / "authority.pem"
+    server.write_text(identity("registry", ("127.0.0.1",)).pem())
+    own.write_text(identity("client").pem())
+    trust.write_text(authority().identity.certificate_pem)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(trust))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(server)
+    with serving(lambda path, _: (200, STRING), context) as address:
+        settings = {URL: f"https://{address}", CA: str(trust), CERTIFICATE: str(own), KEY: str(own)}
+        assert by_id(settings).text == '"string"'
+        with pytest.raises(
+            RegistryUnavailable, match=r"not trusted .*: name its authority by schema\.registry\.ssl\.ca"
+        ):
+            by_id({URL: f"https://{address}"})
+    with pytest.raises(ConfigError, match=r"schema\.registry\.ssl\.ca\.location.* cannot be used"):
+        by_id({URL: "https://127.0.0.1:1", CA: str(tmp_path / "nothing.pem")})
+
+
+def test_several_addresses() -> None:
+    with serving(lambda path, _: (200, STRING)) as gone:
+        pass
+    with serving(lambda path, _: (200, STRING)) as address:
+        own = client({URL: f"http://{gone},http://{address}"})
+        for schema_id in (1, 2):
+            assert blocking(own.by_id(schema_id)).schema.text == '"string"'
+
+
+def test_subject_strategies() -> None:
+    assert subject_of("topic", "orders", "value", "") == "orders-value"
+    assert subject_of("record", "orders", "value", "shop.Order") == "shop.Order"
+    assert subject_of("topic-record", "orders", "key", "shop.Order") == "orders-shop.Order"
+    with pytest.raises(ConfigError, match="needs a schema with a name"):
+        subject_of("record", "orders", "value", "")
