@@ -18,6 +18,8 @@ else:
 
 EXTRAS: Final = {
     "fastavro": "schema-registry",
+    "google": "schema-registry",
+    "grpc_tools": "schema-registry",
     "joserfc": "oauth",
     "jsonschema": "schema-registry",
     "kazoo": "zookeeper",

@@ -156,6 +156,15 @@ OF_COMMANDS: Final[_Features] = {
 }
 """Modules of commands: help, completion and wrong options do without them."""
 
+OF_SCHEMAS: Final[_Features] = {
+    "types of schemas, each with a library of its own": (
+        "pylogbroker.schemas.avro_codec",
+        "pylogbroker.schemas.json_codec",
+        "pylogbroker.schemas.protobuf_codec",
+    ),
+}
+"""Modules that decode by a schema registry."""
+
 OF_SPARK: Final[_Features] = {
     "loads": (
         "pylogbroker.spark.loading.job",
@@ -209,7 +218,7 @@ OF_RARE_CASES: Final[_Features] = {
 }
 """Modules for inputs and platforms that most processes do not see."""
 
-TABLES: Final = (OF_A_BROKER, OF_STARTS, OF_CLIENTS, OF_COMMANDS, OF_SPARK, OF_TESTS, OF_RARE_CASES)
+TABLES: Final = (OF_A_BROKER, OF_STARTS, OF_CLIENTS, OF_COMMANDS, OF_SCHEMAS, OF_SPARK, OF_TESTS, OF_RARE_CASES)
 MODULES: Final = frozenset(module for features in TABLES for modules in features.values() for module in modules)
 
 

@@ -26,12 +26,13 @@ PROCESS = "process"
 KAFKA = "kafka"
 ORACLE = "oracle"
 
-#: Modules by which processes are started; of the package, compaction and brokers for tests do so.
+#: Modules by which processes are started; of the package, compaction, a compiler and brokers for tests do so.
 STARTERS = frozenset(
     (
         "subprocess",
         "multiprocessing",
         "concurrent.futures.process",
+        "pylogbroker.schemas.protobuf_codec",
         "pylogbroker.storage.compaction.process",
         "pylogbroker.testing.child_process",
         "tests.support.forks",

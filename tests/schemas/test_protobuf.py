@@ -1,0 +1,158 @@
+"""Protobuf against Confluent's serializers, schemas as source and as they register them, and wrong ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import Schema as TheirSchema
+from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
+
+from pylogbroker.schemas.codecs import codec_of
+from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
+from pylogbroker.schemas.framing import FramedContent, encoded_indexes, frame_of, framed
+from pylogbroker.schemas.protobuf_codec import ProtobufCodec
+from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.schemas.values import PROTOBUF, Schema
+
+CONTEXT = SerializationContext("orders", MessageField.VALUE)
+MONEY = 'syntax = "proto3"; package shop; message Money { int64 units = 1; string currency = 2; }'
+ORDER = """
+syntax = "proto3";
+package shop;
+import "shop/money.proto";
+import "google/protobuf/timestamp.proto";
+message Other { bool flag = 1; }
+message Order {
+  message Line { double weight = 1; bytes data = 2; }
+  enum Status { NEW = 0; PAID = 1; }
+  int64 id = 1;
+  uint64 big = 2;
+  Money price = 3;
+  repeated Line line_items = 4;
+  google.protobuf.Timestamp at = 5;
+  Status status = 6;
+  map<string, int32> counts = 7;
+  oneof choice { string text = 8; int32 number = 9; }
+  optional string note = 10;
+}
+"""
+FULL: dict[str, Any] = {
+    "id": "9223372036854775807",
+    "big": "18446744073709551615",
+    "price": {"units": "5", "currency": "EUR"},
+    "line_items": [{"weight": "NaN", "data": "AP8="}],
+    "at": "2026-11-28T07:00:00.500Z",
+    "status": "PAID",
+    "counts": {"a": 1},
+    "number": 0,
+}
+REFERENCES = {"shop/money.proto": MONEY}
+#: Messages of ORDER with a value, and their indexes.
+MESSAGES = [
+    ("shop.Order", FULL, b"\x02\x02"),
+    ("shop.Order.Line", {"weight": 0.1, "data": ""}, b"\x04\x02\0"),
+    ("shop.Other", {"flag": False}, b"\0"),
+]
+
+
+def own_codec(message: str = "") -> ProtobufCodec:
+    codec = codec_of(Schema(ORDER, PROTOBUF), REFERENCES, message)
+    assert isinstance(codec, ProtobufCodec)
+    return codec
+
+
+@pytest.mark.parametrize(("name", "value", "indexes"), MESSAGES)
+def test_confluent_s_serializer_and_back(
+    theirs: SchemaRegistryClient, ours: RegistryClient, name: str, value: Any, indexes: bytes
+) -> None:
+    theirs.set_compatibility("orders-value", "NONE")
+    message_class = GetMessageClass(own_codec(name)._message)
+    message = ParseDict(value, message_class())
+    content = ProtobufSerializer(message_class, theirs)(message, CONTEXT)
+    assert content is not None
+    frame = frame_of(content, (), "value")
+    assert frame is not None
+    assert isinstance(frame.schema, int)
+    assert frame.payload.startswith(indexes)
+    resolved = blocking(ours.by_key(frame.schema))
+    assert resolved.schema.kind == PROTOBUF
+    own = codec_of(resolved.schema, resolved.references, name)
+    assert own.record_name == name
+    text = own.decode(frame)
+    assert json.loads(text) == value
+    again = framed(frame.schema, own.encode(text))
+    assert again == content
+    assert ProtobufDeserializer(message_class, {})(again, CONTEXT) == message
+
+
+def test_source_of_a_registry_with_references(theirs: SchemaRegistryClient, ours: RegistryClient) -> None:
+    theirs.register_schema("money", TheirSchema(MONEY, PROTOBUF))
+    reference = SchemaReference("shop/money.proto", "money", 1)
+    schema_id = theirs.register_schema("source-value", TheirSchema(ORDER, PROTOBUF, [reference]))
+    resolved = blocking(ours.by_id(schema_id))
+    own = ProtobufCodec.of(resolved.schema.text, resolved.references, "Order")
+    assert json.loads(own.decode(FramedContent(schema_id, own.encode(json.dumps(FULL))))) == FULL
+
+
+def test_fields_without_a_value_are_shown() -> None:
+    text = own_codec().decode(FramedContent(1, b"\x02\x02"))
+    assert json.loads(text) == {
+        **{"id": "0", "big": "0", "line_items": [], "status": "NEW", "counts": {}},
+    }
+
+
+def test_indexes_may_stand_in_a_header() -> None:
+    assert own_codec().decode(FramedContent(1, b"\x08\x01", encoded_indexes([0]))) == '{"flag": true}'
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b"", "is cut"),
+        (b"\x02\x06", r"message \[3\], which the schema does not have"),
+        (b"\x01", "-1 message indexes"),
+        (b"\x02\x02\xff", "it is no shop.Order"),
+        (b"\x80" * 12, "longer than 64 bits"),
+    ],
+)
+def test_content_that_does_not_fit(payload: bytes, problem: str) -> None:
+    with pytest.raises(Undecodable, match=problem):
+        own_codec().decode(FramedContent(1, payload))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"flga": true}', 'has no field named "flga"'),
+        ('{"flag": 5}', "Failed to parse flag field"),
+        ("{", "Failed to load JSON"),
+    ],
+)
+def test_json_that_does_not_fit(text: str, problem: str) -> None:
+    with pytest.raises(Unencodable, match=problem) as error:
+        own_codec().encode(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "references", "message", "problem"),
+    [
+        (ORDER, {}, "", "shop/money.proto: File not found"),
+        ("syntax", {}, "", 'cannot be compiled: line 1:7: Expected "="'),
+        (ORDER, {"shop/money.proto": "x"}, "", "cannot be compiled: shop/money.proto:1:1"),
+        (ORDER, {"/etc/money.proto": MONEY}, "", "is no path of a .proto file"),
+        (ORDER, {"../money.proto": MONEY}, "", "is no path of a .proto file"),
+        (ORDER, {"grpc_tools/protoc.py": "raise SystemExit"}, "", "is no path of a .proto file"),
+        (ORDER, REFERENCES, "Ordr", "has no message Ordr: it has shop.Other, shop.Order, shop.Order.Line"),
+        ('syntax = "proto3";', {}, "", "has no message"),
+    ],
+)
+def test_wrong_schemas(source: str, references: dict[str, str], message: str, problem: str) -> None:
+    with pytest.raises(InvalidSchema, match=problem):
+        ProtobufCodec.of(source, references, message)
