@@ -112,6 +112,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.cli.profiles",
         "pylogbroker.client.admin",
         "pylogbroker.client.errors",
+        "pylogbroker.client.messages",
         "pylogbroker.client.producer",
         "pylogbroker.client.producer.validation",
         "pylogbroker.client.settings",
@@ -120,6 +121,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.security.acls.bindings",
         "pylogbroker.wire",
     ),
+    "records by a schema registry": ("pylogbroker.cli.record_schemas", "pylogbroker.schemas.endpoint"),
     "commands for files: half a broker": (
         "pylogbroker.offline.backup",
         "pylogbroker.offline.dry_run",

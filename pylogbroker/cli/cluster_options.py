@@ -36,6 +36,10 @@ _COMPLETION_SECONDS: Final = 1.0
 _BOOTSTRAP: Final = "bootstrap.servers"
 _DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 _VARIABLE: Final = "PYLOGBROKER_BOOTSTRAP_SERVER"
+REGISTRY_SETTINGS: Final = "schema.registry."
+"""Prefix of settings of a schema registry: the client does not get them."""
+REGISTRY_URL: Final = f"{REGISTRY_SETTINGS}url"
+_REGISTRY_VARIABLE: Final = "PYLOGBROKER_SCHEMA_REGISTRY"
 #: For a wrong address to be known at once; brokers that restart may take longer, with -X.
 _DEFAULTS: Final = {"bootstrap.connect.max.ms": "500"}
 _OF_DEFAULT_ADDRESS: Final = (
@@ -50,7 +54,14 @@ class Connection:
     def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS, remedy: str = "") -> None:
         self.seconds = seconds
         self.bootstrap = settings[_BOOTSTRAP]
-        self.given: Mapping[str, str] = {name: value for name, value in settings.items() if name != _BOOTSTRAP}
+        self.given: Mapping[str, str] = {
+            name: value
+            for name, value in settings.items()
+            if name != _BOOTSTRAP and not name.startswith(REGISTRY_SETTINGS)
+        }
+        self.registry: Mapping[str, str] = {
+            name: value for name, value in settings.items() if name.startswith(REGISTRY_SETTINGS)
+        }
         self._settings = settings
         self._remedy = remedy
 
@@ -60,7 +71,7 @@ class Connection:
 
     def settings(self, table: Mapping[str, object]) -> dict[str, str]:
         """Return those settings that are in a client's table, or in no client's: the client reports them."""
-        others = {*client_settings.PRODUCER, *client_settings.CONSUMER} - table.keys()
+        others = {*client_settings.PRODUCER, *client_settings.CONSUMER, *self.registry} - table.keys()
         return _DEFAULTS | {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
@@ -134,6 +145,25 @@ def _complete_client_settings(context: click.Context, parameter: click.Parameter
     return [f"{name}=" for name in client_settings.CLIENT if name.startswith(incomplete)]
 
 
+def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the address of a schema registry to the settings of the connection."""
+
+    @click.option(
+        "-r",
+        "--schema-registry",
+        "registry",
+        metavar="URL",
+        help=f"Schema registry. [${_REGISTRY_VARIABLE}; {REGISTRY_URL} in a profile]",
+    )
+    @functools.wraps(function)
+    def with_registry(*arguments: Any, connection: Connection, registry: str | None, **others: Any) -> Any:
+        if registry is not None:
+            connection = connection.with_settings({REGISTRY_URL: registry})
+        return function(*arguments, connection=connection, **others)
+
+    return with_registry
+
+
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     return complete_names(context, incomplete, lambda: name_queries.topics)
 
@@ -183,6 +213,8 @@ def _connection(
         raise ConfigError("--bootstrap-server is empty: give HOST:PORT, or leave the option out")
     variable = os.environ.get(_VARIABLE, "")
     of_variable = [(f"the address is from {_VARIABLE}.", {_BOOTSTRAP: variable})] if variable else []
+    if registry := os.environ.get(_REGISTRY_VARIABLE, ""):
+        of_variable.append(("", {REGISTRY_URL: registry}))
     of_profile = [(f"the address is that of {whose}.", settings) for whose, settings in _profile(profile)]
     layers = [
         (_OF_DEFAULT_ADDRESS, {_BOOTSTRAP: _DEFAULT_ADDRESS}),

@@ -11,7 +11,13 @@ import click
 
 from pylogbroker.cli.arguments import open_output
 from pylogbroker.cli.arguments import partitions as selection
-from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
+from pylogbroker.cli.cluster_options import (
+    Connection,
+    cluster_options,
+    complete_groups,
+    complete_topics,
+    registry_option,
+)
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.record_format import column_formatter, formatter
 from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
@@ -19,8 +25,10 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.cli import bulk_reader
+    from pylogbroker.cli import bulk_reader, record_schemas
+    from pylogbroker.cli.record_schemas import RecordDecoder
     from pylogbroker.client import admin as admin_api
+    from pylogbroker.client import messages as client_messages
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
     Matches = Callable[[bytes | None, bytes | None, Iterable[Header]], bool]
 else:
     bulk_reader = on_first_use("pylogbroker.cli.bulk_reader")
+    client_messages = on_first_use("pylogbroker.client.messages")
+    record_schemas = on_first_use("pylogbroker.cli.record_schemas")
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
@@ -59,7 +69,16 @@ _STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end
 @click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header.")
 @click.option("-f", "--format", "output", default=r"%s\n", show_default=True, help="json, or kcat's letters.")
 @click.option("--base64", is_flag=True, help="Keys, values and headers of JSON in Base64.")
+@click.option(
+    "-s",
+    "--deserialize",
+    "deserializers",
+    multiple=True,
+    metavar="[key=|value=]FORM",
+    help="avro, json, protobuf, auto or none; with a schema registry, auto is the default.",
+)
 @cluster_options
+@registry_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -75,9 +94,12 @@ def command(
     headers: tuple[str, ...],
     output: str,
     base64: bool,
+    deserializers: tuple[str, ...],
     connection: Connection,
 ) -> None:
     """Print records of topics, or of some partitions, and wait for more.
+
+    With a schema registry, keys and values of its serializers are printed as JSON: Avro, JSON Schema and Protobuf.
 
     Letters of --format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s value, %h headers, and lengths: %K
     of the key, %S of the value. Records of open or aborted transactions come with -X isolation.level=read_uncommitted.
@@ -93,7 +115,8 @@ def command(
         raise click.UsageError(f"--until {until} is not after --since {since}: there are no records between them")
     if base64 and output != "json":
         raise click.UsageError("--base64 needs --format json: letters print bytes as they are")
-    printer = _Printer(output, base64, _filter(key, grep, headers), count)
+    decoder = _decoder(connection, deserializers)
+    printer = _Printer(output, base64, _filter(key, grep, headers), count, decoder)
     start = offset or "beginning"
     try:
         if group is not None:
@@ -108,13 +131,24 @@ def command(
         click.echo(f"No records{matching}{span}.", err=True)
 
 
-class _Printer:
-    """Writes the records that match, at most `count`."""
+def _decoder(connection: Connection, deserializers: tuple[str, ...]) -> RecordDecoder | None:
+    """Return what decodes by a schema registry, if one is named; raise ConfigError."""
+    if not connection.registry and not deserializers:
+        return None
+    client = record_schemas.registry_client(connection.registry, connection.seconds)
+    return record_schemas.decoder_of(client, deserializers, lambda text: click.echo(text, err=True))
 
-    def __init__(self, form: str, base64: bool, matches: Matches | None, count: int | None) -> None:
+
+class _Printer:
+    """Writes the records that match, at most `count`; what is decoded is matched as JSON."""
+
+    def __init__(
+        self, form: str, base64: bool, matches: Matches | None, count: int | None, decoder: RecordDecoder | None
+    ) -> None:
         self.is_empty = True
         self._write, self._write_columns = formatter(form, base64), column_formatter(form, base64)
         self._matches = matches
+        self._decoder = decoder
         self._left = count
         self._out = open_output()
 
@@ -125,14 +159,30 @@ class _Printer:
     def print(self, messages: Iterator[Message]) -> None:
         """Print messages as they come."""
         for message in messages:
-            if self._matches is None or self._matches(message.key, message.value, message.headers):
-                self._out.write(self._write(message))
+            if self._write_matching(message):
                 self._out.flush()
-                self._count(1)
                 if self.is_done:
                     return
 
+    def _write_matching(self, message: Message) -> bool:
+        """Write a message if it matches, and return whether it does."""
+        if self._decoder is not None:
+            message = self._decoder.decoded(message)
+        if self._matches is not None and not self._matches(message.key, message.value, message.headers):
+            return False
+        self._out.write(self._write(message))
+        self._count(1)
+        return True
+
     def print_columns(self, topic: str, partition: int, columns: Columns) -> None:
+        if self._decoder is not None:
+            try:
+                for message in client_messages.MessageColumns(topic, partition, columns, 0, len(columns)):
+                    if self._write_matching(message) and self.is_done:
+                        return
+            finally:
+                self._out.flush()
+            return
         if self._matches is not None:
             fields = zip(columns.keys(), columns.values(), columns.headers(), strict=True)
             columns = columns.select(bulk_reader.flags(self._matches(*record) for record in fields))

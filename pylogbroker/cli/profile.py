@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.arguments import assignments
+from pylogbroker.cli.cluster_options import REGISTRY_SETTINGS
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.profiles import (
     KEYRING_SERVICE,
@@ -23,8 +24,10 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.config import properties
+    from pylogbroker.schemas import endpoint
 else:
     client_settings = on_first_use("pylogbroker.client.settings")
+    endpoint = on_first_use("pylogbroker.schemas.endpoint")
     properties = on_first_use("pylogbroker.config.properties")
 
 _BOOTSTRAP: Final = "bootstrap.servers"
@@ -107,9 +110,12 @@ def create(
 def _check(profile: dict[str, str], *, are_typed: bool) -> None:
     """Raise ConfigError for an unknown setting or a wrong value, or UsageError for a secret that was typed."""
     table = {**client_settings.PRODUCER, **client_settings.CONSUMER}
-    client_settings.read(table, {name: value for name, value in profile.items() if value or name not in table})
+    registry = {name: value for name, value in profile.items() if name.startswith(REGISTRY_SETTINGS)}
+    endpoint.RegistryEndpoint.check_names(registry)
+    given = {name: value for name, value in profile.items() if name not in registry}
+    client_settings.read(table, {name: value for name, value in given.items() if value or name not in table})
     for name in profile:
-        if are_typed and table[name].sensitive:
+        if are_typed and _is_secret(name):
             raise click.UsageError(
                 f"-X {name}: others would see this secret in the list of processes, and the shell's history keeps it:"
                 f" use --ask {name}, --keyring {name}, or --secret-file {name}=FILE"
@@ -164,15 +170,19 @@ def show_profile(name: str | None, output: str) -> None:
     show({"profile": chosen, "settings": settings}, output, rows)
 
 
-def _shown(profile: Profile) -> dict[str, Any]:
+def _is_secret(name: str) -> bool:
     table = {**client_settings.PRODUCER, **client_settings.CONSUMER}
+    return table[name].sensitive if name in table else name in endpoint.SECRETS
+
+
+def _shown(profile: Profile) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, value in profile.items():
         if is_secret_source(value):
             [(source, place)] = value.items()
             shown[name] = f"in the keyring as {place} of {KEYRING_SERVICE}" if source == "keyring" else f"in {place}"
         else:
-            shown[name] = _HIDDEN if name in table and table[name].sensitive else value
+            shown[name] = _HIDDEN if _is_secret(name) else value
     return shown
 
 

@@ -13,10 +13,11 @@ import os
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.json_text import named_once, tokens_of, written
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 #: Key, value, headers, timestamp.
 Parsed = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
+
+
+class JsonText(bytes):
+    """Content that is JSON on one line: it stands in JSON as it is."""
+
 
 _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 _TOKEN: Final = re.compile(r"%(?P<letter>.?)|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.?)|(?P<text>[^%\\]+)")
@@ -140,6 +146,8 @@ def _json_line(
     base64: bool,
 ) -> bytes:
     encode = _base64 if base64 else _text
+    if type(key) is JsonText or type(value) is JsonText:
+        return _line_with_json(topic, partition, offset, timestamp, key, value, headers, encode)
     record = {
         "topic": topic,
         "partition": partition,
@@ -152,15 +160,42 @@ def _json_line(
     return (json.dumps(record, ensure_ascii=False) + "\n").encode()
 
 
-def from_object(
-    line: str, base64: bool
-) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]:
-    """Return key, value, headers and timestamp of a line that `_as_object` describes. Raise ConfigError."""
+def _line_with_json(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header],
+    encode: Callable[[bytes | None], str | None],
+) -> bytes:
+    """Return a line whose key or value is JSON itself, with its numbers as they are."""
+
+    def written(content: bytes | None) -> str:
+        return content.decode() if type(content) is JsonText else json.dumps(encode(content), ensure_ascii=False)
+
+    place = f'"topic": {json.dumps(topic)}, "partition": {partition}, "offset": {offset}, "timestamp": {timestamp}'
+    pairs = json.dumps([[name, encode(content)] for name, content in headers], ensure_ascii=False)
+    return f'{{{place}, "key": {written(key)}, "value": {written(value)}, "headers": {pairs}}}\n'.encode()
+
+
+def from_object(line: str, base64: bool, json_fields: Container[str] = ()) -> Parsed:
+    """Return key, value, headers and timestamp of a line of `consume -f json`; raise ConfigError.
+
+    Keys or values of `json_fields` are any JSON, with numbers as they are.
+    """
     decode = _from_base64 if base64 else _from_text
     try:
         record = json.loads(line)
+        tokens = tokens_of(line, named_once) if json_fields else {}
+
+        def content(field: str) -> bytes | None:
+            value = tokens.get(field) if field in json_fields else record.get(field)
+            return written(value).encode() if field in json_fields and value is not None else decode(value)
+
         headers = [(str(name), decode(value)) for name, value in record.get("headers") or ()]
-        return decode(record.get("key")), decode(record.get("value")), headers, record.get("timestamp")
+        return content("key"), content("value"), headers, record.get("timestamp")
     except (ValueError, TypeError, AttributeError, BadBase64) as error:
         raise ConfigError(
             f'{line[:60]!r} is no record: {error}; expected an object such as {{"key": null, "value": "x"}}'

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -26,6 +26,7 @@ TOKEN: Final = "schema.registry.bearer.auth.token"
 CA: Final = "schema.registry.ssl.ca.location"
 CERTIFICATE: Final = "schema.registry.ssl.certificate.location"
 KEY: Final = "schema.registry.ssl.key.location"
+_PREFIX: Final = "schema.registry."
 SETTINGS: Final = (URL, USER_INFO, TOKEN, CA, CERTIFICATE, KEY)
 SECRETS: Final = (USER_INFO, TOKEN)
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -46,6 +47,7 @@ class RegistryEndpoint:
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> RegistryEndpoint | None:
         """Return the endpoint of settings, None without a URL; raise ConfigError."""
+        cls.check_names(settings)
         text = settings.get(URL) or ""
         addresses = [_address(part.strip()) for part in text.split(",") if part.strip()]
         if not addresses:
@@ -65,6 +67,12 @@ class RegistryEndpoint:
             raise ConfigError(f"{TOKEN}: it has a control character")
         urls = tuple(url for url, _ in addresses)
         return cls(urls, authorization, *(settings.get(name) or None for name in (CA, CERTIFICATE, KEY)))
+
+    @staticmethod
+    def check_names(settings: Iterable[str]) -> None:
+        """Raise ConfigError for a name of a registry's setting that there is not."""
+        if unknown := [name for name in settings if name.startswith(_PREFIX) and name not in SETTINGS]:
+            raise ConfigError(f"{unknown[0]} is no setting: those of a registry are {', '.join(SETTINGS)}")
 
     @property
     def where(self) -> str:

@@ -189,6 +189,7 @@ def test_credentials_in_the_address_are_not_shown() -> None:
         ({URL: "http://a/?x"}, "expected http://HOST:PORT"),
         ({URL: "http://a\r\nx"}, "expected http://HOST:PORT"),
         ({TOKEN: "x"}, "needs schema.registry.url"),
+        ({URL: "http://a", "schema.registry.user": "x"}, "schema.registry.user is no setting: those of a registry are"),
         ({URL: "http://a", TOKEN: "x", USER_INFO: "a:b"}, "one kind of credentials"),
         ({URL: "http://a", USER_INFO: "a"}, "expected user:password"),
         ({URL: "http://a", TOKEN: "x\ny"}, "control character"),
