@@ -24,6 +24,20 @@ class LagSample:
     """None if nobody knew where the partitions end."""
 
 
+@attrs.frozen
+class GroupPace:
+    """Pace of a group: records a second between the last two samples, and the age of its oldest unread record.
+
+    `behind_ms` is 0 without lag, and None if it is not known. With `is_behind_more`, it is at least that.
+    """
+
+    topics: tuple[str, ...]
+    read: float | None
+    written: float | None
+    behind_ms: int | None
+    is_behind_more: bool = False
+
+
 @attrs.define(eq=False)
 class GroupLags:
     _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
@@ -31,6 +45,9 @@ class GroupLags:
     """Lags by group; the last ones are those of the last times."""
     topics: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict, init=False)
     """Lag in a topic by group at the last sample, of groups that have an offset there."""
+
+    paces: Mapping[str, GroupPace] = attrs.field(factory=dict, init=False)
+    """Paces of the sampled groups at the last sample."""
 
     def choose(self, group_ids: Iterable[str]) -> set[str]:
         """Return the groups to sample: those with a history first."""
@@ -54,6 +71,11 @@ class GroupLags:
         """Return the samples of a group, the oldest first."""
         lags = self._lags.get(group_id, ())
         return list(map(LagSample, list(self._times)[len(self._times) - len(lags) :], lags))
+
+    def last(self, group_id: str) -> int | None:
+        """Return the lag at the last sample; None if it is not known."""
+        lags = self._lags.get(group_id)
+        return lags[-1] if lags else None
 
     def growing(self, samples: int, lag_min: int) -> dict[str, tuple[int, int]]:
         """Return the lag then and now of groups whose lag has grown for so many samples, to `lag_min` or more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, cast
 
 import attrs
@@ -16,7 +16,10 @@ from pylogbroker.broker.services import Services
 from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web import group_lags, problem_search, topic_rates, topic_sizes, traffic_history
-from pylogbroker.web.group_offsets import ends_of, lag_at, lag_of
+from pylogbroker.web.group_lags import GroupPace
+from pylogbroker.web.group_offsets import Committed, ends_of, lag_at, lag_of
+from pylogbroker.web.log_ends import Age
+from pylogbroker.web.offsets import Key
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.visitors import Visitor
 
@@ -37,6 +40,8 @@ class _FullAccess(Access):
 @attrs.define(eq=False)
 class Sampler:
     samples: Samples = attrs.field(factory=Samples, init=False)
+    _committed: Mapping[str, Committed] = attrs.field(factory=dict, init=False)
+    """Offsets of the sampled groups at the last sample."""
     _timers: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _running: dict[Sample, Deferred[None]] = attrs.field(factory=dict, init=False)
 
@@ -101,11 +106,42 @@ class Sampler:
         committed = {
             group.group_id: dict(group.offsets.committed) async for group in over(groups) if group.group_id in chosen
         }
-        ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
+        keys = {key async for key in over(key for offsets in committed.values() for key in offsets)}
+        ends = await ends_of(visitor, keys)
+        self.samples.log_ends.note(time_ms, keys, ends)
         lags.note(time_ms, {group_id: await lag_of(visitor, offsets, ends) for group_id, offsets in committed.items()})
+        lags.paces = {
+            group_id: await self._pace(visitor, group_id, offsets, ends) for group_id, offsets in committed.items()
+        }
+        self._committed = committed
         topics: dict[str, dict[str, int]] = {}
         for group_id, offsets in committed.items():
             async for key, offset in over(offsets.items()):
                 by_group = topics.setdefault(key[0], {})
                 by_group[group_id] = by_group.get(group_id, 0) + (lag_at(offset, ends.get(key)) or 0)
         lags.topics = topics
+
+    async def _pace(self, visitor: Visitor, group_id: str, committed: Committed, ends: Mapping[Key, int]) -> GroupPace:
+        """Return how a group reads, by its offsets and those of the last sample."""
+        log_ends, before = self.samples.log_ends, self._committed.get(group_id, {})
+        now_ms, seconds = visitor.services.runtime.now_ms(), log_ends.interval_ms / 1000
+        topics, read, written = dict[str, None](), list[int](), list[int]()
+        ages = list[Age | None]()
+        async for key, offset in visitor.services.runtime.slices.over(committed.items()):
+            topics[key[0]] = None
+            if key in before:
+                read.append(max(0, offset.offset - before[key].offset))
+            if (grown := log_ends.written(key)) is not None:
+                written.append(grown)
+            end = ends.get(key)
+            if end is None or end > offset.offset:
+                ages.append(None if end is None else log_ends.age(key, offset.offset, end, now_ms))
+        aged = [age for age in ages if age is not None]
+        oldest = max(aged, key=lambda age: age.ms, default=None if ages else Age(0))
+        return GroupPace(
+            tuple(sorted(topics)),
+            sum(read) / seconds if read and seconds else None,
+            sum(written) / seconds if written and seconds else None,
+            None if oldest is None else oldest.ms,
+            oldest is not None and (oldest.is_more or len(aged) < len(ages)),
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from pylogbroker.web.group_lags import GroupLags
+from pylogbroker.web.log_ends import LogEnds
 from pylogbroker.web.problems import Problems
 from pylogbroker.web.topic_rates import TopicRates
 from pylogbroker.web.topic_sizes import TopicSizes
@@ -18,3 +19,4 @@ class Samples:
     traffic: TrafficHistory = attrs.field(factory=TrafficHistory, init=False)
     problems: Problems = attrs.field(factory=Problems, init=False)
     group_lags: GroupLags = attrs.field(factory=GroupLags, init=False)
+    log_ends: LogEnds = attrs.field(factory=LogEnds, init=False)
