@@ -250,6 +250,16 @@ class GroupCoordinator:
             return GroupDescription(error, group_id)
         return GroupDescription(ErrorCode.NONE, group_id, GroupState.DEAD.value) if group is None else group.describe()
 
+    def heartbeats(self, group_id: str) -> dict[str, int]:
+        """Return when members were heard of last, in ms, without those that wait for a rebalance."""
+        _, group = self._find(group_id, may_be_empty=True)
+        members = () if group is None else group.members.values()
+        return {
+            member.member_id: member.session.due - member.session_timeout_ms
+            for member in members
+            if member.session is not None and not member.is_waiting
+        }
+
     async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:

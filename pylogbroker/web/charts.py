@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from collections.abc import Iterator, Sequence
+from typing import Final, TypedDict
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
 SPARK_WIDTH: Final = 84
 SPARK_HEIGHT: Final = 17
-
-
-def lag_lines(history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the points of each line: one ends where the lag is not known."""
-    most = max((sample["lag"] or 0 for sample in history), default=0) or 1
-    first = history[0]["time"] if history else 0
-    duration = (history[-1]["time"] - first if history else 0) or 1
-    points: list[str] = []
-    for moment in (*history, {"lag": None}):
-        if moment["lag"] is not None:
-            x, y = (moment["time"] - first) / duration * WIDTH, HEIGHT - moment["lag"] / most * HEIGHT
-            points.append(f"{x:.1f},{y:.1f}")
-        elif points:
-            yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot
-            points = []
 
 
 def spark_lines(values: Sequence[float | None]) -> Iterator[str]:
@@ -52,8 +37,11 @@ class Chart(TypedDict):
     times: list[int]
 
 
-def chart(times: Sequence[int], first: Sequence[float], second: Sequence[float] = ()) -> Chart:
-    most = _round_up(max((*first, *second), default=0))
+def chart(
+    times: Sequence[int], first: Sequence[float | None], second: Sequence[float | None] = (), units: int = 1024
+) -> Chart:
+    """Return a chart, whose scale ends with a round number of bytes, or of records if `units` is 1000."""
+    most = _round_up(max((value or 0 for value in (*first, *second)), default=0), units)
     marks = [times[round(at * (len(times) - 1) / 4)] for at in range(5)] if times else []
     return {
         "most": most,
@@ -63,11 +51,11 @@ def chart(times: Sequence[int], first: Sequence[float], second: Sequence[float] 
     }
 
 
-def _round_up(number: float) -> float:
-    """Return the next larger of 1, 2, 5, 10 and so on, in units of 1024."""
+def _round_up(number: float, units: int) -> float:
+    """Return the next larger of 1, 2, 5, 10 and so on, in units like 1024."""
     unit = 1.0
-    while number >= 1024 * unit:
-        unit *= 1024
+    while number >= units * unit:
+        unit *= units
     step = unit
     while True:
         for factor in (1, 2, 5):

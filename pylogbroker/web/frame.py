@@ -20,7 +20,7 @@ _LOCAL: Final = b"local"
 _PLACES: Final = (
     ("Overview", "/", ("",)),
     ("Topics", "/topics", ("topics", "topic", "topic-delete", "records", "create-topic", "produce")),
-    ("Groups", "/groups", ("groups", "group", "reset-group")),
+    ("Groups", "/groups", ("groups",)),
     ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
     ("Brokers", "/brokers", ("brokers",)),
     ("Access", "/access/users", ("access",)),

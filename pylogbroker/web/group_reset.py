@@ -61,7 +61,7 @@ class Reset(TypedDict):
 
 
 @attrs.frozen
-class _ResetRequest:
+class ResetRequest:
     """Partitions of a reset, and where their offsets go."""
 
     to: Target
@@ -82,23 +82,30 @@ class _ResetRequest:
         }
 
 
+def may_reset(state: str) -> bool:
+    """Return whether a group in this state has no members that would commit over new offsets."""
+    return state in _WITHOUT_MEMBERS
+
+
 def _text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
 @attrs.frozen
-class _Plan:
+class ResetPlan:
+    """Offsets of a reset: those of the group now, the ends of the partitions, and the new ones."""
+
     group: str
     state: str
     before: Committed
     ends: Mapping[Key, int]
     after: Mapping[Key, int]
 
-    def values(self, request: _ResetRequest) -> Reset:
+    def values(self, request: ResetRequest) -> Reset:
         return {
             "id": self.group,
             "state": self.state,
-            "may_reset": self.state in _WITHOUT_MEMBERS,
+            "may_reset": may_reset(self.state),
             "total": len(self.after),
             "parameters": request.parameters(),
             "offsets": [
@@ -130,8 +137,8 @@ async def preview_reset(
     by: _Shift = None,
 ) -> Reset:
     """Return the offsets that a reset would commit, of which the first rows are shown."""
-    request = _ResetRequest(to, topic, partition, offset, time, by)
-    return (await _planned(visitor, id, request)).values(request)
+    request = ResetRequest(to, topic, partition, offset, time, by)
+    return (await plan_reset(visitor, id, request)).values(request)
 
 
 async def reset_group(
@@ -145,9 +152,9 @@ async def reset_group(
     by: _Shift = None,
 ) -> Reset:
     """Commit offsets for a group without members."""
-    request = _ResetRequest(to, topic, partition, offset, time, by)
-    plan = await _planned(visitor, id, request)
-    if plan.state not in _WITHOUT_MEMBERS:
+    request = ResetRequest(to, topic, partition, offset, time, by)
+    plan = await plan_reset(visitor, id, request)
+    if not may_reset(plan.state):
         raise KafkaError(
             f"group {plan.group} is {plan.state}: stop its members first, they would commit over the new offsets",
             ErrorCode.NON_EMPTY_GROUP,
@@ -158,7 +165,7 @@ async def reset_group(
     return plan.values(request)
 
 
-async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, int]]) -> None:
+async def _commit(visitor: Visitor, plan: ResetPlan, offsets: Sequence[tuple[Key, int]]) -> None:
     topics: dict[str, OffsetCommitRequestTopic] = {}
     async for (topic, partition), offset in visitor.services.runtime.slices.over(offsets):
         row = OffsetCommitRequestPartition(partition, offset, committed_metadata=plan.before[topic, partition].metadata)
@@ -171,17 +178,18 @@ async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, in
                 raise KafkaError(f"{topic_answer.name}-{row.partition_index} was not reset", code_of(row.error_code))
 
 
-async def _planned(visitor: Visitor, group_id: str, request: _ResetRequest) -> _Plan:
+async def plan_reset(visitor: Visitor, group_id: str, request: ResetRequest) -> ResetPlan:
+    """Return the offsets that a reset would commit; raise BadRequest or KafkaError."""
     description, committed = await read_group(visitor, group_id)
     keys = await _keys(visitor, request, committed)
     starts, ends = await offsets_at(visitor, keys, EARLIEST), await offsets_at(visitor, keys, LATEST)
     targets = await _targets(visitor, request, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
-    return _Plan(group_id, description.group_state, committed, ends, after)
+    return ResetPlan(group_id, description.group_state, committed, ends, after)
 
 
-async def _keys(visitor: Visitor, request: _ResetRequest, committed: Committed) -> list[Key]:
+async def _keys(visitor: Visitor, request: ResetRequest, committed: Committed) -> list[Key]:
     """Return the partitions with an offset, in order; those of deleted topics are left out."""
     topic, partition = request.topic, request.partition
     existing = visitor.services.metadata.topics
@@ -200,7 +208,7 @@ async def _keys(visitor: Visitor, request: _ResetRequest, committed: Committed) 
 
 async def _targets(
     visitor: Visitor,
-    request: _ResetRequest,
+    request: ResetRequest,
     keys: Iterable[Key],
     committed: Committed,
     bounds: tuple[Mapping[Key, int], Mapping[Key, int]],
@@ -213,14 +221,14 @@ async def _targets(
         return ends
     if request.to == "offset":
         if request.offset is None:
-            raise BadRequest("offset is missing")
+            raise BadRequest("offset is missing", "offset")
         return dict.fromkeys(keys, request.offset)
     if request.to == "time":
         if not request.time:
-            raise BadRequest("time is missing")
+            raise BadRequest("time is missing", "time")
         offsets = await offsets_at(visitor, keys, milliseconds(request.time))
         return {key: ends[key] if offset < 0 else offset async for key, offset in over(offsets.items())}
     by = request.by
     if by is None:
-        raise BadRequest("by is missing")
+        raise BadRequest("by is missing", "by")
     return {key: committed[key].offset + by async for key in over(keys)}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Final, TypedDict
 
+import attrs
+
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -38,6 +40,15 @@ class GroupRow(TypedDict):
     state: str
     protocol_type: str
     coordinator: int
+    members: int | None
+    offsets: int | None
+    lag: int | None
+
+
+@attrs.frozen
+class GroupCounts:
+    """Numbers of members and of offsets, and the lag; None if they are not known."""
+
     members: int | None
     offsets: int | None
     lag: int | None
@@ -111,10 +122,27 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
 
 
 async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[GroupRow]:
-    """Return rows of groups with their coordinators, which are asked for members and offsets."""
+    """Return rows of groups with their coordinators."""
+    counts = await counts_of(visitor, [(broker_id, listed.group_id) for broker_id, listed in shown])
+    return [
+        {
+            "id": listed.group_id,
+            "state": listed.group_state,
+            "protocol_type": listed.protocol_type,
+            "coordinator": broker_id,
+            "members": counts[listed.group_id].members,
+            "offsets": counts[listed.group_id].offsets,
+            "lag": counts[listed.group_id].lag,
+        }
+        for broker_id, listed in shown
+    ]
+
+
+async def counts_of(visitor: Visitor, groups: Sequence[tuple[int, str]]) -> dict[str, GroupCounts]:
+    """Return what the coordinators of groups answer, which are given with the ids."""
     by_broker: dict[int, list[str]] = {}
-    for broker_id, listing in shown:
-        by_broker.setdefault(broker_id, []).append(listing.group_id)
+    for broker_id, group_id in groups:
+        by_broker.setdefault(broker_id, []).append(group_id)
     members: dict[str, int] = {}
     committed: dict[str, Committed] = {}
     for broker_id, ids in by_broker.items():
@@ -127,18 +155,14 @@ async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]
             }
         committed |= await committed_of_each(visitor, broker_id, ids)
     ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
-    return [
-        {
-            "id": listed.group_id,
-            "state": listed.group_state,
-            "protocol_type": listed.protocol_type,
-            "coordinator": broker_id,
-            "members": members.get(listed.group_id),
-            "offsets": len(committed[listed.group_id]) if listed.group_id in committed else None,
-            "lag": await lag_of(visitor, committed[listed.group_id], ends) if listed.group_id in committed else None,
-        }
-        for broker_id, listed in shown
-    ]
+    return {
+        group_id: GroupCounts(
+            members.get(group_id),
+            len(committed[group_id]) if group_id in committed else None,
+            await lag_of(visitor, committed[group_id], ends) if group_id in committed else None,
+        )
+        for _, group_id in groups
+    }
 
 
 async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = ROWS_MAX) -> GroupDetails:

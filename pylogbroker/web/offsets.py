@@ -11,6 +11,7 @@ from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import (
+    EARLIEST,
     LATEST,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -43,17 +44,26 @@ async def offsets_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> d
 
 async def known_ends(visitor: Visitor, keys: Iterable[Key]) -> dict[Key, int]:
     """Return high watermarks; partitions that no broker answers for are left out."""
+    return await _known(visitor, keys, LATEST)
+
+
+async def known_starts(visitor: Visitor, keys: Iterable[Key]) -> dict[Key, int]:
+    """Return first offsets; partitions that no broker answers for are left out."""
+    return await _known(visitor, keys, EARLIEST)
+
+
+async def _known(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
     leaders: dict[int, list[Key]] = {}
     async for key in visitor.services.runtime.slices.over(keys):
         with suppress(KafkaError):
             leaders.setdefault(leader_of(visitor, *key), []).append(key)
-    ends: dict[Key, int] = {}
+    offsets: dict[Key, int] = {}
     for leader, led in leaders.items():
         with suppress(KafkaError):
-            async for key, row in _answers(visitor, leader, led, LATEST):
+            async for key, row in _answers(visitor, leader, led, timestamp):
                 if not row.error_code:
-                    ends[key] = row.offset
-    return ends
+                    offsets[key] = row.offset
+    return offsets
 
 
 async def _answers(

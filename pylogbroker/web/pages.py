@@ -20,7 +20,7 @@ from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
 from pylogbroker.web.brokers.routes import BROKER_PAGES
 from pylogbroker.web.changes import create_topic, produce
-from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines, spark_lines
+from pylogbroker.web.charts import HEIGHT, WIDTH, spark_lines
 from pylogbroker.web.cluster_views import topic
 from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.form_changes import (
@@ -43,8 +43,7 @@ from pylogbroker.web.formats import (
 from pylogbroker.web.forms import TOKEN, form_of
 from pylogbroker.web.frame import TimesPage, frame_of
 from pylogbroker.web.going import go
-from pylogbroker.web.group_reset import preview_reset, reset_group
-from pylogbroker.web.group_views import group, groups
+from pylogbroker.web.group_pages.routes import GROUP_PAGES
 from pylogbroker.web.links import link, path_of
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute
@@ -104,9 +103,7 @@ PAGES: Final = (
     HttpRoute("GET", "/topics/{topic}/records/live", live_stream, media=EVENTS),
     HttpRoute("GET", "/topics/{topic}/records/download", download_records, media=FILE),
     HttpRoute("GET", "/topics/{topic}/records/value", record_value, media=FILE),
-    _page("/groups", groups),
-    _page("/group", group),
-    _page("/reset-group", preview_reset),
+    *GROUP_PAGES,
     *BROKER_PAGES,
     *ACCESS_PAGES,
     _page("/transactions", transactions),
@@ -118,7 +115,6 @@ PAGES: Final = (
     _form("/alter-topic", alter_topic),
     _form("/delete-topic", delete_topic_confirmed),
     _form("/produce", produce),
-    _form("/reset-group", reset_group),
     _form("/fence-producer", fence_producer_confirmed),
     _form("/abort-transaction", abort_transaction),
 )
@@ -212,9 +208,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(size=size_text, time=_shown_time, number=number_text, duration=duration_text)
-    environment.filters.update(
-        rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines, count=count_text, spark_lines=spark_lines
-    )
+    environment.filters.update(rate=rate_text, size_rate=size_rate_text, count=count_text, spark_lines=spark_lines)
     environment.filters.update(range_text=range_text, quota=quota_text)
     environment.globals.update(
         link=link, path_of=path_of, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
@@ -237,7 +231,6 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "alter-topic": lambda done: link("topic", name=done["name"]),
     "delete-topic": lambda done: "/topics",
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
-    "reset-group": lambda done: link("group", id=done["id"]),
     "fence-producer": lambda done: link("transaction", id=done["id"]),
     "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.support.budget import Budget
@@ -153,18 +155,20 @@ def test_a_group_is_reset_after_a_preview(browser: Browser, topic: str) -> None:
     produce(browser, topic, *"abcdef")
     group = f"readers {next(_numbers)}"
     commit(browser, group, topic, 4)
-    browser.open("group", id=group)
-    browser.unfold("Reset offsets")
-    browser.fill("reset-group", to="shift", by="-3")
-    browser.press("Preview")
-    assert browser.rows() == [[topic, "0", "4", "1", "5"]]
-    browser.open("group", id=group)
+    browser.open(f"groups/{quote(group)}")
     assert browser.rows()[0][2] == "4"
-    browser.unfold("Reset offsets")
-    browser.fill("reset-group", to="shift", by="-3")
+    browser.follow("main .acts > a")
+    browser.one("input[value='shift']").find_element(By.XPATH, "..").click()
+    browser.one("input[name='by']").send_keys("-3")
     browser.press("Preview")
-    browser.press("Reset 1 offsets")
-    assert browser.path.startswith("group?")
+    assert browser.rows() == [[f"{topic} 0", "4", "1", "\N{MINUS SIGN}3", "5"]]
+    assert "3 records are read a second time, none is skipped." in browser.text
+    reset = browser.one("button.danger")
+    assert not reset.is_enabled()
+    browser.one("input[name='confirm']").send_keys(group)
+    assert reset.is_enabled()
+    browser.press("Reset 1 offset")
+    assert browser.path == f"groups/{quote(group)}"
     assert browser.rows()[0][2] == "1"
 
 
@@ -182,13 +186,13 @@ def test_hostile_values_stay_text(browser: Browser, topic: str) -> None:
     expect_harmless(browser, scripts=1)
     for path, parameters in (
         ("groups", {}),
-        ("group", {"id": HOSTILE}),
-        ("reset-group", {"id": HOSTILE, "to": "latest"}),
+        (f"groups/{quote(HOSTILE, safe='')}", {}),
+        (f"groups/{quote(HOSTILE, safe='')}/reset", {"to": "latest"}),
         ("topic", {"name": HOSTILE}),
         ("topics", {"search": HOSTILE}),
     ):
         browser.open(path, **parameters)
-        if path.startswith(("group", "reset")):
+        if path.startswith("group"):
             assert HOSTILE in browser.text, path
         expect_harmless(browser)
 
@@ -245,11 +249,15 @@ def test_page_works_without_scripts(browser: Browser) -> None:
         assert [each.text for each in plain.all("#records td:nth-child(4)")] == ["second", "first"]
         plain.open("groups")
         assert group in plain.text
-        plain.open("group", id=group)
-        assert "lag 1" in plain.text
-        plain.one("summary").click()
-        plain.follow("form[action='reset-group'] button")
-        assert "Reset 1 offsets" in plain.text
+        plain.open(f"groups/{quote(group)}")
+        assert "Nobody reads." in plain.text
+        plain.follow("main .acts > a")
+        plain.one("input[value='latest']").find_element(By.XPATH, "..").click()
+        plain.follow("form.filter button")
+        assert "1 record is skipped." in plain.text
+        plain.one("input[name='confirm']").send_keys(group)
+        plain.follow("button.danger")
+        assert "All records up to" in plain.text
 
 
 def test_many_topics(browser: Browser, budget: Budget) -> None:

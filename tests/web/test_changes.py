@@ -29,6 +29,8 @@ _FORMS_ALONE = (
     "brokers/elect-leaders",
     "brokers/reassignments",
     "brokers/{broker}/settings",
+    "groups/{id}/delete",
+    "groups/{id}/delete-offsets",
 )
 """Forms of changes that the API does not have."""
 FORM = "application/x-www-form-urlencoded"
@@ -232,9 +234,6 @@ class TestForms(ChangeTests):
             [(each["name"], each["value"]["text"]) for each in row["headers"]], [("trace", "1"), ("b", "x:y")]
         )
         self.commit("readers", "clicks", 0)
-        self.assertIn("Reset 1 offsets", Parsed(self.connect().get("/reset-group?id=readers&to=latest").body).text)
-        answer = self.submit("reset-group", id="readers", to="earliest", topic="", partition="")
-        self.assertEqual(answer.headers["location"], "/group?id=readers")
         self.assertEqual(self.submit("delete-topic", name="clicks", confirm="click").code, 400)
         self.ask("topic?name=clicks")
         self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "/topics")
@@ -318,7 +317,9 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("brokers/reassignments", {"topic": "clicks", "partition": 0}),
             ("fence-producer", {"id": "p", "confirm": "p"}),
             ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
-            ("reset-group", {"id": "readers", "to": "earliest"}),
+            ("groups/{id}/reset", {"id": "readers", "to": "earliest", "confirm": "readers"}),
+            ("groups/{id}/delete", {"id": "readers", "confirm": "readers"}),
+            ("groups/{id}/delete-offsets", {"id": "readers", "topic": "clicks", "confirm": "clicks"}),
         ]
         forms = {route.path.strip("/") for route in PAGES if route.method == "POST"}
         self.assertEqual({name for name, _ in denied}, forms)
@@ -326,6 +327,7 @@ class TestDenials(AnonymousTests, ChangeTests):
             "alter-topic": "set-setting",
             "access/acls/add": "add-acl",
             "access/acls/remove": "delete-acl",
+            "groups/{id}/reset": "reset-group",
             "access/users/password": "set-password",
             "access/users/{name}/delete": "delete-user",
         }

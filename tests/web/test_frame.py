@@ -52,7 +52,7 @@ class TestFrame(PageTests):
             self.destinations("clicks"),
             [
                 *(("/topic?name=clicks", "clicks"), ("/topic?name=clicks-2", "clicks-2")),
-                *(("/group?id=clicks-readers", "clicks-readers"), ("/topic?name=old-clicks", "old-clicks")),
+                *(("/groups/clicks-readers", "clicks-readers"), ("/topic?name=old-clicks", "old-clicks")),
             ],
         )
         self.assertEqual(self.destinations(str(NODE_ID))[0][1], str(NODE_ID))

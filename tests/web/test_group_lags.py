@@ -7,9 +7,8 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.charts import lag_lines
+from pylogbroker.web.charts import chart
 from pylogbroker.web.group_lags import GROUPS_MAX, INTERVAL_SECONDS, SAMPLES_MAX, GroupLags, LagSample
-from tests.web.test_pages import PageTests
 from tests.web.test_views import NOW, ViewTests
 from tests.web.test_visitors import AnonymousTests
 
@@ -45,14 +44,10 @@ def test_groups_are_bounded_and_groups_with_history_stay() -> None:
 
 
 def test_lines_of_a_chart() -> None:
-    def lines(*samples: tuple[int, int | None]) -> list[str]:
-        return list(lag_lines([{"time": time, "lag": lag} for time, lag in samples]))
-
-    assert lines() == []
-    assert lines((7, None)) == []
-    assert lines((7, 0)) == ["0.0,120.0 0.0,120.0"]
-    assert lines((0, 10), (30, 5), (60, 0)) == ["0.0,0.0 300.0,60.0 600.0,120.0"]
-    assert lines((0, 1), (10, 2), (20, None), (40, 2)) == ["0.0,60.0 150.0,0.0", "600.0,0.0 600.0,0.0"]
+    assert chart([], [])["first"] == []
+    assert chart([0, 30], [0, None], units=1000)["first"] == ["0,120 0,120"]
+    lag = chart([0, 30, 60, 90], [1, 2, None, 1500], units=1000)
+    assert (lag["most"], lag["first"]) == (2000, ["0,120 200,120", "600,30.8 600,30.8"])
 
 
 class HistoryTests(ViewTests):
@@ -133,14 +128,3 @@ class TestHistoryRights(AnonymousTests, HistoryTests):
         self.assertIsNone(self.history())
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "closed")
         self.assertEqual(self.history(), [(NOW, 6)])
-
-
-class TestHistoryPage(PageTests, HistoryTests):
-    def test_a_chart_and_a_table(self) -> None:
-        self.assertIn("There is no history yet", self.show("/group?id=readers").text)
-        self.start()
-        self.node.clock.advance(INTERVAL_SECONDS)
-        page = self.show("/group?id=readers")
-        self.assertIn("6 at least, 6 at most, 6 in the last sample", page.text)
-        self.assertEqual(page.tags.count("polyline"), 1)
-        self.assertIn("2023-11-14 22:13:50.000", page.text)

@@ -89,7 +89,7 @@ class TestOverview(OverviewTests):
             self.node.produce("clicks", 0, *[NOW] * 10)
             self.wait(30)
         page = self.show("/")
-        self.assertIn("/group?id=readers", page.links)
+        self.assertIn("/groups/readers", page.links)
         self.assertIn("37", page.text)
         self.assertIn("+20/min", page.text)
         self.assertEqual(page.tags.count("polyline") >= 3, True)

@@ -1,0 +1,1 @@
+"""Pages of groups: the list, one group, the reset of its offsets, and what is deleted of it."""

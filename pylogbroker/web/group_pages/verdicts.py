@@ -1,0 +1,97 @@
+"""Verdicts about groups: whether one keeps up, and if not, what holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from pylogbroker.web.formats import count_text, duration_text
+from pylogbroker.web.group_pages.partitions import GroupPartition
+
+_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+BEHIND_MS_MAX: Final = 60_000
+"""A group keeps up as long as its oldest unread record is younger than this."""
+_SILENT_MS_MIN: Final = 60_000
+"""A member that has not committed for so long may be stuck."""
+
+
+@attrs.frozen
+class GroupVerdict:
+    """Sentence that a page opens with; `kind` is ok, warn, bad or empty, `held` the partition that holds the group."""
+
+    kind: str
+    title: str
+    detail: str = ""
+    held: GroupPartition | None = None
+
+
+@attrs.frozen
+class GroupProgress:
+    """State of a group; what is not known is None. `growth` is that of the lag in a minute."""
+
+    state: str
+    coordinator: int
+    is_here: bool
+    lag: int | None
+    lag_without_commit: int
+    growth: int | None
+    behind_ms: int | None
+    is_behind_more: bool
+
+
+def verdict_of(progress: GroupProgress, partitions: Sequence[GroupPartition], now_ms: int) -> GroupVerdict:
+    """Return whether a group keeps up."""
+    lag = None if progress.lag is None else progress.lag + progress.lag_without_commit
+    if progress.state in _WITHOUT_MEMBERS:
+        return _without_members(lag)
+    if progress.state in _REBALANCING:
+        return GroupVerdict("warn", "It rebalances.", "Its members get partitions, and read nothing meanwhile.")
+    if lag is None:
+        return GroupVerdict("warn", "It is not known whether it keeps up.", "No leader of its partitions answers.")
+    if not lag:
+        return GroupVerdict("ok", "It keeps up.", "All records are read.")
+    if progress.behind_ms is not None and not progress.is_behind_more and progress.behind_ms < BEHIND_MS_MAX:
+        return GroupVerdict(
+            "ok", "It keeps up.", f"The oldest unread record is {duration_text(progress.behind_ms)} old."
+        )
+    return _of_growth(progress, lag, _held(partitions, now_ms))
+
+
+def _without_members(lag: int | None) -> GroupVerdict:
+    if not lag:
+        detail = "Its lag is not known." if lag is None else "All records up to its offsets' ends were read."
+        return GroupVerdict("", "Nobody reads.", detail)
+    waiting = "1 record waits" if lag == 1 else f"{count_text(lag)} records wait"
+    return GroupVerdict("warn", "Nobody reads.", f"The group has no members, and {waiting}. Start its consumers.")
+
+
+def _of_growth(progress: GroupProgress, lag: int, held: GroupPartition | None) -> GroupVerdict:
+    growth, records = progress.growth, f"{count_text(lag)} records"
+    if growth is None and not progress.is_here:
+        detail = f"{records} wait. Broker {progress.coordinator} coordinates the group, and knows its pace."
+        return GroupVerdict("", "It has lag.", detail, held)
+    if growth is None:
+        detail = f"{records} wait. Its pace is known after a minute of samples."
+        return GroupVerdict("", "It has lag.", detail, held)
+    if growth < 0:
+        rest = duration_text(lag * 60_000 // -growth)
+        return GroupVerdict(
+            "warn", f"It catches up in about {rest}.", f"{records} wait, {count_text(-growth)} fewer a minute."
+        )
+    if not growth:
+        return GroupVerdict("bad", "It will not catch up at this rate.", f"Its lag stays at {records}.", held)
+    detail = f"{records} wait, {count_text(growth)} more a minute."
+    return GroupVerdict("bad", "It will not catch up at this rate.", detail, held)
+
+
+def _held(partitions: Sequence[GroupPartition], now_ms: int) -> GroupPartition | None:
+    """Return the partition with most lag of those whose member has not committed there for a while."""
+    silent = [
+        row
+        for row in partitions
+        if row.lag and row.member is not None and row.commit_ms is not None and now_ms - row.commit_ms >= _SILENT_MS_MIN
+    ]
+    return max(silent, key=lambda row: row.lag or 0, default=None)
