@@ -121,7 +121,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.security.acls.bindings",
         "pylogbroker.wire",
     ),
-    "records by a schema registry": ("pylogbroker.cli.record_schemas", "pylogbroker.schemas.endpoint"),
+    "records by a schema registry": ("pylogbroker.cli.record_schemas",),
     "commands for files: half a broker": (
         "pylogbroker.offline.backup",
         "pylogbroker.offline.dry_run",
@@ -159,6 +159,7 @@ OF_COMMANDS: Final[_Features] = {
 """Modules of commands: help, completion and wrong options do without them."""
 
 OF_SCHEMAS: Final[_Features] = {
+    "a registry that settings name": ("pylogbroker.schemas.blocking", "pylogbroker.schemas.endpoint"),
     "types of schemas, each with a library of its own": (
         "pylogbroker.schemas.avro_codec",
         "pylogbroker.schemas.json_codec",

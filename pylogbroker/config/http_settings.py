@@ -8,7 +8,16 @@ from typing import Final
 
 from pylogbroker.config.listeners import Endpoint, parse_each_endpoint
 from pylogbroker.config.setting import cluster_wide, fixed, rows_of
-from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, TypedKind, at_least
+from pylogbroker.config.value_kinds import (
+    BOOLEAN,
+    LIST,
+    PASSWORD,
+    TEXT,
+    ConfigType,
+    NotAccepted,
+    TypedKind,
+    at_least,
+)
 from pylogbroker.config.values import Values
 
 HTTP: Final = "http"
@@ -46,6 +55,21 @@ _HTTP_LISTENERS = TypedKind[str](
 )
 
 
+_REGISTRY_URL: Final = re.compile(r"https?://[^\s/?#,]+(/[^\s?#,]*)?")
+
+
+def _check_registry_urls(text: str) -> None:
+    """Raise NotAccepted for what are no addresses of a registry."""
+    for url in filter(None, (part.strip() for part in text.split(","))):
+        if _REGISTRY_URL.fullmatch(url) is None:
+            raise NotAccepted("expected http://host:port or https://host:port, separated by commas")
+
+
+_REGISTRY_URLS = TypedKind[str](
+    ConfigType.STRING, check=_check_registry_urls, wanted="http://host:port, separated by commas"
+)
+
+
 class HttpRows(Values):
     __slots__ = ()
 
@@ -79,6 +103,38 @@ class HttpRows(Values):
     )
     http_max_connections = fixed(
         "http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."
+    )
+    schema_registry_url = fixed(
+        "schema.registry.url",
+        _REGISTRY_URLS,
+        None,
+        "low",
+        "Address of a schema registry with Confluent's interface, or several, which are tried in turn. The web UI "
+        "shows Avro, JSON Schema and Protobuf of its serializers as JSON, and searches in it. It needs the extra "
+        "schema-registry.",
+    )
+    schema_registry_basic_auth_user_info = fixed(
+        "schema.registry.basic.auth.user.info", PASSWORD, None, "low", "user:password for the schema registry."
+    )
+    schema_registry_bearer_auth_token = fixed(
+        "schema.registry.bearer.auth.token", PASSWORD, None, "low", "Token for the schema registry."
+    )
+    schema_registry_ssl_ca_location = fixed(
+        "schema.registry.ssl.ca.location",
+        TEXT,
+        None,
+        "low",
+        "File with the certificates, as PEM, that sign the schema registry's; by default those of the system.",
+    )
+    schema_registry_ssl_certificate_location = fixed(
+        "schema.registry.ssl.certificate.location",
+        TEXT,
+        None,
+        "low",
+        "File with the broker's certificate for the schema registry, as PEM.",
+    )
+    schema_registry_ssl_key_location = fixed(
+        "schema.registry.ssl.key.location", TEXT, None, "low", "File with the key of that certificate, as PEM."
     )
 
 

@@ -4,8 +4,7 @@
     framing          which schema content has: a prefix of five bytes, or a header with a GUID
     registry_client  requests to a registry, without I/O of its own
     endpoint         addresses and credentials of a registry, from settings
-    blocking         exchange of requests that blocks, for the command
-    agent            exchange of requests by Twisted
+    blocking         exchange of requests that blocks: for the command, and worker threads of a broker
     codecs           codec of a schema; each type has a module
     names            subjects that a topic's schemas have
 

@@ -52,7 +52,7 @@ class RegistryClient:
 
     async def by_id(self, schema_id: int) -> ResolvedSchema:
         what = f"schema {schema_id}"
-        remedy = "it was deleted, or another registry has it: see --schema-registry or schema.registry.url"
+        remedy = "it was deleted, or another registry has it"
         return await self._resolved(await self._ask("GET", f"/schemas/ids/{schema_id}", what, remedy))
 
     async def by_guid(self, guid: UUID) -> ResolvedSchema:

@@ -45,6 +45,7 @@ from pylogbroker.web.router.requests import texts_of
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
+from pylogbroker.web.schema_store import SchemaSource
 from pylogbroker.web.texts import Page, answer_text
 from pylogbroker.web.transaction_views import (
     abort_transaction,
@@ -144,6 +145,7 @@ class Source:
     viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
+    schemas: SchemaSource = attrs.field(factory=SchemaSource, init=False)
     _sampler: Sampler = attrs.field(factory=Sampler)
 
     @property
@@ -240,7 +242,8 @@ class ViewResource(Resource):
         shown = self._presentations[route.media]
         request.setHeader(b"content-type", shown.content_type)
         try:
-            visitor = await visitor_of(services, self._source.samples, self._source.faults, request)
+            schemas = self._source.schemas.store(services.config, services.runtime)
+            visitor = await visitor_of(services, self._source.samples, self._source.faults, schemas, request)
             body = await self._asked(request, visitor, route, parts)
         except NotServed as error:
             body = self._answer_error(request, shown, error.code, str(error))

@@ -28,6 +28,7 @@ from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclRe
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.samples import Samples
+from pylogbroker.web.schema_store import SchemaStore
 from pylogbroker.wire import Request
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Visitor:
     samples: Samples
     faults: FaultPort | None = None
     """None unless testing is on."""
+    schemas: SchemaStore | None = None
+    """None without a schema registry."""
 
     @property
     def principal(self) -> str:
@@ -118,7 +121,9 @@ def check_address(request: HttpRequest) -> None:
         raise NotServed(403, "the page is shown to connections from this machine alone: HTTP does not encrypt")
 
 
-async def visitor_of(services: Services, samples: Samples, faults: FaultPort | None, request: HttpRequest) -> Visitor:
+async def visitor_of(
+    services: Services, samples: Samples, faults: FaultPort | None, schemas: SchemaStore | None, request: HttpRequest
+) -> Visitor:
     """Return who sent a request; raise NotServed."""
     principal = await _principal(services, request)
     host = request.getClientAddress().host
@@ -126,7 +131,7 @@ async def visitor_of(services: Services, samples: Samples, faults: FaultPort | N
     access: Access | None = None if authorizer is None else authorizer.access(principal, host)
     local = request.getHost().host
     context = RequestContext(0, _CLIENT_ID, host, local, principal=principal, access=access)
-    return Visitor(services, context, samples, faults)
+    return Visitor(services, context, samples, faults, schemas)
 
 
 async def _principal(services: Services, request: HttpRequest) -> str:

@@ -51,6 +51,12 @@ OWN = {
     ("broker", "http.allowed.hosts"),
     ("broker", "http.max.connections"),
     ("broker", "metrics.partitions.enable"),
+    ("broker", "schema.registry.url"),  # a broker of Kafka shows no records
+    ("broker", "schema.registry.basic.auth.user.info"),
+    ("broker", "schema.registry.bearer.auth.token"),
+    ("broker", "schema.registry.ssl.ca.location"),
+    ("broker", "schema.registry.ssl.certificate.location"),
+    ("broker", "schema.registry.ssl.key.location"),
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {

@@ -1,0 +1,189 @@
+"""Schemas of a registry that `schema.registry.url` names, for keys and values that pages show.
+
+The registry is asked by a worker thread, one request after the other. While it is away, or denies, contents stay as
+they are, and `problem` says why.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.extras import MissingExtra
+from pylogbroker.features import on_first_use
+from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
+from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, Undecodable
+from pylogbroker.schemas.framing import Field, FramedContent, frame_of
+from pylogbroker.schemas.registry_client import RegistryClient, blocking
+
+if TYPE_CHECKING:
+    from pylogbroker.schemas import blocking as blocking_exchange
+    from pylogbroker.schemas import endpoint
+else:
+    blocking_exchange = on_first_use("pylogbroker.schemas.blocking")
+    endpoint = on_first_use("pylogbroker.schemas.endpoint")
+
+SchemaKey = int | UUID
+ENTRIES_MAX: Final = 1000
+LOOKUPS_MAX: Final = 20
+"""Schemas that are asked for at once: anybody may write records that name many."""
+DECODED_BYTES_MAX: Final = 1024 * 1024
+_REQUEST_SECONDS: Final = 3.0
+_RETRY_SECONDS: Final = 10.0
+_FORGET_SECONDS: Final = 60.0
+
+
+@attrs.frozen(eq=False)
+class LoadedSchema:
+    """A codec with what names it; without a codec, `problem` says why."""
+
+    key: SchemaKey
+    codec: SchemaCodec | None = None
+    title: str = ""
+    versions: tuple[tuple[str, int], ...] = ()
+    problem: str = ""
+
+    def label(self, topic: str, field: Field) -> str:
+        """Return a text like "Avro, schema 17, orders-value v3"."""
+        named = sorted(self.versions, key=lambda version: (version[0] != f"{topic}-{field}", topic not in version[0]))
+        version = f", {named[0][0]} v{named[0][1]}" if named else ""
+        return f"{self.title}, schema {self.key}{version}"
+
+
+@attrs.frozen
+class DecodedContent:
+    """JSON of a key or value, or why there is none; both are empty for content without a schema."""
+
+    text: str | None = None
+    label: str = ""
+    problem: str = ""
+
+
+NOT_DECODED: Final = DecodedContent()
+
+
+@attrs.define(eq=False)
+class SchemaStore:
+    """Schemas that were asked for, the oldest of which are forgotten."""
+
+    _runtime: Runtime
+    _client: RegistryClient | None
+    problem: str = ""
+    """Why the registry cannot be asked now; empty if it can."""
+    _asked_again_at: float = 0.0
+    _entries: OrderedDict[SchemaKey, tuple[LoadedSchema, float]] = attrs.field(factory=OrderedDict, init=False)
+    """Schemas with the time at which they are asked for again."""
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    @classmethod
+    def of(cls, config: BrokerConfig, runtime: Runtime) -> SchemaStore | None:
+        """Return the store, None without a registry."""
+        if not config.schema_registry_url:
+            return None
+        settings = {
+            endpoint.URL: config.schema_registry_url,
+            endpoint.USER_INFO: config.schema_registry_basic_auth_user_info or "",
+            endpoint.TOKEN: config.schema_registry_bearer_auth_token or "",
+            endpoint.CA: config.schema_registry_ssl_ca_location or "",
+            endpoint.CERTIFICATE: config.schema_registry_ssl_certificate_location or "",
+            endpoint.KEY: config.schema_registry_ssl_key_location or "",
+        }
+        try:
+            where = endpoint.RegistryEndpoint.of(settings)
+            client = None if where is None else blocking_exchange.blocking_client(where, _REQUEST_SECONDS)
+        except ConfigError as error:
+            return cls(runtime, None, _sentence(f"{error}: keys and values are shown as they are"))
+        return cls(runtime, client)
+
+    async def load(self, keys: Iterable[SchemaKey]) -> None:
+        """Ask for schemas that are not known yet."""
+        missing = [key for key in dict.fromkeys(keys) if not self._is_fresh(key)]
+        if missing and self._client is not None:
+            await self._lock.run(self._load, missing[:LOOKUPS_MAX], self._client)
+
+    async def _load_each(self, keys: list[SchemaKey], client: RegistryClient) -> None:
+        for key in keys:
+            if self._is_fresh(key):  # another request has asked meanwhile
+                continue
+            now = self._runtime.clock.seconds()
+            if self.problem and now < self._asked_again_at:
+                return
+            try:
+                schema: LoadedSchema = await self._runtime.in_thread(_loaded, client, key)
+            except (RegistryUnavailable, RegistryDenied, MissingExtra, ConfigError) as error:
+                self.problem = _sentence(f"{error}: keys and values are shown as they are")
+                self._asked_again_at = self._runtime.clock.seconds() + _RETRY_SECONDS
+                return
+            self.problem = ""
+            self._entries[key] = schema, now + (_FORGET_SECONDS if schema.codec is None else float("inf"))
+            while len(self._entries) > ENTRIES_MAX:
+                self._entries.popitem(last=False)
+
+    def _load(self, keys: list[SchemaKey], client: RegistryClient) -> Deferred[None]:
+        return ensureDeferred(self._load_each(keys, client))
+
+    def _is_fresh(self, key: SchemaKey) -> bool:
+        entry = self._entries.get(key)
+        return entry is not None and self._runtime.clock.seconds() < entry[1]
+
+    def decoded(self, topic: str, field: Field, frame: FramedContent) -> DecodedContent:
+        """Return the JSON of content whose schema is loaded. May take long: for worker threads."""
+        entry = self._entries.get(frame.schema)
+        if entry is None:
+            return DecodedContent(problem=self.problem)
+        schema = entry[0]
+        if schema.codec is None:
+            return DecodedContent(problem=_sentence(schema.problem))
+        label = schema.label(topic, field)
+        if len(frame.payload) > DECODED_BYTES_MAX:
+            return DecodedContent(problem=f"{label}: values above {DECODED_BYTES_MAX:,} bytes are not decoded here.")
+        try:
+            return DecodedContent(schema.codec.decode(frame), label)
+        except Undecodable as error:
+            return DecodedContent(problem=f"It does not fit its schema ({label}): {error}.")
+
+
+@attrs.frozen(eq=False)
+class SchemaSource:
+    """Makes the store of a broker when a page first needs it."""
+
+    _made: dict[BrokerConfig, SchemaStore | None] = attrs.field(factory=dict)
+
+    def store(self, config: BrokerConfig, runtime: Runtime) -> SchemaStore | None:
+        if config not in self._made:
+            self._made[config] = SchemaStore.of(config, runtime)
+        return self._made[config]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _loaded(client: RegistryClient, key: SchemaKey) -> LoadedSchema:
+    """Return a schema of the registry. Blocks."""
+    try:
+        resolved = blocking(client.by_key(key))
+        codec = codec_of(resolved.schema, resolved.references)
+        versions = blocking(client.versions_of(key)) if isinstance(key, int) else []
+    except (RegistryUnavailable, RegistryDenied, MissingExtra):
+        raise
+    except PylogbrokerError as error:
+        return LoadedSchema(key, problem=str(error))
+    return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions))
+
+
+def frames_of(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> dict[Field, FramedContent]:
+    """Return the contents of a record that name a schema."""
+    pairs: tuple[tuple[Field, bytes | None], ...] = (("key", key), ("value", value))
+    frames = ((field, frame_of(content, headers, field)) for field, content in pairs if content is not None)
+    return {field: frame for field, frame in frames if frame is not None}
