@@ -2,6 +2,7 @@
 
 selection   which records: a condition, a text, a range of time
 batches     batches of a region, read and inflated in a worker thread; those that cannot match are dropped there
+decoding    content of a schema registry's serializers, as JSON
 cursor      a partition, read block by block towards its end or its start
 search      cursors merged by time, with the positions to go on from
 

@@ -17,6 +17,7 @@ from pylogbroker.records import HEADER_V2, LogEntry, TimestampType, entries
 from pylogbroker.records.compression import decompress
 from pylogbroker.records.record_spans import fields_at, record_starts
 from pylogbroker.web.record_rows import RecordRegion
+from pylogbroker.web.schema_store import frames_of
 
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes of one batch."""
@@ -33,6 +34,8 @@ class PreparedBatch:
     data: bytes
     starts: list[int]
     needles: Needles | None
+    is_framed: bool = False
+    """Some content names a schema, and is to be decoded."""
 
     def records(self) -> Iterator[Subject]:
         """Yield the records that may be selected; raise CorruptRecords."""
@@ -65,6 +68,7 @@ class PreparedMessages:
     """Messages of the formats before batches, which are decoded as a whole."""
 
     _subjects: list[Subject]
+    is_framed: bool = False
 
     def records(self) -> Iterator[Subject]:
         return iter(self._subjects)
@@ -88,11 +92,18 @@ class RegionPart:
 
 
 def prepare(
-    region: RecordRegion, partition: int, low: int, high: int, needles: Needles | None, messages_low: int = 0
+    region: RecordRegion,
+    partition: int,
+    low: int,
+    high: int,
+    needles: Needles | None,
+    messages_low: int = 0,
+    is_decoded: bool = False,
 ) -> RegionPart:
     """Read a region, and prepare batches that reach into offsets from `low` to below `high`. Blocks.
 
-    Messages below `messages_low` are left out: compressed ones do not say with which offset they begin.
+    Messages below `messages_low` are left out: compressed ones do not say with which offset they begin. With
+    `is_decoded`, batches whose content names schemas are all kept: needles are not in its bytes.
     """
     part = RegionPart()
     inflated = 0
@@ -109,13 +120,15 @@ def prepare(
             part.bytes += entry.size
             part.last_time = max(part.last_time, entry.max_timestamp)
             if not entry.is_control:
-                inflated += _prepare(entry, partition, needles, messages_low, part)
+                inflated += _prepare(entry, partition, needles, messages_low, is_decoded, part)
     except CorruptRecords as error:
         part.damages.append(f"Partition {partition} is damaged behind offset {max(low, part.first_offset)}: {error}")
     return part
 
 
-def _prepare(entry: LogEntry, partition: int, needles: Needles | None, messages_low: int, part: RegionPart) -> int:
+def _prepare(
+    entry: LogEntry, partition: int, needles: Needles | None, messages_low: int, is_decoded: bool, part: RegionPart
+) -> int:
     """Add a batch unless it has none of the needles; return the bytes of its records."""
     try:
         if entry.magic < 2:
@@ -125,10 +138,12 @@ def _prepare(entry: LogEntry, partition: int, needles: Needles | None, messages_
                 for record in records
                 if record.offset >= messages_low
             ]
-            part.batches.append(PreparedMessages(subjects))
+            part.batches.append(PreparedMessages(subjects, is_decoded))
             return sum(record.size for record in subjects)
         data = decompress(entry.codec, entry.buffer[HEADER_V2.size :], 2, INFLATED_BYTES_MAX)
-        if needles is None or needles.are_in(data):
+        if is_decoded and _has_frames(data, entry.count):
+            part.batches.append(PreparedBatch(partition, entry, data, record_starts(data, entry.count), None, True))
+        elif needles is None or needles.are_in(data):
             starts = record_starts(data, entry.count)
             is_dense = needles is not None and needles.count_in(data) > len(starts) // 2
             part.batches.append(PreparedBatch(partition, entry, data, starts, None if is_dense else needles))
@@ -137,3 +152,12 @@ def _prepare(entry: LogEntry, partition: int, needles: Needles | None, messages_
         offsets = f"offsets {entry.base_offset} to {entry.last_offset}"
         part.damages.append(f"The batch with {offsets} of partition {partition} cannot be read: {error}")
         return 0
+
+
+def _has_frames(data: bytes, count: int) -> bool:
+    """Return whether a key or value of a batch names a schema; raise CorruptRecords."""
+    for start in record_starts(data, count):
+        _, _, key, value, headers = fields_at(data, start)
+        if frames_of(key, value, headers):
+            return True
+    return False

@@ -15,6 +15,7 @@ from pylogbroker.long_loops import give_way
 from pylogbroker.web.partition_logs import PartitionLog
 from pylogbroker.web.record_rows import RecordRegion
 from pylogbroker.web.record_search.batches import RegionPart, prepare
+from pylogbroker.web.record_search.decoding import RegionDecoder
 from pylogbroker.web.record_search.selection import Selection
 
 _REGION_BYTES_MAX: Final = 1024 * 1024
@@ -42,6 +43,7 @@ class PartitionCursor:
     high: int
     rows_max: int
     bytes_max: int
+    decoder: RegionDecoder | None = None
     pending: deque[Subject] = attrs.field(factory=deque, init=False)
     """Selected records that are not taken yet, in the order of the search."""
     time: int = attrs.field(init=False)
@@ -129,7 +131,12 @@ class PartitionCursor:
 
     async def _prepared(self, in_thread: InThread, region: RecordRegion, low: int, messages_low: int) -> RegionPart:
         needles = self.selection.needles
-        part: RegionPart = await in_thread(prepare, region, self.partition, low, self.high, needles, messages_low)
+        is_decoded = self.decoder is not None
+        part: RegionPart = await in_thread(
+            prepare, region, self.partition, low, self.high, needles, messages_low, is_decoded
+        )
+        if self.decoder is not None:
+            await self.decoder.decode(part)
         self._note(part.damages)
         return part
 

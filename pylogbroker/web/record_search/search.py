@@ -25,6 +25,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.partition_logs import PartitionLog, open_logs
 from pylogbroker.web.record_search.cursor import PartitionCursor
+from pylogbroker.web.record_search.decoding import RegionDecoder
 from pylogbroker.web.record_search.selection import Selection
 from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
@@ -68,6 +69,7 @@ class TopicSearch:
     _problems: Sequence[str]
     total: int
     """Offsets that the search covers, those before its positions included."""
+    _decoder: RegionDecoder | None = None
 
     @classmethod
     async def opened(cls, visitor: Visitor, request: SearchRequest) -> TopicSearch:
@@ -75,6 +77,8 @@ class TopicSearch:
         logs, problems = await open_partitions(visitor, request.topic, request.partitions)
         bounds = await _bounds(visitor, request, logs)
         total = sum(max(0, high - low) for low, high in bounds.values())
+        runtime, store = visitor.services.runtime, visitor.schemas
+        decoder = None if store is None else RegionDecoder(store, request.topic, runtime.in_thread)
         cursors = []
         for log in logs:
             low, high = bounds[log.index]
@@ -84,8 +88,10 @@ class TopicSearch:
                 low, high = (low, min(at, high)) if request.is_newest_first else (max(at, low), high)
             bytes_max = _FOUND_BYTES_MAX // len(logs)
             is_newest_first, rows_max = request.is_newest_first, request.rows_max
-            cursors.append(PartitionCursor(log, request.selection, is_newest_first, low, high, rows_max, bytes_max))
-        return cls(visitor, request, cursors, problems, total)
+            cursors.append(
+                PartitionCursor(log, request.selection, is_newest_first, low, high, rows_max, bytes_max, decoder)
+            )
+        return cls(visitor, request, cursors, problems, total, decoder)
 
     @property
     def is_done(self) -> bool:
@@ -122,7 +128,8 @@ class TopicSearch:
 
     @property
     def problems(self) -> list[str]:
-        return [*self._problems, *(damage for cursor in self._cursors for damage in cursor.damages)]
+        damages = [damage for cursor in self._cursors for damage in cursor.damages]
+        return [*self._problems, *damages, *(self._decoder.problems if self._decoder is not None else ())]
 
     async def advance(self, rows_max: int) -> list[Subject]:
         """Search some blocks; return records that come next, `rows_max` at most."""

@@ -14,6 +14,7 @@ from pylogbroker.records import LogEntry, Record, TimestampType, entries
 from pylogbroker.web.record_rows import RecordRegion, shown
 from pylogbroker.web.record_search.batches import INFLATED_BYTES_MAX
 from pylogbroker.web.record_search.search import open_partitions
+from pylogbroker.web.schema_store import SchemaStore, frames_of
 from pylogbroker.web.topic_records.cells import time_texts
 from pylogbroker.web.topic_records.json_tree import LINES_OPEN, JsonNode, json_tree
 from pylogbroker.web.visitors import Visitor
@@ -36,6 +37,10 @@ class ShownContent:
     size: int
     is_cut: bool = False
     tree: JsonNode | None = None
+    label: str = ""
+    """Schema that it is decoded by."""
+    problem: str = ""
+    """Why it is not decoded, although it names a schema."""
 
     @property
     def is_unfolded(self) -> bool:
@@ -119,7 +124,9 @@ def _find(region: RecordRegion, offset: int) -> StoredRecord | None:
     return None
 
 
-def opened_record(topic: str, partition: int, stored: StoredRecord, form: Form, now_ms: int) -> OpenedRecord:
+def opened_record(
+    topic: str, partition: int, stored: StoredRecord, form: Form, now_ms: int, schemas: SchemaStore | None = None
+) -> OpenedRecord:
     """Return what the page shows of a record."""
     entry, record = stored.entry, stored.record
     _, time = time_texts(record.timestamp, 0)
@@ -133,8 +140,8 @@ def opened_record(topic: str, partition: int, stored: StoredRecord, form: Form, 
         f"by the clock of the {'broker' if is_broker else 'producer'}{_ago(now_ms - record.timestamp)}",
         entry.codec.name.lower() if entry.codec else "not compressed",
         _producer(entry, record),
-        content(record.key, ""),
-        content(record.value, form),
+        _decoded(topic, "key", record, "", schemas),
+        _decoded(topic, "value", record, form, schemas),
         headers,
         len(record.headers),
         f"pylogbroker consume {shlex.quote(f'{topic}:{partition}')} -o {record.offset} -n 1 -f json",
@@ -160,6 +167,21 @@ def _producer(entry: LogEntry, record: Record) -> str:
     if entry.base_sequence >= 0:
         text += f", sequence {sequence & 0x7FFFFFFF:,}"
     return text + (", in a transaction" if entry.is_transactional else "")
+
+
+def _decoded(
+    topic: str, field: Literal["key", "value"], record: Record, form: Form, schemas: SchemaStore | None
+) -> ShownContent:
+    """Return a key or value; decoded by its schema, unless it is to be shown as text or hex."""
+    data = record.key if field == "key" else record.value
+    frames = frames_of(record.key, record.value, record.headers) if schemas is not None else {}
+    if schemas is None or field not in frames or form in ("text", "hex"):
+        return content(data, form)
+    decoded = schemas.decoded(topic, field, frames[field])
+    if decoded.text is None:
+        return attrs.evolve(content(data, form), problem=decoded.problem)
+    plain = content(decoded.text.encode(), "json")
+    return attrs.evolve(plain, size=len(data or b""), label=decoded.label)
 
 
 def content(data: bytes | None, form: Form, bytes_max: int = SHOWN_BYTES_MAX) -> ShownContent:

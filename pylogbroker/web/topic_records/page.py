@@ -18,6 +18,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.record_search.search import TopicSearch
 from pylogbroker.web.router.values import Capped, OneOf
+from pylogbroker.web.schema_store import frames_of
 from pylogbroker.web.topic_records.cells import CellMaker, ListedRecord
 from pylogbroker.web.topic_records.fragments import panel_html, rows_html, state_html
 from pylogbroker.web.topic_records.opened import AgainForm, Form, OpenedRecord, opened_record, stored_record
@@ -185,9 +186,12 @@ async def opened_of(visitor: Visitor, query: RecordQuery) -> OpenedRecord:
     partition, offset = parsed_place(query.at)
     stored = await stored_record(visitor, query.topic, partition, offset)
     form: Form = query.show  # type: ignore[assignment]
-    runtime = visitor.services.runtime
+    runtime, schemas = visitor.services.runtime, visitor.schemas
+    if schemas is not None:
+        record = stored.record
+        await schemas.load(frame.schema for frame in frames_of(record.key, record.value, record.headers).values())
     opened: OpenedRecord = await runtime.in_thread(
-        opened_record, query.topic, partition, stored, form, runtime.now_ms()
+        opened_record, query.topic, partition, stored, form, runtime.now_ms(), schemas
     )
     return opened
 
