@@ -33,6 +33,10 @@ EXTRAS: Final = {
 """Extras by the package that is imported."""
 
 
+_PROJECTS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools"}
+"""Names of projects that are not those of their packages."""
+
+
 class MissingExtra(StartupError):
     """An optional feature is used whose packages are not installed."""
 
@@ -46,7 +50,8 @@ def required_by(feature: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        raise MissingExtra(f"{feature} needs {package}, which is not installed: {_install(EXTRAS[package])}") from error
+        project = _PROJECTS.get(package, package)
+        raise MissingExtra(f"{feature} needs {project}, which is not installed: {_install(EXTRAS[package])}") from error
 
 
 def _install(extra: str) -> str:

@@ -17,7 +17,7 @@ from pylogbroker.extras import MissingExtra, required_by
 
 def import_all() -> None:
     """Import a broker's features, except those whose extra is missing, and APIs and plugins."""
-    for modules in features.OF_A_BROKER.values():
+    for modules in (*features.OF_A_BROKER.values(), *features.OF_SCHEMAS.values()):
         for name in modules:
             with suppress(MissingExtra), required_by(name):
                 import_module(name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -156,3 +158,17 @@ def test_json_that_does_not_fit(text: str, problem: str) -> None:
 def test_wrong_schemas(source: str, references: dict[str, str], message: str, problem: str) -> None:
     with pytest.raises(InvalidSchema, match=problem):
         ProtobufCodec.of(source, references, message)
+
+
+@pytest.mark.parametrize(("package", "project"), [("google.protobuf", "protobuf"), ("grpc_tools", "grpcio-tools")])
+def test_a_missing_package_is_named_like_its_project(package: str, project: str) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from pylogbroker.extras import MissingExtra\n"
+        "from pylogbroker.schemas.codecs import codec_of\n"
+        "from pylogbroker.schemas.values import Schema\n"
+        "try:\n    codec_of(Schema('message A {}', 'PROTOBUF'), {})\n"
+        "except MissingExtra as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
+    assert done.stdout.startswith(f"Protobuf by a schema registry needs {project}, which is not installed: ")
