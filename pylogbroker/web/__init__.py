@@ -11,6 +11,7 @@ samples   what `sampler` notes at regular times: `topic_rates`, `group_lags`; `c
 live      new records as they come.
 faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
+figures   of open pages, sent as they change.
 pages     HTML of the views, by `templates`; `form_changes` are changes as forms ask for them.
 frame     what stands around each page; `going` finds what somebody wants to go to; `formats` are texts of values.
 service   addresses to listen on.

@@ -43,17 +43,21 @@ class Place:
 
 @attrs.frozen
 class Frame:
-    """Values of a page's frame; without `visitor`, of one who is not let in, it has no counts."""
+    """Values of a page's frame; without `visitor`, of one who is not let in, it has no counts.
+
+    The figures of a page that `is_live` are sent as they change.
+    """
 
     path: str
     is_local: bool
     places: tuple[Place, ...]
     cluster: str = ""
     principal: str = ""
+    is_live: bool = False
     version: str = __version__
 
 
-def frame_of(request: Request, visitor: Visitor | None, has_faults: bool) -> Frame:
+def frame_of(request: Request, visitor: Visitor | None, has_faults: bool, is_live: bool = False) -> Frame:
     path = request.uri.decode("ascii", "replace")
     counts = {} if visitor is None else _counts(visitor)
     first = path.partition("?")[0].removeprefix("/").partition("/")[0]
@@ -64,7 +68,7 @@ def frame_of(request: Request, visitor: Visitor | None, has_faults: bool) -> Fra
     )
     if visitor is None:
         return Frame(path, is_local(request), places)
-    return Frame(path, is_local(request), places, visitor.services.node.cluster_id, visitor.principal)
+    return Frame(path, is_local(request), places, visitor.services.node.cluster_id, visitor.principal, is_live)
 
 
 def is_local(request: Request) -> bool:

@@ -30,9 +30,10 @@ EMPTY_FORM: Final = TypedForm({})
 
 @attrs.frozen(slots=False)
 class PageRoute(HttpRoute):
-    """`template` is by default named like the path."""
+    """`template` is by default named like the path; the figures of a page that is live are sent as they change."""
 
     template: str = attrs.field(default="", kw_only=True)
+    is_live: bool = attrs.field(default=False, kw_only=True)
 
 
 @attrs.frozen(slots=False)
@@ -76,8 +77,8 @@ def moved(path: str, target: Callable[[Mapping[str, str]], str]) -> MovedRoute:
     return MovedRoute("GET", path, _location, media=HTML, target=target)
 
 
-def page(path: str, view: Callable[..., Any], template: str = "") -> PageRoute:
-    return PageRoute("GET", path, view, media=HTML, template=template or path.strip("/"))
+def page(path: str, view: Callable[..., Any], template: str = "", is_live: bool = False) -> PageRoute:
+    return PageRoute("GET", path, view, media=HTML, template=template or path.strip("/"), is_live=is_live)
 
 
 def form(

@@ -7,8 +7,8 @@ A page is a route, too: /NAME has the template NAME, and what a form changes sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -23,6 +23,7 @@ from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, spark_lines
 from pylogbroker.web.cluster_views import topic
 from pylogbroker.web.fault_pages import FAULT_PAGES
+from pylogbroker.web.figures import FigureStreams
 from pylogbroker.web.form_changes import (
     alter_topic,
     delete_topic_confirmed,
@@ -76,7 +77,7 @@ _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
     **dict.fromkeys(("ui.css", "records.css"), b"text/css; charset=utf-8"),
     "icon.svg": b"image/svg+xml",
-    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "live.js", "records.js"), _SCRIPT),
+    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "figures.js", "live.js", "records.js"), _SCRIPT),
 }
 
 
@@ -90,8 +91,8 @@ async def style(visitor: Visitor) -> dict[str, Any]:
 
 
 PAGES: Final = (
-    _page("/", overview, "overview"),
-    _page("/topics", topic_table),
+    _page("/", overview, "overview", is_live=True),
+    _page("/topics", topic_table, is_live=True),
     _page("/create-topic", new_topic),
     _page("/topic", topic),
     _page("/topic-delete", topic_to_delete),
@@ -128,22 +129,14 @@ class HtmlPresentation(Presentation):
         source.form_tokens.check(visitor.principal, form.pop(TOKEN, ""))
         return form, {}
 
-    def body(
+    async def body(
         self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
     ) -> bytes:
         if isinstance(route, MovedRoute):
             request.setResponseCode(301)
             request.setHeader(b"location", values["location"].encode())
             return b""
-        template = route.template if isinstance(route, PageRoute) else "error"
-        return self._page(request, source, visitor, template, {"form": EMPTY_FORM, **values})
-
-    def _page(
-        self, request: Request, source: Source, visitor: Visitor, template: str, values: Mapping[str, Any]
-    ) -> bytes:
-        token = source.form_tokens.token(visitor.principal)
-        frame = frame_of(request, visitor, source.faults is not None)
-        return _render(f"{template}.html", {"frame": frame, TOKEN: token, **values})
+        return await _rendered(visitor, prepare_page(request, source, visitor, route, values))
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
         after = route.after if isinstance(route, FormRoute) else _AFTER[route.path.strip("/")]
@@ -161,11 +154,27 @@ class HtmlPresentation(Presentation):
         except (BadRequest, PylogbrokerError):
             raise error from None
         request.setResponseCode(status_of(error))
-        return self._page(request, source, visitor, change.route.page.template, values)
+        return await _rendered(visitor, prepare_page(request, source, visitor, change.route.page, values))
 
     def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
         frame = frame_of(request, None, source.faults is not None)
-        return _render("error.html", {"frame": frame, "code": code, "reason": reason})
+        return _render("error.html", {"frame": frame, "code": code, "reason": reason}).encode(errors="replace")
+
+
+def prepare_page(
+    request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
+) -> Callable[[], str]:
+    """Return what renders the page of a route, in any thread."""
+    template, is_live = (route.template, route.is_live) if isinstance(route, PageRoute) else ("error", False)
+    frame = frame_of(request, visitor, source.faults is not None, is_live)
+    token = source.form_tokens.token(visitor.principal)
+    return partial(_render, f"{template}.html", {"frame": frame, TOKEN: token, "form": EMPTY_FORM, **values})
+
+
+async def _rendered(visitor: Visitor, render: Callable[[], str]) -> bytes:
+    """Render a page in a worker thread: two hundred rows take too long for the reactor thread."""
+    html: str = await visitor.services.runtime.in_thread(render)
+    return html.encode(errors="replace")
 
 
 class PageRoot(Resource):
@@ -173,7 +182,10 @@ class PageRoot(Resource):
 
     def __init__(self, source: Source) -> None:
         super().__init__()
-        routes = (*ROUTES, *PAGES) if source.faults is None else (*ROUTES, *FAULT_ROUTES, *PAGES, *FAULT_PAGES)
+        pages: Sequence[HttpRoute] = PAGES if source.faults is None else (*PAGES, *FAULT_PAGES)
+        streams = FigureStreams(lambda request, *shown: prepare_page(request, source, *shown))
+        live = [streams.route_of(page) for page in pages if isinstance(page, PageRoute) and page.is_live]
+        routes = (*ROUTES, *(() if source.faults is None else FAULT_ROUTES), *pages, *live)
         in_json, in_html = Presentation(), HtmlPresentation()
         presentations = {JSON: in_json, EVENTS: in_json, FILE: in_html, HTML: in_html}
         self._views = ViewResource(source, routes, presentations)
@@ -194,8 +206,8 @@ def compile_pages() -> None:
     compile_templates()
 
 
-def _render(template: str, values: Mapping[str, Any]) -> bytes:
-    return _environment().get_template(template).render(values).encode(errors="replace")
+def _render(template: str, values: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(values)
 
 
 @cache

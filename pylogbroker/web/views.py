@@ -61,6 +61,8 @@ log = Logger()
 
 VIEWERS_MAX: Final = 8
 """Viewers who follow new records at a time."""
+OPEN_PAGES_MAX: Final = 32
+"""Pages whose figures are sent as they change, at a time."""
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
 _READING: Final = ("GET", "HEAD")
@@ -143,6 +145,7 @@ class Source:
     services: Services | None = None
     faults: FaultPort | None = None
     viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
+    open_pages: LateAnswers = attrs.field(factory=lambda: LateAnswers(OPEN_PAGES_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
     schemas: SchemaSource = attrs.field(factory=SchemaSource, init=False)
@@ -161,6 +164,13 @@ class Source:
         self.services = None
         self._sampler.stop()
         self.viewers.cancel()
+        self.open_pages.cancel()
+
+    def answers_of(self, route: HttpRoute) -> LateAnswers:
+        """Return the answers that count with those of a route."""
+        if route.is_shared:
+            return self.open_pages
+        return self.viewers if route.media in _STREAMED else self.answers
 
     def open(self, request: Request, answers: LateAnswers) -> Services:
         """Return the broker; raise NotServed."""
@@ -190,7 +200,7 @@ class Presentation:
         """Return the texts and the members of a change; raise NotServed or BadRequest."""
         return texts_of(request), {} if request.method == b"DELETE" else json_of(request)
 
-    def body(
+    async def body(
         self, request: Request, source: Source, visitor: Visitor, route: HttpRoute, values: Mapping[str, Any]
     ) -> bytes:
         return _json(values)
@@ -227,7 +237,7 @@ class ViewResource(Resource):
         try:
             route, parts = self._router.find(request.method.decode("ascii", "replace"), path)
             shown = self._presentations[route.media]
-            answers = self._source.viewers if route.media in _STREAMED else self._source.answers
+            answers = self._source.answers_of(route)
             services = self._source.open(request, answers)
         except NoRoute as error:
             return self._answer_error(request, shown, 404, str(error))
@@ -267,7 +277,7 @@ class ViewResource(Resource):
             return None
         if not is_change:
             values = await route.handle(visitor, **route.arguments(parts, texts, members))
-            return shown.body(request, self._source, visitor, route, values)
+            return await shown.body(request, self._source, visitor, route, values)
         try:
             values = await route.handle(visitor, **route.arguments(parts, texts, members))
         except (BadRequest, PylogbrokerError) as error:

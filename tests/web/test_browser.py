@@ -194,7 +194,7 @@ def test_hostile_values_stay_text(browser: Browser, topic: str) -> None:
         browser.open(path, **parameters)
         if path.startswith("group"):
             assert HOSTILE in browser.text, path
-        expect_harmless(browser)
+        expect_harmless(browser, scripts=path == "topics")
 
 
 def expect_harmless(browser: Browser, scripts: int = 0) -> None:
@@ -219,6 +219,29 @@ def test_a_restart_under_the_page(browser: Browser, topic: str) -> None:
     browser.driver.switch_to.window(browser.driver.window_handles[0])
     browser.press("Create")
     assert "load the page again" in browser.text
+
+
+def test_figures_change_while_they_are_looked_at(browser: Browser, topic: str) -> None:
+    browser.open("topics", search=topic)
+    browser.wait_for("live, ")
+    assert browser.rows()[0][2] == "0"
+    produce(browser, topic, *"abc")
+    wait_until(lambda: browser.rows()[0][2] == "3", what=lambda: browser.text)
+    field = browser.one("#q")
+    field.clear()
+    field.send_keys("no-such-topic")
+    browser.wait_for("No topic fits")
+    field.clear()
+    field.send_keys(topic)
+    wait_until(lambda: len(browser.all("tbody tr")) == 1)
+    produce(browser, topic, *"de")
+    wait_until(lambda: browser.rows()[0][2] == "5", what=lambda: browser.text)
+    assert browser.broker.stop() == 0
+    browser.wait_for("trying again")
+    browser.broker.start()
+    browser.wait_for("live, ")
+    browser.open("")
+    browser.wait_for("live, ")
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:

@@ -53,6 +53,8 @@ class HttpRoute:
     hidden: frozenset[str] = attrs.field(default=_HIDDEN, kw_only=True)
     operation: str = attrs.field(default="", kw_only=True)
     """Name of the operation, by default that of the function."""
+    is_shared: bool = attrs.field(default=False, kw_only=True)
+    """Whether the work of an answer is done for all who look at the same: they count apart from others."""
 
     @cached_property
     def segments(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ for (const form of document.querySelectorAll("form[data-parts]")) {
     const given = [...new FormData(form)].filter(([, value]) => value !== "");
     const query = new URLSearchParams(given).toString();
     const address = query ? `${form.getAttribute("action")}?${query}` : form.getAttribute("action");
-    if (await replaceParts(address, form.dataset.parts.split(" "))) history.replaceState(null, "", address);
+    if (!await replaceParts(address, form.dataset.parts.split(" "))) return;
+    history.replaceState(null, "", address);
+    dispatchEvent(new Event("address"));
   };
   for (const field of form.querySelectorAll("input[type=search]")) whenTyped(field, search);
   for (const field of form.querySelectorAll("input[type=checkbox], select")) field.addEventListener("change", search);
