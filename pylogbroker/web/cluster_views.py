@@ -176,11 +176,16 @@ def _partition_row(services: Services, topic: str, index: int, state: PartitionS
 
 async def brokers(visitor: Visitor) -> BrokerList:
     """Return the brokers of the cluster, and their log directories."""
+    return await cluster(visitor, with_logs=True)
+
+
+async def cluster(visitor: Visitor, with_logs: bool) -> BrokerList:
+    """Return the brokers, and their log directories, whose logs count as none without `with_logs`."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     services = visitor.services
     image = services.metadata.image
     placement = await count_placement(services)
-    directories, unanswered = await log_directories(visitor)
+    directories, unanswered = await log_directories(visitor, with_logs)
     return {
         "cluster_id": services.node.cluster_id,
         "this_broker": services.node.id,

@@ -40,9 +40,9 @@ class LogDirectoryDetails(LogDirectoryRow, RowRange):
     details: list[LogRow]
 
 
-async def log_directories(visitor: Visitor) -> tuple[list[LogDirectoryRow], list[int]]:
-    """Return directories by broker, and the brokers that do not answer."""
-    answers = await ask_all(visitor, DescribeLogDirsRequest(None))
+async def log_directories(visitor: Visitor, with_logs: bool = True) -> tuple[list[LogDirectoryRow], list[int]]:
+    """Return directories by broker, and the brokers that do not answer; without logs, disks alone cost nothing."""
+    answers = await ask_all(visitor, DescribeLogDirsRequest(None if with_logs else []))
     rows = [
         await _row(visitor, broker_id, directory)
         for broker_id, answer in answers.items()

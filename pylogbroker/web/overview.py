@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.charts import Chart, chart
-from pylogbroker.web.cluster_views import BrokerList, brokers
+from pylogbroker.web.cluster_views import BrokerList, cluster
 from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.problems import LastingProblem
 from pylogbroker.web.topic_table import ListedTopic, listed_topic
@@ -44,19 +44,21 @@ async def overview(visitor: Visitor) -> Overview:
     """Return what somebody looks at first; the brokers are null for a visitor who may not describe the cluster."""
     services, samples = visitor.services, visitor.samples
     sees_cluster = visitor.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
-    cluster = await brokers(visitor) if sees_cluster else None
+    seen_cluster = await cluster(visitor, with_logs=False) if sees_cluster else None
     history = list(samples.traffic.samples)
     last = history[-1] if history else None
     rates = {name: rate for name, rate in samples.topic_rates.noted.items() if visitor.sees_topic(name)}
     busiest = heapq.nlargest(_LISTED, rates, key=lambda name: rates[name])
     images = [topic for topic in map(services.metadata.topics.get, busiest) if topic is not None]
-    listeners = [listener for broker in (cluster["brokers"] if cluster else ()) for listener in broker["listeners"]]
+    listeners = [
+        listener for broker in (seen_cluster["brokers"] if seen_cluster else ()) for listener in broker["listeners"]
+    ]
     return {
         "problems": problems_for(visitor),
         "looked_ms": samples.problems.looked_ms,
         "now_ms": services.runtime.now_ms(),
         "topics": len(services.metadata.topics),
-        "partitions": sum(broker["leaders"] for broker in cluster["brokers"]) if cluster else None,
+        "partitions": sum(broker["leaders"] for broker in seen_cluster["brokers"]) if seen_cluster else None,
         "clients": listeners[0]["address"] if listeners else "",
         "messages_in": None if last is None else last.messages_in,
         "bytes_in": None if last is None else last.bytes_in,
@@ -66,7 +68,7 @@ async def overview(visitor: Visitor) -> Overview:
             [sample.bytes_in for sample in history],
             [sample.bytes_out for sample in history],
         ),
-        "cluster": cluster,
+        "cluster": seen_cluster,
         "busiest": [await listed_topic(visitor, topic) for topic in images],
         "most_lag": _most_lag(visitor),
     }

@@ -67,7 +67,7 @@ async def topic_table(
         matching += seen
     ordered = await _in_order(visitor, matching, sort)
     values, shown = paged(page, sort, ordered)
-    rows = [await listed_topic(visitor, topic) for topic in shown]
+    rows = [await listed_topic(visitor, topic) async for topic in services.runtime.slices.over(shown)]
     is_all = len(matching) == len(topics)  # the sums of the samples take no time then
     size = samples.topic_sizes.bytes if is_all else sum(sizes.get(topic.name, NOTHING).bytes for topic in matching)
     return {

@@ -79,6 +79,14 @@ class TestOverview(OverviewTests):
             self.assertIn(f"is {share} % full", page.text)
             self.assertIn(level, page.text)
 
+    def test_no_log_is_looked_at(self) -> None:
+        for number in range(20):
+            self.node.create(f"topic-{number}")
+        with patch("pylogbroker.broker.apis.describe_log_dirs.os.path.dirname") as looked_at:
+            page = self.show("/")
+        self.assertEqual(looked_at.call_count, 0)
+        self.assertIn("free", page.text)
+
     def test_busiest_topics_and_most_lag(self) -> None:
         self.node.create("clicks")
         self.wait(10)

@@ -57,6 +57,8 @@ async def _by_directory(
     services: _Services, partitions: set[tuple[str, int]] | None
 ) -> dict[str, dict[str, list[Log]]]:
     by_directory: dict[str, dict[str, list[Log]]] = {}
+    if partitions is not None and not partitions:
+        return by_directory  # somebody asks for the disks alone
     copies = () if services.log_moves.copy is None else (services.log_moves.copy,)
     async for log in over((*services.logs.logs.values(), *copies)):
         if partitions is None or (log.topic, log.partition) in partitions:
