@@ -6,13 +6,14 @@
     `simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
     `messages`          messages and message sets
     `sync`              the same classes without Deferreds
-    `cluster`           leaders, coordinators, requests
+    `cluster`           leaders, coordinators, requests; `first_contact`: how long the first broker may take
     `pool`              connections
     `metadata`          brokers and topics as values; `metadata_updater`: when to request them
     `sources`           bootstrap addresses; `zookeeper`: the coordination tree that a setting names
     `retries`           backoff and deadlines
     `settings`          all settings; `arguments`: validation
-    `partition_queue`   a producer's batches; used by Spark too, like `transaction_requests` and `offset_requests`
+    `partition_queue`   a producer's batches; used by Spark too, like `transaction_requests`, `offset_requests`
+                        and `coordinator_requests`
     `plugin_lookup`     plugins by name; `plugin_guards`, `callbacks`: safe calls
     `single_flight`     work done once for several waiters
     `errors`            client errors

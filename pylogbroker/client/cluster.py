@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.errors import NeverReached, NoBrokers, NotAuthenticated, NotConnected, is_retriable
+from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
+from pylogbroker.client.errors import NoBrokers, NotAuthenticated, NotConnected, is_retriable
+from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
@@ -28,21 +29,13 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection, connect
-from pylogbroker.rpc.errors import error_of, raise_for
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
-from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator
-from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 
 T = TypeVar("T")
-
-
-class CoordinatorType(IntEnum):
-    """Numbers of FindCoordinator."""
-
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class Cluster:
@@ -54,7 +47,7 @@ class Cluster:
         self._timeout = _timeout(settings)
         self._propagation = settings.integer("topic.metadata.propagation.max.ms") / 1000
         self._seconds = reactor.seconds
-        self._first_contact = _FirstContact(reactor.seconds, settings.integer("bootstrap.connect.max.ms"))
+        self._first_contact = FirstContact(reactor.seconds, settings)
         self._updater = MetadataUpdater(reactor, settings, self._reachable, self._pool.honour_throttle)
         self._metadata = self._updater.metadata
         self._leader: Callable[[tuple[str, int]], int | None] = self._metadata.leaders.get
@@ -209,6 +202,11 @@ class Cluster:
 
         return await self._found(topic, lambda: self._metadata.topic(topic), may_come)
 
+    def expect_topics(self, topics: Iterable[str]) -> None:
+        """Include these topics in the next requests for metadata, while they are in use."""
+        for topic in topics:
+            self._updater.asked_for(topic)
+
     async def ask_leader(self, topic: str, partition: int) -> int:
         """Like `find_leader`, but request metadata once at most."""
         self._updater.asked_for(topic)
@@ -326,16 +324,8 @@ class Cluster:
     async def _ask_coordinator(self, key: str, kind: CoordinatorType) -> int:
         connection = await self._reachable()
         version = connection.version_of(FindCoordinatorRequest)
-        request = FindCoordinatorRequest()
-        if version >= 1:
-            request.key_type = kind
-        if version >= 4:
-            request.coordinator_keys = [key]
-        else:
-            request.key = key
-        response: FindCoordinatorResponse = await self._ask(connection, request, version=version)
-        answer = _coordinator_of(response, version)
-        raise_for(answer.error_code, answer.error_message)
+        request = find_coordinator_request(key, kind, version)
+        answer = coordinator_of(await self._ask(connection, request, version=version), version)
         self._pool.add(answer.node_id, Address(answer.host, answer.port))
         return coordinator_node(answer.node_id) if kind is CoordinatorType.GROUP else answer.node_id
 
@@ -352,43 +342,9 @@ class Cluster:
         await self._pool.close()
 
 
-class _FirstContact:
-    """Limit of the search for a first broker: `bootstrap.connect.max.ms`; negative: none."""
-
-    def __init__(self, seconds: Callable[[], float], limit_ms: int) -> None:
-        self._seconds = seconds
-        self._limit = None if limit_ms < 0 else limit_ms / 1000
-        self._since: float | None = None
-
-    def succeeded(self) -> None:
-        self._limit = None  # brokers that were there may come back
-
-    def failed(self, why: str) -> NeverReached | None:
-        """Return the error that ends the search, if it is time."""
-        now = self._seconds()
-        if self._since is None:
-            self._since = now
-        if self._limit is None or now - self._since < self._limit:
-            return None
-        return NeverReached(
-            f"{why}; no broker answered for {self._limit:g} s (bootstrap.connect.max.ms):"
-            " is one running there, and are the addresses right?"
-        )
-
-
 def _timeout(settings: Values) -> float:
     name = "max.block.ms" if "max.block.ms" in settings.by_name() else "default.api.timeout.ms"
     return settings.integer(name) / 1000
-
-
-def _coordinator_of(response: FindCoordinatorResponse, version: int) -> FoundCoordinator:
-    if version < 4:
-        return FoundCoordinator(
-            "", response.node_id, response.host, response.port, response.error_code, response.error_message
-        )
-    if len(response.coordinators) != 1:
-        raise KafkaError("the FindCoordinator response has the wrong number of keys: one was requested")
-    return response.coordinators[0]
 
 
 def _may_come(error: BaseException, asked_at: float) -> bool:

@@ -14,6 +14,7 @@ from twisted.internet.defer import FirstError, gatherResults
 from pylogbroker.background import with_cleanup
 from pylogbroker.client.admin.configs import ConfigAdmin, ConfigResource
 from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.reactor_waits import ReactorWaits
 from pylogbroker.client.admin.routing import ItemsFailed, Router
 from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
 from pylogbroker.client.admin.transactions import TransactionAdmin
@@ -32,7 +33,6 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.rpc.retries import retrying
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.wire import UnsupportedVersion
@@ -72,13 +72,14 @@ class Admin:
         values = read(CONSUMER, {**asking, "allow.auto.create.topics": "false"})  # a deleted topic must not come back
         self._cluster = Cluster(reactor, values, StaticBrokers(bootstrap))
         self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
-        self._router = Router.of(self._cluster, reactor, values)
+        self._waits = ReactorWaits.of(reactor, values)
+        self._router = Router.of(self._cluster, self._waits, values)
         self._backoff = Backoff.of(values)
         self._auto_creation: bool | None = None
         self._timeout = values.integer("default.api.timeout.ms") / 1000
 
     async def close(self) -> None:
-        self._router.pauses.close()
+        self._waits.close()
         for consumer in self._consumers.values():
             await consumer.close()
         await self._cluster.close()
@@ -301,7 +302,7 @@ class Admin:
     async def _retrying(
         self, work: Callable[[], Coroutine[Any, Any, T]], retriable: Callable[[BaseException], bool] = is_retriable
     ) -> T:
-        return await retrying(work, self._router.pauses, self._backoff, self._timeout, retriable=retriable)
+        return await self._waits.retrying(work, retriable)
 
     async def _brokers(self) -> list[int]:
         """Ask each time: faults add brokers, and remove them again."""

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.admin.groups import GroupAdmin, GroupDescription
+from pylogbroker.client.admin.reactor_waits import ReactorWaits
 from pylogbroker.client.admin.records import LATEST, RecordAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, Router
 from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
@@ -51,10 +52,11 @@ class AdminRoutingTests(SynchronousTestCase):
         self.two.leads("t", 1)
         settings = read(CLIENT, None, default_api_timeout_ms=5000, allow_auto_create_topics=False)
         self.cluster = self.network.cluster(default_api_timeout_ms=5000, allow_auto_create_topics=False)
-        self.router = Router.of(self.cluster, self.network.clock, settings)
+        self.waits = ReactorWaits.of(self.network.clock, settings)
+        self.router = Router.of(self.cluster, self.waits, settings)
 
     def tearDown(self) -> None:
-        self.router.pauses.close()
+        self.waits.close()
         closing = ensureDeferred(self.cluster.close())
         self.network.run()
         self.successResultOf(closing)

@@ -6,11 +6,15 @@ from typing import Any, ClassVar, cast
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from pylogbroker.broker.apis import APIS
+from pylogbroker.client.admin.reactor_waits import ReactorWaits
 from pylogbroker.client.admin.routing import Router
 from pylogbroker.client.admin.tokens import TokenAdmin
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.retries import Pauses
 from pylogbroker.wire import Request
 from tests.broker.nodes import START, Node, NodeTests
 
@@ -26,6 +30,7 @@ class NodeRouter:
     node: Node
     principal: str
     version: int | None = None
+    waits: ReactorWaits = attrs.field(factory=lambda: ReactorWaits(Pauses(Clock()), Backoff.fixed(1.0), 1.0))
 
     async def anywhere(self, request: Request) -> Any:
         handle = next(each for each in APIS if each.key == request.api_key).handle

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from mypy import api
 
-from pylogbroker.client.admin.client import AdminClient as AsyncAdminClient
-from pylogbroker.client.sync import AdminClient, admin_parts
-from pylogbroker.client.sync.admin import PartAttribute
+from pylogbroker.client.admin.parts import AdminParts
+from pylogbroker.client.sync import admin_parts
+from pylogbroker.client.sync.parts import BlockingParts, PartAttribute
 from tests.client.blocking_parts import source
 
 ROOT = Path(__file__).parents[2]
@@ -59,11 +59,11 @@ def test_the_types_are_those_of_the_asynchronous_methods() -> None:
 
 
 def test_each_part_has_its_type() -> None:
-    parts = [noun for noun, found in vars(AsyncAdminClient).items() if isinstance(found, cached_property)]
-    assert [noun for noun, found in vars(AdminClient).items() if isinstance(found, PartAttribute)] == parts
+    parts = [noun for noun, found in vars(AdminParts).items() if isinstance(found, cached_property)]
+    assert [noun for noun, found in vars(BlockingParts).items() if isinstance(found, PartAttribute)] == parts
     for noun in parts:
-        made = inspect.get_annotations(vars(AsyncAdminClient)[noun].func)["return"]
-        assert inspect.get_annotations(AdminClient)[noun] == f"PartAttribute[Blocking{made}]"
+        made = inspect.get_annotations(vars(AdminParts)[noun].func)["return"]
+        assert inspect.get_annotations(BlockingParts)[noun] == f"PartAttribute[Blocking{made}]"
 
 
 def test_a_type_checker_sees_results_and_arguments(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import Closed, ConnectionLost, NeverReached, NoBrokers, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -11,7 +11,8 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of
 from pylogbroker.client.settings import CLIENT, read

@@ -19,7 +19,8 @@ Modules:
     `users`             users of SCRAM
     `quotas`            quotas of users, client ids and addresses
     `tokens`            delegation tokens
-    `routing`           which broker is asked, and retries
+    `routing`           which broker is asked, and retries; `reactor_waits`: on a reactor
+    `parts`             the nouns as attributes
 
 Calls about several items return results by item. If some fail, ItemsFailed has the errors and the other results; the
 error of a call's only item is raised itself.

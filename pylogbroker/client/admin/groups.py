@@ -10,7 +10,7 @@ import attrs
 
 from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import ItemsFailed, NodeRoute, Router, deferred, outcome, results
-from pylogbroker.client.cluster import CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition

@@ -2,18 +2,20 @@
 
 A route says which node an item (a topic, a group, a partition) belongs to. Items of one node share a request. Those
 whose node has changed, or is not ready, are asked for again with backoff, until `default.api.timeout.ms`.
+
+Nothing here needs a reactor. BrokerNodes and Waits are the router's seams: `Cluster` and `reactor_waits` have one, and
+`pylogbroker.spark.brokers.admin` blocks. Coroutines over the latter never pause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import (
     COORDINATOR_NOT_READY,
     ClientError,
@@ -24,10 +26,12 @@ from pylogbroker.client.errors import (
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import error_of, raise_for
-from pylogbroker.rpc.retries import Pauses, retrying
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
 
 P = ParamSpec("P")
 K = TypeVar("K")
@@ -57,12 +61,51 @@ class ItemsFailed(ClientError):
         self.results = dict(results)
 
 
+class BrokerNodes(Protocol):
+    """Brokers by number, and how to find the one for an item."""
+
+    def brokers(self) -> Mapping[int, Address]: ...
+    def refresh(self) -> Awaitable[None]: ...
+    def ask_controller(self) -> Awaitable[int]: ...
+    def controller_is_stale(self) -> None: ...
+    def expect_topics(self, topics: Iterable[str]) -> None:
+        """Announce the topics of the partitions whose leaders will be asked for."""
+
+    def ask_leader(self, topic: str, partition: int) -> Awaitable[int]: ...
+    def leader_is_stale(self, topic: str, partition: int) -> None: ...
+    def coordinator(self, key: str, kind: CoordinatorType) -> Awaitable[int]: ...
+    def forget_coordinator(self, key: str, kind: CoordinatorType) -> None: ...
+    def find_version(self, node_id: int, kind: type[Request]) -> Awaitable[int]: ...
+    def send(self, node_id: int, request: Request, *, version: int | None = None) -> Awaitable[Any]: ...
+    def send_anywhere(self, request: Request) -> Awaitable[Any]: ...
+
+
+class Waits(Protocol):
+    """Waits of coroutines."""
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return the result of a method of an admin client's part."""
+
+    async def together(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Wait for all; raise an error of one."""
+
+    async def retrying(self, work: Callable[[], Awaitable[T]], retriable: Callable[[BaseException], bool]) -> T:
+        """Call `work` again with backoff after retriable errors, until `default.api.timeout.ms`."""
+
+
+def call_seconds(settings: Values) -> float:
+    """Return how long a call may take, with all its retries."""
+    return settings.integer("default.api.timeout.ms") / 1000
+
+
 def deferred(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Deferred[T]]:
-    """Make a method that starts the coroutine at once and returns a Deferred."""
+    """Make a part's method that starts the coroutine at once; it returns a Deferred, unless the router blocks."""
 
     @wraps(method)
     def start(*arguments: P.args, **options: P.kwargs) -> Deferred[T]:
-        return ensureDeferred(method(*arguments, **options))
+        part: Any = arguments[0]
+        started: Deferred[T] = part._router.waits.start(method(*arguments, **options))
+        return started
 
     return start
 
@@ -77,44 +120,49 @@ def outcome(what: object, code: int, message: str | None, value: T) -> T | Kafka
 
 @attrs.frozen
 class NodeRoute(Generic[K]):
-    """Finds the node of an item; `moved` notes that the node was the wrong one."""
+    """Finds the node of an item; `moved` notes that the node was the wrong one.
+
+    `expect` gets all items first, so that one request can be about several.
+    """
 
     node_of: Callable[[K], Awaitable[int]]
     moved: Callable[[K], object] = lambda _: None
+    expect: Callable[[Sequence[K]], object] = lambda _: None
 
 
 @attrs.frozen(eq=False)
 class Router:
-    cluster: Cluster
-    pauses: Pauses
-    _backoff: Backoff
-    _timeout: float
+    nodes: BrokerNodes
+    waits: Waits
     timeout_ms: int
     """How long brokers may take for a request."""
 
     @classmethod
-    def of(cls, cluster: Cluster, reactor: Any, settings: Values) -> Router:
-        seconds = settings.integer("default.api.timeout.ms") / 1000
-        return cls(cluster, Pauses(reactor), Backoff.of(settings), seconds, settings.integer("request.timeout.ms"))
+    def of(cls, nodes: BrokerNodes, waits: Waits, settings: Values) -> Router:
+        return cls(nodes, waits, settings.integer("request.timeout.ms"))
 
     # routes
 
     def controller(self) -> NodeRoute[Any]:
-        return NodeRoute(lambda _: self.cluster.ask_controller(), lambda _: self.cluster.controller_is_stale())
+        return NodeRoute(lambda _: self.nodes.ask_controller(), lambda _: self.nodes.controller_is_stale())
 
     def leaders(self) -> NodeRoute[TopicPartition]:
-        return NodeRoute(lambda key: self.cluster.ask_leader(*key), lambda key: self.cluster.leader_is_stale(*key))
+        return NodeRoute(
+            lambda key: self.nodes.ask_leader(*key),
+            lambda key: self.nodes.leader_is_stale(*key),
+            lambda keys: self.nodes.expect_topics({topic for topic, _ in keys}),
+        )
 
     def coordinators(self, kind: CoordinatorType) -> NodeRoute[str]:
         return NodeRoute(
-            lambda key: self.cluster.coordinator(key, kind), lambda key: self.cluster.forget_coordinator(key, kind)
+            lambda key: self.nodes.coordinator(key, kind), lambda key: self.nodes.forget_coordinator(key, kind)
         )
 
     def node(self, node_id: int) -> NodeRoute[Any]:
         async def known(_: Any) -> int:
-            if node_id not in self.cluster.brokers():
-                await self.cluster.refresh()
-            if node_id not in self.cluster.brokers():
+            if node_id not in self.nodes.brokers():
+                await self.nodes.refresh()
+            if node_id not in self.nodes.brokers():
                 raise KafkaError(f"the cluster has no live broker {node_id}", ErrorCode.BROKER_NOT_AVAILABLE)
             return node_id
 
@@ -124,7 +172,7 @@ class Router:
 
     async def anywhere(self, request: Request) -> Any:
         """Send to any broker, again if it is lost."""
-        return await self._retrying(lambda: self.cluster.send_anywhere(request))
+        return await self._retried(lambda: self.nodes.send_anywhere(request))
 
     async def ask_any(
         self,
@@ -141,11 +189,11 @@ class Router:
 
     async def all_brokers(self, make: Callable[[], Request], only: Iterable[int] | None = None) -> dict[int, Any]:
         """Return the response of each live broker, or of these; raise the error that one has as a whole."""
-        await self._retrying(self.cluster.refresh)
+        await self._retried(self.nodes.refresh)
         responses = {}
-        for node_id in sorted(self.cluster.brokers()) if only is None else dict.fromkeys(only):
+        for node_id in sorted(self.nodes.brokers()) if only is None else dict.fromkeys(only):
             try:
-                responses[node_id] = await self._retrying(partial(self._send_to, node_id, make))
+                responses[node_id] = await self._retried(partial(self._send_to, node_id, make))
             except KafkaError as error:
                 if only is not None or error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
                     raise  # else the broker has left the cluster meanwhile
@@ -154,9 +202,9 @@ class Router:
     async def _send_to(self, node_id: int, make: Callable[[], Request]) -> Any:
         await self.node(node_id).node_of(node_id)
         try:
-            response: Any = await self.cluster.send(node_id, make())
+            response: Any = await self.nodes.send(node_id, make())
         except (ConnectionLost, RequestTimedOut):
-            await self.cluster.refresh()
+            await self.nodes.refresh()
             raise
         raise_for(response.error_code)
         return response
@@ -197,7 +245,7 @@ class Router:
 
         if wanted:
             try:
-                await self._retrying(attempt)
+                await self._retried(attempt)
             except PylogbrokerError:
                 if len(done) < len(wanted):
                     raise
@@ -225,27 +273,21 @@ class Router:
             try:
                 version = None
                 if newest is not None:
-                    version = min(newest, await self.cluster.find_version(node_id, type(request)))
-                response = await self.cluster.send(node_id, request, version=version)
+                    version = min(newest, await self.nodes.find_version(node_id, type(request)))
+                response = await self.nodes.send(node_id, request, version=version)
             except PylogbrokerError as error:
                 outcomes.update(dict.fromkeys(keys, error))
                 return
             outcomes.update(dict.fromkeys(keys, _MISSING))
             outcomes.update(read(response))
 
-        await _all(place(key) for key in items)
-        await _all(send(node_id, keys) for node_id, keys in by_node.items())
+        route.expect(items)
+        await self.waits.together(place(key) for key in items)
+        await self.waits.together(send(node_id, keys) for node_id, keys in by_node.items())
         return outcomes
 
-    async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
-        return await retrying(work, self.pauses, self._backoff, self._timeout, retriable=_is_retried)
-
-
-async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    try:
-        await gatherResults([ensureDeferred(coroutine) for coroutine in work], consumeErrors=True)
-    except FirstError as error:
-        raise error.subFailure.value from None  # type: ignore[misc]
+    async def _retried(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self.waits.retrying(work, _is_retried)
 
 
 def _is_retried(outcome: object) -> bool:

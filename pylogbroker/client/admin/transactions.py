@@ -9,7 +9,7 @@ import attrs
 
 from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
-from pylogbroker.client.cluster import CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire.messages.describe_producers import (

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.actions import (
     Action,
     Actions,
@@ -27,6 +27,7 @@ from pylogbroker.client.consumer.actions import (
     SendSync,
 )
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.client.plugin_guards import guarded_assignor
 from pylogbroker.client.plugin_lookup import ResolvedPlugin

@@ -19,8 +19,9 @@ from typing import Any, Final, Protocol
 import attrs
 
 from pylogbroker.background import with_cleanup
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.nodes import ensure, parent
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_MOVED, ConnectionLost, RequestTimedOut
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY, is_retriable
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue

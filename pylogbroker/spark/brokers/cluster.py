@@ -17,6 +17,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.client.connection_settings import connection_settings
+from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotAuthenticated, RequestTimedOut, is_retriable
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.offset_requests import list_offsets_request
@@ -27,16 +28,11 @@ from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address, parse_address
 from pylogbroker.spark.brokers.connection import BlockingConnection, dial
-from pylogbroker.wire import Request
-from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
-
 FIRST_CONTACT_SECONDS: Final = 10.0
-_FIND_COORDINATOR: Final = 3  # newest version with one key
 T = TypeVar("T")
 
 
@@ -52,14 +48,12 @@ class BlockingCluster:
     def __init__(self, settings: Values) -> None:
         self.settings = settings
         self.connection_settings = connection_settings(settings)
-        self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
-        if not self._bootstrap:
-            raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+        self._bootstrap = bootstrap_addresses(settings)
         self._backoff = Backoff.of(settings)
         self._metadata = MetadataCache()
         self._connections: dict[Address, BlockingConnection] = {}
         self._spares: dict[Address, BlockingConnection] = {}
-        self._coordinators: dict[tuple[str, int], Address] = {}
+        self._coordinators: dict[tuple[str, CoordinatorType], Address] = {}
         self._committed = settings.by_name().get("isolation.level") == "read_committed"
 
     def __enter__(self) -> Self:
@@ -154,8 +148,8 @@ class BlockingCluster:
     def connect(self, broker: int) -> BlockingConnection:
         return dial(self.address_of(broker), self.connection_settings)
 
-    def coordinator(self, key: str, kind: int) -> BlockingConnection:
-        """Return an idle connection to a GROUP or TRANSACTION coordinator."""
+    def coordinator(self, key: str, kind: CoordinatorType) -> BlockingConnection:
+        """Return an idle connection to a coordinator."""
         address = self._coordinators.get((key, kind))
         if address is None:
             address = self._coordinators[key, kind] = self._find_coordinator(key, kind)
@@ -166,7 +160,7 @@ class BlockingCluster:
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
-        return _first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._idle)
+        return first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._idle)
 
     def reach(self) -> None:
         """Connect to any bootstrap server; raise NoBrokers, with the reasons.
@@ -180,7 +174,7 @@ class BlockingCluster:
             return self._opened(self._connections, address, share)
 
         try:
-            self.retrying(lambda: _first_connected(self._bootstrap, connect), FIRST_CONTACT_SECONDS)
+            self.retrying(lambda: first_connected(self._bootstrap, connect), FIRST_CONTACT_SECONDS)
         except NoBrokers as error:
             raise NoBrokers(
                 f"no broker can be reached: {error}; check that one runs and that bootstrap.servers names it"
@@ -209,13 +203,12 @@ class BlockingCluster:
         if missing:
             self._refresh(missing)
 
-    def _find_coordinator(self, key: str, kind: int) -> Address:
+    def _find_coordinator(self, key: str, kind: CoordinatorType) -> Address:
         connection = self.any_connection()
-        version = min(_FIND_COORDINATOR, connection.version_of(FindCoordinatorRequest))
-        request: Request = FindCoordinatorRequest(key=key, key_type=kind)
-        answer: FindCoordinatorResponse = connection.ask(request, version=version)
-        raise_for(answer.error_code, answer.error_message or f"no coordinator of {key} was found")
-        return Address(answer.host, answer.port)
+        version = connection.version_of(FindCoordinatorRequest)
+        answer = connection.ask(find_coordinator_request(key, kind, version), version=version)
+        coordinator = coordinator_of(answer, version)
+        return Address(coordinator.host, coordinator.port)
 
     def _idle(self, address: Address) -> BlockingConnection:
         connection = self._connection(address)
@@ -255,9 +248,18 @@ class LeaderConnections:
         self._opened.clear()
 
 
-def _first_connected(
+def bootstrap_addresses(settings: Values) -> list[Address]:
+    """Return the addresses of `bootstrap.servers`; raise ConfigError without any."""
+    addresses = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
+    if not addresses:
+        raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+    return addresses
+
+
+def first_connected(
     addresses: Iterable[Address], connect: Callable[[Address], BlockingConnection]
 ) -> BlockingConnection:
+    """Return the first connection that is made; raise NoBrokers, with the reasons, or NotAuthenticated."""
     failures = []
     for address in dict.fromkeys(addresses):
         try:

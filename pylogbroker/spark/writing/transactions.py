@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
     Codes,
@@ -40,7 +41,7 @@ from pylogbroker.client.transaction_requests import (
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.backoff import Backoff, retry_blocking
-from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -129,13 +130,20 @@ def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
 
 def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partitions: Iterable[TopicPartition]) -> None:
     request = add_partitions_request(_name(identity), identity, sorted(partitions))
-    _ask(cluster, request, TRANSACTION, _name(identity), version=ADD_PARTITIONS_VERSION, codes=partition_codes)
+    _ask(
+        cluster,
+        request,
+        CoordinatorType.TRANSACTION,
+        _name(identity),
+        version=ADD_PARTITIONS_VERSION,
+        codes=partition_codes,
+    )
 
 
 def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None:
     """Write the marker, last in the transaction."""
     added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
-    _ask(cluster, added, TRANSACTION, task.name)
+    _ask(cluster, added, CoordinatorType.TRANSACTION, task.name)
     request = TxnOffsetCommitRequest(
         transactional_id=task.name,
         group_id=task.name,
@@ -143,7 +151,7 @@ def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None
         producer_epoch=identity.epoch,
         topics=[TxnOffsetCommitRequestTopic(_MARKER_TOPIC, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
     )
-    _ask(cluster, request, GROUP, task.name, codes=offset_codes)
+    _ask(cluster, request, CoordinatorType.GROUP, task.name, codes=offset_codes)
 
 
 def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
@@ -238,12 +246,12 @@ def _plan(cluster: BlockingCluster, task: Task, tasks: int) -> None:
     row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=f"{tasks} {_now()}")
     topics = [OffsetCommitRequestTopic(_MARKER_TOPIC, [row])]
     request = OffsetCommitRequest(group_id=_group(task), retention_time_ms=_PLAN_RETENTION_MS, topics=topics)
-    _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=offset_codes)
+    _ask(cluster, request, CoordinatorType.GROUP, _group(task), version=_OFFSET_COMMIT, codes=offset_codes)
 
 
 def _end(cluster: BlockingCluster, identity: WriterIdentity, *, committed: bool, seconds: float | None = None) -> None:
     request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
-    _ask(cluster, request, TRANSACTION, _name(identity), seconds=seconds)
+    _ask(cluster, request, CoordinatorType.TRANSACTION, _name(identity), seconds=seconds)
 
 
 def _now() -> int:
@@ -262,7 +270,7 @@ def _lost(cluster: BlockingCluster, task: Task, error: KafkaError) -> Transactio
 def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
     timeout = cluster.settings.integer("transaction.timeout.ms")
     try:
-        response = _ask(cluster, InitProducerIdRequest(name, timeout), TRANSACTION, name)
+        response = _ask(cluster, InitProducerIdRequest(name, timeout), CoordinatorType.TRANSACTION, name)
     except KafkaError as error:
         if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             why = "is longer than the brokers allow by transaction.max.timeout.ms"
@@ -274,7 +282,7 @@ def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
 def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
     """Return a group's offset and metadata, after pending transactions; -1 without an offset."""
     request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_MARKER_TOPIC, [0])], require_stable=True)
-    response = _ask(cluster, request, GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
+    response = _ask(cluster, request, CoordinatorType.GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
     [row] = [row for topic in response.topics for row in topic.partitions]
     return row.committed_offset, row.metadata
 
@@ -282,7 +290,7 @@ def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
 def _ask(
     cluster: BlockingCluster,
     request: Request,
-    kind: int,
+    kind: CoordinatorType,
     key: str,
     *,
     version: int | None = None,

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, fail, succeed
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.nodes import ensure
 from pylogbroker.client.consumer.offset_stores import (
     BrokerOffsets,
@@ -21,6 +21,7 @@ from pylogbroker.client.consumer.offset_stores import (
     TreeOffsets,
     choose_store,
 )
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.sources import StaticBrokers
