@@ -46,6 +46,7 @@ OF_A_BROKER: Final[_Features] = {
     ),
     "SASL with brokers, also a client's": (
         "pylogbroker.rpc.authentication",
+        "pylogbroker.security.sasl.authentication",
         "pylogbroker.security.sasl.credentials",
     ),
     "delegation tokens": ("pylogbroker.broker.security.delegation.manager",),
@@ -85,6 +86,7 @@ OF_CLIENTS: Final[_Features] = {
         "pylogbroker.client.plugin_lookup",
         "pylogbroker.security.sasl.token_choice",
     ),
+    "TLS of blocking connections": ("pylogbroker.spark.brokers.tls_socket",),
     "brokers that a tree of ZooKeeper lists": ("pylogbroker.metadata.zk_schema",),
     "parts of the admin client: a program uses few, each has messages of its own": (
         "pylogbroker.client.admin.acls",

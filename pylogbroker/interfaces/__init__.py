@@ -1,94 +1,76 @@
 """Public plugin interfaces.
 
-    coordination        the tree that brokers share
+    tree                the coordination tree that brokers share; `tree_errors`
     delete_policies     which log segments may be deleted
     factories           plugins by name, and their creation
     serialization       encoders and decoders
     partitioners        a record's partition
     events              hooks into a producer's queue
-    assignors           partitions of group members
+    assignors           partitions of group members; `subscriptions`: their values
     token_providers     a client's tokens of OAUTHBEARER
 
-Each interface documents its threads, units and errors.
+Each interface documents its threads, units and errors. Names are imported on first use: most programs need few.
 """
 
 from __future__ import annotations
 
-from pylogbroker.interfaces.assignors import (
-    IAssignor,
-    IAssignorFactory,
-    Subscription,
-    TopicPartition,
-)
-from pylogbroker.interfaces.delete_policies import (
-    IDeletePolicy,
-    IDeletePolicyFactory,
-    LogView,
-    SegmentView,
-)
-from pylogbroker.interfaces.events import (
-    CallbackHandler,
-    Event,
-    Headers,
-    ICallbackHandler,
-    ICallbackHandlerFactory,
-    IEventHandler,
-    IEventHandlerFactory,
-    IForwardingEventHandler,
-)
-from pylogbroker.interfaces.factories import (
-    INamed,
-    IPluginFactory,
-)
-from pylogbroker.interfaces.partitioners import (
-    IPartitioner,
-    IPartitionerFactory,
-    IStickyPartitioner,
-)
-from pylogbroker.interfaces.serialization import (
-    IDecoder,
-    IDecoderFactory,
-    IEncoder,
-    IEncoderFactory,
-)
-from pylogbroker.interfaces.token_providers import (
-    BearerToken,
-    ITokenProvider,
-    ITokenProviderFactory,
-)
-from pylogbroker.interfaces.tree import (
-    CREATOR_ACL,
-    OPEN_ACL,
-    READABLE_ACL,
-    Acl,
-    BadVersion,
-    Changed,
-    Check,
-    CoordinationError,
-    Create,
-    DefaultAcl,
-    Delete,
-    InvalidAcl,
-    ITree,
-    NoChildrenForEphemerals,
-    Node,
-    NodeExists,
-    NoNode,
-    NoRoom,
-    NotEmpty,
-    NotPermitted,
-    Operation,
-    OperationResult,
-    Permission,
-    SessionEvent,
-    SessionExpired,
-    SessionListener,
-    SessionState,
-    SetData,
-    Stat,
-    Unavailable,
-    Watch,
-)
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pylogbroker.interfaces.assignors import IAssignor, IAssignorFactory
+    from pylogbroker.interfaces.delete_policies import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+    from pylogbroker.interfaces.events import (
+        CallbackHandler,
+        Event,
+        Headers,
+        ICallbackHandler,
+        ICallbackHandlerFactory,
+        IEventHandler,
+        IEventHandlerFactory,
+        IForwardingEventHandler,
+    )
+    from pylogbroker.interfaces.factories import INamed, IPluginFactory
+    from pylogbroker.interfaces.partitioners import IPartitioner, IPartitionerFactory, IStickyPartitioner
+    from pylogbroker.interfaces.serialization import IDecoder, IDecoderFactory, IEncoder, IEncoderFactory
+    from pylogbroker.interfaces.subscriptions import Subscription, TopicPartition
+    from pylogbroker.interfaces.token_providers import BearerToken, ITokenProvider, ITokenProviderFactory
+    from pylogbroker.interfaces.tree import (
+        CREATOR_ACL,
+        OPEN_ACL,
+        READABLE_ACL,
+        Acl,
+        Changed,
+        Check,
+        Create,
+        DefaultAcl,
+        Delete,
+        ITree,
+        Node,
+        Operation,
+        OperationResult,
+        Permission,
+        SessionEvent,
+        SessionListener,
+        SessionState,
+        SetData,
+        Stat,
+        Watch,
+    )
+    from pylogbroker.interfaces.tree_errors import (
+        BadVersion,
+        CoordinationError,
+        InvalidAcl,
+        NoChildrenForEphemerals,
+        NodeExists,
+        NoNode,
+        NoRoom,
+        NotEmpty,
+        NotPermitted,
+        SessionExpired,
+        Unavailable,
+    )
 
 __all__ = [
     "CREATOR_ACL",
@@ -151,3 +133,67 @@ __all__ = [
     "Unavailable",
     "Watch",
 ]
+
+_MODULES: Final = {
+    "Acl": ".tree",
+    "BadVersion": ".tree_errors",
+    "BearerToken": ".token_providers",
+    "CREATOR_ACL": ".tree",
+    "CallbackHandler": ".events",
+    "Changed": ".tree",
+    "Check": ".tree",
+    "CoordinationError": ".tree_errors",
+    "Create": ".tree",
+    "DefaultAcl": ".tree",
+    "Delete": ".tree",
+    "Event": ".events",
+    "Headers": ".events",
+    "IAssignor": ".assignors",
+    "IAssignorFactory": ".assignors",
+    "ICallbackHandler": ".events",
+    "ICallbackHandlerFactory": ".events",
+    "IDecoder": ".serialization",
+    "IDecoderFactory": ".serialization",
+    "IDeletePolicy": ".delete_policies",
+    "IDeletePolicyFactory": ".delete_policies",
+    "IEncoder": ".serialization",
+    "IEncoderFactory": ".serialization",
+    "IEventHandler": ".events",
+    "IEventHandlerFactory": ".events",
+    "IForwardingEventHandler": ".events",
+    "INamed": ".factories",
+    "IPartitioner": ".partitioners",
+    "IPartitionerFactory": ".partitioners",
+    "IPluginFactory": ".factories",
+    "IStickyPartitioner": ".partitioners",
+    "ITokenProvider": ".token_providers",
+    "ITokenProviderFactory": ".token_providers",
+    "ITree": ".tree",
+    "InvalidAcl": ".tree_errors",
+    "LogView": ".delete_policies",
+    "NoChildrenForEphemerals": ".tree_errors",
+    "NoNode": ".tree_errors",
+    "NoRoom": ".tree_errors",
+    "Node": ".tree",
+    "NodeExists": ".tree_errors",
+    "NotEmpty": ".tree_errors",
+    "NotPermitted": ".tree_errors",
+    "OPEN_ACL": ".tree",
+    "Operation": ".tree",
+    "OperationResult": ".tree",
+    "Permission": ".tree",
+    "READABLE_ACL": ".tree",
+    "SegmentView": ".delete_policies",
+    "SessionEvent": ".tree",
+    "SessionExpired": ".tree_errors",
+    "SessionListener": ".tree",
+    "SessionState": ".tree",
+    "SetData": ".tree",
+    "Stat": ".tree",
+    "Subscription": ".subscriptions",
+    "TopicPartition": ".subscriptions",
+    "Unavailable": ".tree_errors",
+    "Watch": ".tree",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -9,14 +9,14 @@ import attrs
 from pylogbroker.config import Values
 from pylogbroker.config.listeners import PROTOCOLS
 from pylogbroker.features import on_first_use
-from pylogbroker.interfaces import ITokenProvider
-from pylogbroker.security.tls.engine import MakeEngine
 
 if TYPE_CHECKING:
+    from pylogbroker.interfaces import ITokenProvider
     from pylogbroker.security.sasl import credentials as sasl_credentials
     from pylogbroker.security.sasl.credentials import Credentials
     from pylogbroker.security.tls import contexts as tls_contexts
     from pylogbroker.security.tls import settings as tls_settings
+    from pylogbroker.security.tls.engine import MakeEngine
 else:
     sasl_credentials = on_first_use("pylogbroker.security.sasl.credentials")
     tls_contexts = on_first_use("pylogbroker.security.tls.contexts")

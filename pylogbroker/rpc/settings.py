@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import ITokenProvider
 from pylogbroker.java.text import trim
 from pylogbroker.rpc.security import OPEN, ConnectionSecurity
+
+if TYPE_CHECKING:
+    from pylogbroker.interfaces import ITokenProvider
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535

@@ -13,18 +13,26 @@ import struct
 import time
 from collections import deque
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pylogbroker.client.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut
-from pylogbroker.rpc.authentication import authenticate, renewal_seconds
+from pylogbroker.features import on_first_use
 from pylogbroker.rpc.client_protocol import ClientProtocol, EncodedRequest
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
 from pylogbroker.rpc.settings import Address, ConnectionSettings
-from pylogbroker.security.sasl.authentication import AuthenticationFailed
-from pylogbroker.security.tls.engine import MakeEngine
-from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from pylogbroker.wire import Request, WireError
 from pylogbroker.wire.recognition import TLS, protocol_of_length
+
+if TYPE_CHECKING:
+    from pylogbroker.rpc import authentication
+    from pylogbroker.security.sasl import authentication as sasl_authentication
+    from pylogbroker.security.tls.engine import MakeEngine
+    from pylogbroker.spark.brokers import tls_socket
+    from pylogbroker.spark.brokers.tls_socket import TlsSocket
+else:
+    authentication = on_first_use("pylogbroker.rpc.authentication")
+    sasl_authentication = on_first_use("pylogbroker.security.sasl.authentication")
+    tls_socket = on_first_use("pylogbroker.spark.brokers.tls_socket")
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
@@ -35,6 +43,7 @@ class BlockingConnection:
     def __init__(self, connected: socket.socket | TlsSocket, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self._socket = connected
+        self._tls = None if isinstance(connected, socket.socket) else connected
         self._kafka = ClientProtocol(str(address), settings.client_id)
         self._timeout = settings.request_timeout
         self._response_bytes_max = settings.response_bytes_max
@@ -64,7 +73,7 @@ class BlockingConnection:
     @property
     def has_received(self) -> bool:
         """True if there are responses or bytes that were received, which the descriptor does not show."""
-        return bool(self._received) or (isinstance(self._socket, TlsSocket) and self._socket.has_received)
+        return bool(self._received) or (self._tls is not None and self._tls.has_received)
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest common version; raise UnsupportedVersion."""
@@ -132,7 +141,7 @@ class BlockingConnection:
         if self._credentials is None:
             return
         self._renewal = float("inf")
-        steps = authenticate(self._kafka, self._credentials)
+        steps = authentication.authenticate(self._kafka, self._credentials)
         try:
             step = next(steps)
             while True:
@@ -141,13 +150,13 @@ class BlockingConnection:
                     continue
                 try:
                     result = step()
-                except AuthenticationFailed as error:
+                except sasl_authentication.AuthenticationFailed as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(result)
         except StopIteration as end:
             if end.value:
-                self._renewal = time.monotonic() + renewal_seconds(end.value)
+                self._renewal = time.monotonic() + authentication.renewal_seconds(end.value)
 
     def _renew(self) -> None:
         """Authenticate again, after the responses that are pending."""
@@ -281,7 +290,7 @@ def _connect(address: Address, seconds: float) -> tuple[socket.socket, float]:
 
 def _secured(connected: socket.socket, address: Address, make_engine: MakeEngine, until: float) -> TlsSocket:
     """Return the socket after its handshake, which may last until a monotonic time; raise NotConnected."""
-    stream = TlsSocket(connected, make_engine(address.host))
+    stream = tls_socket.TlsSocket(connected, make_engine(address.host))
     try:
         stream.shake_hands(until)
     except OSError as error:
