@@ -14,7 +14,7 @@ from pylogbroker.cli.topic import existing_topics
 from pylogbroker.cli.watching import views, watch_option
 
 if TYPE_CHECKING:
-    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 
 _UNHEALTHY: Final = 10  # exit code, as rpk's
 
@@ -106,7 +106,7 @@ def health(context: click.Context, connection: Connection, output: str) -> None:
         context.exit(_UNHEALTHY)
 
 
-def _health(admin: AdminClient) -> dict[str, Any]:
+def _health(admin: BlockingAdmin) -> dict[str, Any]:
     cluster = admin.cluster.describe()
     names = [topic.name for topic in admin.topics.list(include_internal=True)]
     partitions = [

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pylogbroker.cli import group_names, name_queries
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import ConfigResource
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import topic_settings
     from pylogbroker.offline import users as offline_users
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     group_names = on_first_use("pylogbroker.cli.group_names")
     name_queries = on_first_use("pylogbroker.cli.name_queries")
@@ -37,7 +37,7 @@ def complete_users(context: click.Context, parameter: click.Parameter, incomplet
     if file is not None:
         return _users_in(file, incomplete)
 
-    def names(admin: AdminClient) -> Iterable[str]:
+    def names(admin: BlockingAdmin) -> Iterable[str]:
         return sorted(admin.users.describe())
 
     return complete_from_cluster(context, incomplete, names)
@@ -68,7 +68,7 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
     if resource is None:
         return [setting.name + end for setting in topic_settings.TOPIC_SETTINGS if setting.name.startswith(incomplete)]
 
-    def names(admin: AdminClient) -> list[str]:
+    def names(admin: BlockingAdmin) -> list[str]:
         target = resource
         if not target.name:  # the defaults of all brokers, which list only what is set
             target = type(target).broker(admin.cluster.describe().brokers[0].broker_id)

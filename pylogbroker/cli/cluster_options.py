@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pylogbroker.cli.name_queries import NamesOf
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
-    from pylogbroker.client.sync import admin as sync_admin
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import properties
+    from pylogbroker.spark.brokers import admin as brokers_admin
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     group_names = on_first_use("pylogbroker.cli.group_names")
     name_queries = on_first_use("pylogbroker.cli.name_queries")
@@ -28,7 +28,7 @@ else:
     client_settings = on_first_use("pylogbroker.client.settings")
     profiles = on_first_use("pylogbroker.cli.profiles")
     properties = on_first_use("pylogbroker.config.properties")
-    sync_admin = on_first_use("pylogbroker.client.sync.admin")
+    brokers_admin = on_first_use("pylogbroker.spark.brokers.admin")
 
 _SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more
@@ -75,10 +75,10 @@ class Connection:
         return _DEFAULTS | {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
-    def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[AdminClient]:
+    def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[BlockingAdmin]:
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
         settings = {**timeout, **self.settings(client_settings.CLIENT)}
-        with self.explained(), sync_admin.AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
+        with self.explained(), brokers_admin.BlockingAdmin(settings, self.seconds + grace) as admin:
             yield admin
 
     @contextmanager
@@ -182,7 +182,7 @@ def complete_names(context: click.Context, incomplete: str, query: Callable[[], 
 
 
 def complete_from_cluster(
-    context: click.Context, incomplete: str, names: Callable[[AdminClient], Iterable[str]]
+    context: click.Context, incomplete: str, names: Callable[[BlockingAdmin], Iterable[str]]
 ) -> list[str]:
     """Like `complete_names`, for names that the admin client alone knows."""
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
     from pylogbroker.records.columnar import Columns
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
     from pylogbroker.spark.loading import times
 
     Matches = Callable[[bytes | None, bytes | None, Iterable[Header]], bool]
@@ -288,7 +288,7 @@ def _print_many(
 
 
 def _starts(
-    admin: AdminClient, keys: list[TopicPartition], start: str, latest: dict[TopicPartition, int]
+    admin: BlockingAdmin, keys: list[TopicPartition], start: str, latest: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     if _STARTS.get(start) == "end":
         return latest
@@ -314,7 +314,7 @@ def _note_missing(offset: int, first: dict[TopicPartition, int], latest: dict[To
         click.echo(f"Not all partitions have offset {offset}: {', '.join([*late, *early])}.", err=True)
 
 
-def _since(admin: AdminClient, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _since(admin: BlockingAdmin, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the first offsets at or after a time, else the ends."""
     offsets = admin.records.offsets(dict.fromkeys(latest, at_ms))
     return {key: min(offsets[key].or_end(end), end) for key, end in latest.items()}

@@ -17,8 +17,8 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import CommittedOffset
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
     from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
@@ -65,7 +65,7 @@ def list_groups(
             show(rows, output, [{name: row[name] for name in row if name not in left_out} for row in rows])
 
 
-def _total_lag(admin: AdminClient, group: str) -> int | None:
+def _total_lag(admin: BlockingAdmin, group: str) -> int | None:
     """Return the lag of all partitions with a committed offset; None without one."""
     committed = admin.groups.offsets(group)
     ends = offsets_at(admin, _existing(admin, sorted(committed)), admin_api.LATEST)
@@ -97,14 +97,14 @@ def describe(groups: tuple[str, ...], connection: Connection, output: str) -> No
         raise problem
 
 
-def _no_such_groups(admin: AdminClient, names: Iterable[str]) -> ConfigError | None:
+def _no_such_groups(admin: BlockingAdmin, names: Iterable[str]) -> ConfigError | None:
     """Return the error for groups that are missing, with similar names; None without any."""
     missing = [*names]
     groups = [group.group for group in admin.groups.list()] if missing else []
     return ConfigError("; ".join(no_such("group", name, groups) for name in missing)) if missing else None
 
 
-def _check_groups(admin: AdminClient, names: Iterable[str]) -> None:
+def _check_groups(admin: BlockingAdmin, names: Iterable[str]) -> None:
     described = admin.groups.describe(names).values()
     problem = _no_such_groups(admin, (group.group for group in described if group.state == _UNKNOWN))
     if problem:
@@ -147,7 +147,7 @@ def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, ou
             show([row for group in names for row in _lag(admin, group)], output)
 
 
-def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
+def _lag(admin: BlockingAdmin, group: str) -> list[dict[str, Any]]:
     _check_groups(admin, [group])
     described = admin.groups.describe([group])[group]
     members = {key: member for member in described.members for key in member.assignment}
@@ -174,7 +174,7 @@ def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _existing(admin: AdminClient, keys: list[TopicPartition]) -> list[TopicPartition]:
+def _existing(admin: BlockingAdmin, keys: list[TopicPartition]) -> list[TopicPartition]:
     """Return those partitions whose topics have not been deleted."""
     names = {topic.name for topic in admin.topics.list(include_internal=True)}
     described = existing_topics(admin, {topic for topic, _ in keys} & names)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message, MessageSet
     from pylogbroker.client.sync import SimpleConsumer
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     client_errors = on_first_use("pylogbroker.client.errors")
     client_settings = on_first_use("pylogbroker.client.settings")
@@ -45,7 +45,7 @@ class PartitionReader:
     def __init__(
         self,
         connection: Connection,
-        admin: AdminClient,
+        admin: BlockingAdmin,
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int] | None,
         *,

@@ -15,8 +15,8 @@ from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
 
@@ -76,7 +76,7 @@ def _rotated(ids: list[int], by: int) -> list[int]:
     return ids[start:] + ids[:start]
 
 
-def _rows(admin: AdminClient, target: dict[TopicPartition, list[int]]) -> list[dict[str, Any]]:
+def _rows(admin: BlockingAdmin, target: dict[TopicPartition, list[int]]) -> list[dict[str, Any]]:
     topics = admin.topics.describe({topic for topic, _ in target})
     return [
         {

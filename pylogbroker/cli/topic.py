@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import CreatedTopic, ListedOffset, NewTopic, TopicDescription
-    from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.config import parsing
     from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
     from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
@@ -76,7 +76,7 @@ def list_topics(internal: bool, watch: float | None, connection: Connection, out
             show(rows, output, [_with_readable_sizes(row, with_rate=watch is not None) for row in rows])
 
 
-def _sizes(admin: AdminClient, topics: Mapping[str, TopicDescription]) -> dict[str, int | None]:
+def _sizes(admin: BlockingAdmin, topics: Mapping[str, TopicDescription]) -> dict[str, int | None]:
     """Return the bytes of each topic at its leaders; nothing for a user who may not see log directories."""
     try:
         by_broker = admin.replicas.log_dirs()
@@ -155,7 +155,7 @@ def create(
 
 
 def _create_all(
-    admin: AdminClient, topics: Sequence[NewTopic], *, validate_only: bool
+    admin: BlockingAdmin, topics: Sequence[NewTopic], *, validate_only: bool
 ) -> tuple[list[CreatedTopic], list[Exception]]:
     """Create topics, with some in each request; return those that were created, and the errors of others.
 
@@ -202,7 +202,7 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
             click.echo(f"{topic['topic']}: {name}={value}")
 
 
-def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
+def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
     led = [(topic.name, partition.partition) for partition in topic.partitions if partition.leader is not None]
     first = admin.records.offsets(dict.fromkeys(led, admin_api.EARLIEST))
     end = admin.records.offsets(dict.fromkeys(led, admin_api.LATEST))
@@ -328,7 +328,7 @@ def trim(
     check_complete("not trimmed", keys, target)
 
 
-def create_if_missing(admin: AdminClient, name: str) -> None:
+def create_if_missing(admin: BlockingAdmin, name: str) -> None:
     """Create a topic with the broker's defaults, unless there is one."""
     try:
         admin.topics.create([admin_api.NewTopic(name)])
@@ -337,7 +337,7 @@ def create_if_missing(admin: AdminClient, name: str) -> None:
             raise
 
 
-def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
+def wait_for_topics(admin: BlockingAdmin, topics: Iterable[str]) -> None:
     """Wait for half a second for topics that are missing: they may have been created just now.
 
     Raise the error of those that stay missing.
@@ -349,7 +349,7 @@ def wait_for_topics(admin: AdminClient, topics: Iterable[str]) -> None:
     described_topics(admin, names)
 
 
-def described_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+def described_topics(admin: BlockingAdmin, names: Iterable[str]) -> Mapping[str, TopicDescription]:
     """Describe topics; raise KafkaError, which names similar topics, for those that are missing."""
     requested = [*names]
     with known_topics(admin, requested):
@@ -357,7 +357,7 @@ def described_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, T
 
 
 @contextmanager
-def known_topics(admin: AdminClient, names: Iterable[str]) -> Iterator[None]:
+def known_topics(admin: BlockingAdmin, names: Iterable[str]) -> Iterator[None]:
     """Name similar topics in the error for those that are missing."""
     try:
         yield
@@ -378,7 +378,7 @@ def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     return f"there is no {kind} {name}" + (f": did you mean {near}?" if near else "")
 
 
-def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
+def partitions_of(admin: BlockingAdmin, topics: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`. Raise ConfigError for one that is missing."""
     selection = partitions(topics, "TOPIC")
     described = described_topics(admin, selection)
@@ -394,7 +394,7 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartit
     ]
 
 
-def existing_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+def existing_topics(admin: BlockingAdmin, names: Iterable[str]) -> Mapping[str, TopicDescription]:
     """Describe those topics that still exist: others may have been deleted since they were listed."""
     try:
         topics: Mapping[str, TopicDescription] = admin.topics.describe(names)
@@ -413,7 +413,7 @@ def _is_missing(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
+def offsets_at(admin: BlockingAdmin, keys: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
     """Return the offsets of partitions at a time. Those whose leader does not answer are reported, and left out."""
     pairs = [*keys]
     topics = existing_topics(admin, {topic for topic, _ in pairs})

@@ -18,11 +18,10 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from twisted.internet.defer import succeed
 
 from pylogbroker.cli import main
 from pylogbroker.client.admin.routing import Router
-from pylogbroker.client.cluster import Cluster
+from pylogbroker.spark.brokers.admin import BlockingNodes
 from pylogbroker.wire.messages.describe_acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
 from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -163,14 +162,14 @@ def test_a_producer_with_an_unknown_last_write(broker: Broker, topic: str, monke
     answer = DescribeProducersResponse(
         topics=[TopicResponse(topic, [PartitionResponse(0, active_producers=[ProducerState(5, 1, 0, -1)])])]
     )
-    send = Cluster.send
+    send = BlockingNodes.send
 
-    def replaced(self: Cluster, node_id: int, request: Any, **options: Any) -> Any:
-        if isinstance(request, DescribeProducersRequest):
-            return succeed(answer)
-        return send(self, node_id, request, **options)
+    async def replaced(self: BlockingNodes, node_id: int, request: Any, **options: Any) -> Any:
+        return (
+            answer if isinstance(request, DescribeProducersRequest) else await send(self, node_id, request, **options)
+        )
 
-    monkeypatch.setattr(Cluster, "send", replaced)
+    monkeypatch.setattr(BlockingNodes, "send", replaced)
     run(broker, "topic", "create", topic)
     [found] = rows(broker, "txn", "producers", topic)
     assert (found["producer_id"], found["last_written_seconds_ago"]) == (5, None)

@@ -1,0 +1,87 @@
+"""The admin client over blocking connections, where brokers fail: sockets of these tests are real, brokers are not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pylogbroker.client.errors import NeverReached, RequestTimedOut, is_retriable
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.spark.brokers.admin import BlockingAdmin, BlockingWaits
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    """Listen, and answer nothing: the system accepts connections by itself."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def settings(server: socket.socket, **others: str) -> dict[str, str]:
+    host, port = server.getsockname()
+    return {"bootstrap.servers": f"{host}:{port}", **{name.replace("_", "."): text for name, text in others.items()}}
+
+
+def finished(waits: BlockingWaits, failures: list[Exception]) -> str:
+    """Return the result of work that fails with each of the errors, and then does not."""
+
+    async def work() -> str:
+        if failures:
+            raise failures.pop(0)
+        return "done"
+
+    with pytest.raises(StopIteration) as ended:
+        next(waits.retrying(work, is_retriable).__await__())
+    result: str = ended.value.value
+    return result
+
+
+def test_retriable_errors_are_retried() -> None:
+    waits = BlockingWaits(Backoff.fixed(0.0), 60.0)
+    assert finished(waits, [RequestTimedOut("late"), KafkaError("moved", ErrorCode.NOT_CONTROLLER)]) == "done"
+
+
+def test_other_errors_are_raised_at_once() -> None:
+    waits = BlockingWaits(Backoff.fixed(0.0), 60.0)
+    with pytest.raises(ConfigError, match="wrong"):
+        finished(waits, [ConfigError("wrong"), ConfigError("not reached")])
+
+
+def test_the_last_error_is_raised_at_the_end_of_the_time() -> None:
+    waits = BlockingWaits(Backoff.fixed(60.0), 0.0)
+    with pytest.raises(RequestTimedOut, match="first"):
+        finished(waits, [RequestTimedOut("first"), RequestTimedOut("second")])
+
+
+def test_inner_limits_do_not_outlast_outer_ones() -> None:
+    waits = BlockingWaits(Backoff.fixed(0.0), 60.0)
+    with waits.within(10.0) as outer:
+        with waits.within(1000.0) as inner:
+            assert inner == outer
+        with waits.within(1.0) as inner:
+            assert inner < outer
+            assert waits.seconds_left <= 1.0
+        assert waits.seconds_left > 1.0
+
+
+def test_a_broker_that_does_not_answer_ends_the_call(listening: socket.socket) -> None:
+    limits = settings(listening, default_api_timeout_ms="60000", bootstrap_connect_max_ms="-1")
+    with BlockingAdmin(limits, 0.2) as admin, pytest.raises(Exception, match="in time") as failed:
+        admin.topics.list()
+    assert is_retriable(failed.value)
+
+
+def test_brokers_that_were_never_there_are_named(listening: socket.socket) -> None:
+    host, port = listening.getsockname()
+    listening.close()
+    address = {"bootstrap.servers": f"{host}:{port}", "bootstrap.connect.max.ms": "0"}
+    with BlockingAdmin(address, 60.0) as admin, pytest.raises(NeverReached, match=f"{host}:{port}"):
+        admin.topics.list()
+
+
+def test_addresses_are_required() -> None:
+    with pytest.raises(ConfigError, match="no brokers are given"), BlockingAdmin({"bootstrap.servers": " "}, 1.0):
+        pass
