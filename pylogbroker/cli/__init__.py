@@ -24,7 +24,7 @@ else:
 _COMMANDS: Final = {
     "acl": "Show, create and delete access control lists.",
     "backup": "Copy a broker's files, also while it runs.",
-    "broker": "Start a broker.",
+    "broker": "Start a broker, and describe those of a cluster.",
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
     "completion": "Print the completion of a shell.",

@@ -83,7 +83,26 @@ def list_acls(wanted: AclFilter, connection: Connection, output: str) -> None:
     """Show the ACLs that options select; by default all."""
     with connection.admin() as admin:
         bindings = admin.acls.describe(wanted)
-    show(_rows(bindings), output)
+    show(acl_rows(bindings), output)
+
+
+@command.command("describe", short_help="Show all ACLs that concern a resource.")
+@click.argument("kind", type=click.Choice(_TYPES))
+@click.argument("name", required=False)
+@cluster_options
+@format_option
+def describe(kind: str, name: str | None, connection: Connection, output: str) -> None:
+    """Show the ACLs that decide about a resource: of its name, of a prefix of it, and of all names.
+
+    Such as: pylogbroker acl describe topic orders
+    """
+    if name is None and kind != "cluster":
+        raise click.UsageError("give the NAME of the resource, such as: acl describe topic orders")
+    resource = admin_api.AclResourceType[_member(kind)]
+    pattern = admin_api.PatternType.MATCH
+    with connection.admin() as admin:
+        bindings = admin.acls.describe(admin_api.AclFilter(resource, name or acl_bindings.CLUSTER_NAME, pattern))
+    show(acl_rows(bindings), output)
 
 
 @command.command("create", short_help="Allow or deny operations on a resource.")
@@ -128,7 +147,7 @@ def create(
     ]
     with connection.admin() as admin:
         admin.acls.create(made)
-    show(_rows(made), output)
+    show(acl_rows(made), output)
 
 
 @command.command("delete", short_help="Delete ACLs.")
@@ -141,7 +160,7 @@ def delete(wanted: AclFilter, yes: bool, connection: Connection, output: str) ->
     if wanted == admin_api.AclFilter():
         raise click.UsageError("give options that select ACLs, such as --principal User:alice")
     with connection.admin() as admin:
-        show(_rows(admin.acls.describe(wanted)), output)
+        show(acl_rows(admin.acls.describe(wanted)), output)
         confirm("Delete these ACLs?", yes)
         admin.acls.delete([wanted])
 
@@ -150,7 +169,7 @@ def _member(text: str | None) -> str:
     return "ANY" if text is None else text.upper().replace("-", "_")
 
 
-def _rows(bindings: Iterable[AclBinding]) -> list[dict[str, Any]]:
+def acl_rows(bindings: Iterable[AclBinding]) -> list[dict[str, Any]]:
     rows = [
         {
             "principal": binding.entry.principal,

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli.cluster_options import Connection, cluster_options
+from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.topic import all_topics
+from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from twisted.scripts import twistd
+
+    from pylogbroker.client import admin as admin_api
+    from pylogbroker.client.admin import BrokerDescription, TopicDescription
+    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
+    admin_api = on_first_use("pylogbroker.client.admin")
     twistd = on_first_use("twisted.scripts.twistd")
 
+_CHANGED: Final = ("broker", "cluster")  # sources of settings that brokers keep, other than those of their files
 
-@click.group("broker", short_help="Start a broker.")
+
+@click.group("broker", short_help="Start a broker, and describe those of a cluster.")
 def command() -> None:
-    """Start a broker."""
+    """Start a broker, and describe those of a cluster."""
 
 
 @command.command(
@@ -35,3 +46,66 @@ def start(options: tuple[str, ...]) -> None:
         twistd.run()  # type: ignore[no-untyped-call]
     finally:
         sys.stdout, sys.stderr = streams  # twistd has made them its log; an error must not become a line of it
+
+
+@command.command("describe", short_help="Show address, partitions, disks and settings of brokers.")
+@click.argument("ids", nargs=-1, type=int, metavar="[BROKER]...")
+@cluster_options
+@format_option
+def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
+    """Show address, partitions, log directories and settings of brokers; by default of all.
+
+    The settings are those that were changed while brokers ran: `config describe broker` shows all.
+    """
+    with connection.admin() as admin:
+        cluster = admin.cluster.describe()
+        running = {broker.broker_id: broker for broker in cluster.brokers}
+        for number in ids:
+            if number not in running:
+                raise ConfigError(f"there is no broker {number}: there are {', '.join(map(str, sorted(running)))}")
+        topics = all_topics(admin)
+        described = [
+            {**_described(admin, running[number], topics), "controller": number == cluster.controller}
+            for number in ids or sorted(running)
+        ]
+    rows = [
+        {
+            **{name: broker[name] for name in ("broker", "host", "port", "rack", "controller", "leaders", "replicas")},
+            "log_dirs": [_line_of(directory) for directory in broker["log_dirs"]],
+        }
+        for broker in described
+    ]
+    show(described, output, rows)
+    for broker in described if output == "table" else ():
+        for name, value in broker["configs"].items():
+            click.echo(f"{broker['broker']}: {name}={value}")
+
+
+def _described(admin: BlockingAdmin, broker: BrokerDescription, topics: list[TopicDescription]) -> dict[str, Any]:
+    number = broker.broker_id
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    resource = admin_api.ConfigResource.broker(number)
+    settings = admin.configs.describe([resource])[resource].values()
+    return {
+        "broker": number,
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "leaders": sum(partition.leader == number for partition in partitions),
+        "replicas": sum(number in partition.replicas for partition in partitions),
+        "offline_replicas": sum(number in partition.offline for partition in partitions),
+        "log_dirs": [
+            {
+                "path": directory.path,
+                "bytes": sum(replica.size for replica in directory.replicas.values()),
+                "usable_bytes": directory.usable_bytes,
+                "error": None if directory.error is None else directory.error.code.name,
+            }
+            for directory in admin.replicas.log_dirs([number])[number]
+        ],
+        "configs": {setting.name: setting.value for setting in settings if setting.source in _CHANGED},
+    }
+
+
+def _line_of(directory: dict[str, Any]) -> str:
+    return directory["path"] if directory["error"] is None else f"{directory['path']} ({directory['error']})"

@@ -10,7 +10,7 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
-from pylogbroker.cli.topic import existing_topics
+from pylogbroker.cli.topic import all_topics
 from pylogbroker.cli.watching import views, watch_option
 
 if TYPE_CHECKING:
@@ -42,6 +42,37 @@ def info(connection: Connection, output: str) -> None:
         for broker in cluster.brokers
     ]
     show({"cluster_id": cluster.cluster_id, "controller": cluster.controller, "brokers": brokers}, output, brokers)
+
+
+@command.command("describe", short_help="Show what the cluster has: brokers, topics, groups, bytes.")
+@cluster_options
+@format_option
+def describe(connection: Connection, output: str) -> None:
+    """Show controller and numbers of brokers, topics, partitions, replicas and groups, and the bytes of all replicas.
+
+    `broker describe` has more about brokers, and `cluster health` what is wrong.
+    """
+    with connection.admin() as admin:
+        cluster = admin.cluster.describe()
+        topics = all_topics(admin)
+        log_dirs = [directory for dirs in admin.replicas.log_dirs().values() for directory in dirs]
+        groups = admin.groups.list()
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    show(
+        {
+            "cluster_id": cluster.cluster_id,
+            "controller": cluster.controller,
+            "brokers": len(cluster.brokers),
+            "topics": len(topics),
+            "partitions": len(partitions),
+            "replicas": sum(len(partition.replicas) for partition in partitions),
+            "without_leader": sum(partition.leader is None for partition in partitions),
+            "under_replicated": sum(len(partition.isr) < len(partition.replicas) for partition in partitions),
+            "groups": len(groups),
+            "bytes": sum(replica.size for directory in log_dirs for replica in directory.replicas.values()),
+        },
+        output,
+    )
 
 
 @command.command("features", short_help="Show features with their levels.")
@@ -108,10 +139,9 @@ def health(context: click.Context, connection: Connection, output: str) -> None:
 
 def _health(admin: BlockingAdmin) -> dict[str, Any]:
     cluster = admin.cluster.describe()
-    names = [topic.name for topic in admin.topics.list(include_internal=True)]
     partitions = [
         (f"{topic.name}/{partition.partition}", partition)
-        for topic in existing_topics(admin, names).values()
+        for topic in all_topics(admin)
         for partition in topic.partitions
     ]
     log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]

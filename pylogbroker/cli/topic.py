@@ -409,6 +409,12 @@ def existing_topics(admin: BlockingAdmin, names: Iterable[str]) -> Mapping[str, 
     return topics
 
 
+def all_topics(admin: BlockingAdmin) -> list[TopicDescription]:
+    """Describe all topics, internal ones too."""
+    names = [topic.name for topic in admin.topics.list(include_internal=True)]
+    return [*existing_topics(admin, names).values()]
+
+
 def _is_missing(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli.acl import acl_rows
 from pylogbroker.cli.broker_options import broker_settings
 from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
-from pylogbroker.errors import ConfigError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.client import admin as admin_api
     from pylogbroker.offline import users as offline_users
     from pylogbroker.offline.users import UserList
     from pylogbroker.security.sasl import users as sasl_users
 else:
+    admin_api = on_first_use("pylogbroker.client.admin")
     offline_users = on_first_use("pylogbroker.offline.users")
     sasl_users = on_first_use("pylogbroker.security.sasl.users")
 
@@ -128,6 +131,35 @@ def list_users(users: UserList | Connection, output: str) -> None:
     else:
         by_name = {name: list(mechanisms) for name, mechanisms in users.names().items()}
     show([{"user": name, "mechanisms": by_name[name]} for name in sorted(by_name)], output)
+
+
+@command.command("describe", short_help="Show mechanisms, quotas and ACLs of a user.")
+@click.argument("name", shell_complete=complete_users)
+@cluster_options
+@format_option
+def describe(name: str, connection: Connection, output: str) -> None:
+    """Show what a user of a running cluster can connect by, and the user's quotas and ACLs.
+
+    Users may have quotas and ACLs without a password: they connect by certificates, or by users of a file.
+    """
+    with connection.admin() as admin:
+        mechanisms = admin.users.describe().get(name, {})
+        quotas = admin.quotas.describe({"user": name})
+        try:
+            acls = acl_rows(admin.acls.describe(admin_api.AclFilter(principal=f"User:{name}")))
+        except KafkaError as error:
+            if error.code is not ErrorCode.SECURITY_DISABLED:
+                raise
+            acls = []  # everyone may do everything
+    if not mechanisms and not quotas and not acls:
+        raise ConfigError(f"there is no user {name} with a password, quotas or ACLs")
+    limits = [
+        {"client_id": dict(entity).get("client-id"), "quotas": dict(sorted(values.items()))}
+        for entity, values in sorted(quotas.items(), key=str)
+    ]
+    user = {"user": name, "mechanisms": mechanisms, "quotas": limits, "acls": acls}
+    rules = [f"{acl['permission']} {acl['operation']} {acl['resource']} {acl['name']}" for acl in acls]
+    show(user, output, {**user, "acls": rules})  # type: ignore[arg-type]
 
 
 @command.command("delete", short_help="Delete a user.")

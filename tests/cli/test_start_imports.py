@@ -35,6 +35,8 @@ UNUSED = {
 
 COMMANDS = (
     "acl list",
+    "broker describe",
+    "cluster describe",
     "cluster features",
     "cluster health",
     "cluster info",

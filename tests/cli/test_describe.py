@@ -1,0 +1,98 @@
+"""`describe` of brokers, clusters, users and resources with ACLs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from click.testing import CliRunner, Result
+from confluent_kafka.admin import AdminClient
+
+from pylogbroker.cli import main
+from tests.support.broker_process import BrokerProcess
+from tests.support.brokers import Broker
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+def run(broker: Broker, *arguments: object, given: str = "", code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*map(str, arguments), "-b", broker.bootstrap], input=given)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def described(broker: Broker, *arguments: object) -> Any:
+    return json.loads(run(broker, *arguments, "--format", "json").stdout)
+
+
+def test_a_broker(broker: Broker, topic: str) -> None:
+    run(broker, "topic", "create", topic, "-p", 3)
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60)
+    [number] = metadata.brokers
+    run(broker, "config", "alter", "broker", number, "-s", "log.cleaner.backoff.ms=16000")
+    try:
+        [alone] = described(broker, "broker", "describe", number)
+        table = run(broker, "broker", "describe").stdout
+    finally:
+        run(broker, "config", "alter", "broker", number, "-d", "log.cleaner.backoff.ms")
+    leaders = sum(len(each.partitions) for each in metadata.topics.values())
+    assert (alone["broker"], alone["host"], alone["port"], alone["controller"]) == (
+        number,
+        metadata.brokers[number].host,
+        metadata.brokers[number].port,
+        True,
+    )
+    assert alone["leaders"] >= leaders  # tests beside this one create topics, too
+    assert alone["configs"] == {"log.cleaner.backoff.ms": "16000"}
+    assert [directory["error"] for directory in alone["log_dirs"]] == [None]
+    assert f"{number}: log.cleaner.backoff.ms=16000" in table.splitlines()
+
+
+def test_a_broker_that_does_not_run(broker: Broker) -> None:
+    assert run(broker, "broker", "describe", 77, code=1).stderr.startswith("Error: there is no broker 77: there are ")
+
+
+def test_a_cluster(broker: Broker, topic: str) -> None:
+    before = described(broker, "cluster", "describe")
+    run(broker, "topic", "create", topic, "-p", 3)
+    after = described(broker, "cluster", "describe")
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60)
+    assert (after["cluster_id"], after["controller"]) == (metadata.cluster_id, metadata.controller_id)
+    assert after["brokers"] == len(metadata.brokers)
+    assert after["topics"] > before["topics"]
+    assert after["partitions"] >= before["partitions"] + 3
+    assert "cluster_id" in run(broker, "cluster", "describe").stdout
+
+
+def test_a_user(new_broker: Callable[[dict[str, str]], BrokerProcess]) -> None:
+    broker = new_broker(AUTHORIZER)
+    broker.start()
+    assert "there is no user alice" in run(broker, "user", "describe", "alice", code=1).stderr
+    run(broker, "acl", "create", "allow", "User:alice", "read", "--resource", "topic", "--name", "ord", "--prefixed")
+    run(broker, "acl", "create", "deny", "User:bob", "write", "--resource", "topic", "--name", "orders")
+    run(broker, "acl", "create", "allow", "User:bob", "read", "--resource", "topic", "--name", "other")
+    run(broker, "user", "add", "alice", "--mechanism", "SCRAM-SHA-512", given="pencil\n")
+    run(broker, "quota", "alter", "--user", "alice", "-s", "producer_byte_rate=1e6")
+    user = described(broker, "user", "describe", "alice")
+    assert (user["user"], user["mechanisms"]) == ("alice", {"SCRAM-SHA-512": 4096})
+    assert user["quotas"] == [{"client_id": None, "quotas": {"producer_byte_rate": 1e6}}]
+    assert [(acl["operation"], acl["name"], acl["pattern"]) for acl in user["acls"]] == [("read", "ord", "prefixed")]
+    assert "allow read topic ord" in run(broker, "user", "describe", "alice").stdout
+    assert [acl["principal"] for acl in described(broker, "user", "describe", "bob")["acls"]] == ["User:bob"] * 2
+    concerning = described(broker, "acl", "describe", "topic", "orders")
+    assert [(acl["permission"], acl["principal"]) for acl in concerning] == [
+        ("allow", "User:alice"),
+        ("deny", "User:bob"),
+    ]
+    run(broker, "acl", "describe", "topic", code=2)
+
+
+def test_a_user_of_a_cluster_without_acls(broker: Broker, fresh_name: Callable[[], str]) -> None:
+    name = fresh_name()
+    run(broker, "user", "add", name, given="pencil\n")
+    assert described(broker, "user", "describe", name)["acls"] == []
+    run(broker, "user", "delete", name, "--yes")
