@@ -146,7 +146,7 @@ def _health(admin: BlockingAdmin) -> dict[str, Any]:
     ]
     log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]
     failed = [
-        f"{broker}: {directory.path}: {directory.error}"
+        f"{broker}: {directory.error}"  # which begins with the path
         for broker, directory in log_dirs
         if directory.error is not None
     ]

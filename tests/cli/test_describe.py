@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -96,3 +97,30 @@ def test_a_user_of_a_cluster_without_acls(broker: Broker, fresh_name: Callable[[
     run(broker, "user", "add", name, given="pencil\n")
     assert described(broker, "user", "describe", name)["acls"] == []
     run(broker, "user", "delete", name, "--yes")
+
+
+def test_health_names_a_directory_that_failed(
+    new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = new_broker({"log.dirs": f"{first},{second}"})
+    broker.start()
+    run(broker, "topic", "create", "spread", "-p", 4)
+    broker.stop()
+    second.rename(tmp_path / "elsewhere")
+    second.touch()  # a file is no directory, for root too
+    broker.start()
+    report = json.loads(run(broker, "cluster", "health", "--format", "json", code=10).stdout)
+    [number] = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).brokers
+    assert report["failed_log_dirs"] == [f"{number}: {second}: the disk of the log's directory failed"]
+    assert report["offline_replicas"] == report["without_leader"] != []
+    [alone] = described(broker, "broker", "describe")
+    assert [(one["path"], one["error"]) for one in alone["log_dirs"]] == [
+        (str(first), None),
+        (str(second), "KAFKA_STORAGE_ERROR"),
+    ]
+    broker.stop()
+    second.unlink()
+    (tmp_path / "elsewhere").rename(second)
+    broker.start()
+    assert described(broker, "cluster", "health")["failed_log_dirs"] == []
