@@ -24,7 +24,7 @@ from benchmarks.brokers import PROJECT, Running, own, scratch
 from benchmarks.errors import BenchmarkError
 
 TOPICS = 10
-WANTED = {"--help": 0.25, "topic list": 0.25}
+WANTED = {"--help": 0.2, "topic list": 0.2}
 VERBS = ("--help", "topic list --help", "topic list", "topic list --format json", "cluster health")
 PYTHON = "python alone"
 COMPLETION = "a completed topic"

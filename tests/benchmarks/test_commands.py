@@ -19,6 +19,7 @@ from benchmarks import (
     compaction,
     cores,
     flush,
+    lines,
     machine,
     security,
     size,
@@ -106,6 +107,15 @@ def test_growth_with_partitions_is_measured_and_drawn(tmp_path: Path) -> None:
     assert "resident for each further partition" in done.output
     assert plot.read_text().count("<circle") == 4
     assert list(tmp_path.iterdir()) == [plot]
+
+
+def test_lines_are_written_and_read_by_both_commands(tmp_path: Path) -> None:
+    options = ["--lines", "25000", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(lines.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == ["produce 25,000", "consume 25,000"]
+    assert all(float(figure) > 0 for row in rows[2:] for figure in row[1:5])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_verbs_of_the_command_are_measured(tmp_path: Path) -> None:
