@@ -5,7 +5,6 @@ from __future__ import annotations
 from pylogbroker.web.changes import ChangedSetting, NamedTopic, delete_topic, restore_setting, set_setting
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.router import BadRequest
-from pylogbroker.web.transaction_views import FencedProducer, TransactionalId, fence_producer
 from pylogbroker.web.visitors import Visitor
 
 
@@ -25,10 +24,3 @@ async def delete_topic_confirmed(visitor: Visitor, name: Name, confirm: Name) ->
     if confirm != name:
         raise BadRequest("confirm must be the name of the topic, which is deleted with all its records")
     return await delete_topic(visitor, name)
-
-
-async def fence_producer_confirmed(visitor: Visitor, id: TransactionalId, confirm: Name) -> FencedProducer:
-    """Shut out the producer of a transactional id, which is given twice."""
-    if confirm != id:
-        raise BadRequest("confirm must be the transactional id, whose producer is shut out")
-    return await fence_producer(visitor, id)

@@ -21,7 +21,7 @@ _PLACES: Final = (
     ("Overview", "/", ("",)),
     ("Topics", "/topics", ("topics", "topic", "topic-delete", "records", "create-topic", "produce")),
     ("Groups", "/groups", ("groups",)),
-    ("Transactions", "/transactions", ("transactions", "transaction", "producers")),
+    ("Transactions", "/transactions", ("transactions",)),
     ("Brokers", "/brokers", ("brokers",)),
     ("Access", "/access/users", ("access",)),
     ("Faults", "/faults", ("faults",)),

@@ -27,7 +27,6 @@ from pylogbroker.web.figures import FigureStreams
 from pylogbroker.web.form_changes import (
     alter_topic,
     delete_topic_confirmed,
-    fence_producer_confirmed,
 )
 from pylogbroker.web.formats import (
     clock_text,
@@ -60,7 +59,7 @@ from pylogbroker.web.topic_records.page import again_form, record_panel, topic_r
 from pylogbroker.web.topic_records.query import RecordQuery
 from pylogbroker.web.topic_records.streams import live_stream, search_stream
 from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
-from pylogbroker.web.transaction_views import abort_transaction, producers, transaction, transactions
+from pylogbroker.web.transaction_pages import TRANSACTION_PAGES
 from pylogbroker.web.views import (
     FAULT_ROUTES,
     ROUTES,
@@ -107,17 +106,13 @@ PAGES: Final = (
     *GROUP_PAGES,
     *BROKER_PAGES,
     *ACCESS_PAGES,
-    _page("/transactions", transactions),
-    _page("/transaction", transaction),
-    _page("/producers", producers),
+    *TRANSACTION_PAGES,
     _page("/go", go),
     _page("/style", style),
     _form("/create-topic", create_topic),
     _form("/alter-topic", alter_topic),
     _form("/delete-topic", delete_topic_confirmed),
     _form("/produce", produce),
-    _form("/fence-producer", fence_producer_confirmed),
-    _form("/abort-transaction", abort_transaction),
 )
 
 
@@ -243,7 +238,5 @@ _AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "alter-topic": lambda done: link("topic", name=done["name"]),
     "delete-topic": lambda done: "/topics",
     "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
-    "fence-producer": lambda done: link("transaction", id=done["id"]),
-    "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }
 """Pages that show what has changed."""

@@ -56,8 +56,8 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("access/acls", {}),
     ("access/quotas", {}),
     ("transactions", {}),
-    ("transaction", {"id": "transfers"}),
-    ("producers", {"topic": "payments"}),
+    ("transactions/transfers", {}),
+    ("topics/payments/producers", {}),
     ("faults", {}),
     ("faults/add", {}),
 )

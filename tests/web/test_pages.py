@@ -117,9 +117,10 @@ class TestPages(PageTests):
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {re.sub("/topics/[^/]+/", "/topics/{topic}/", urlsplit(path).path) for path in seen}
         views = {re.sub("/groups/[^/]+", "/groups/{id}", view) for view in views}
-        expected = "create-topic groups producers style topic topic-delete"
+        expected = "create-topic groups style topic topic-delete"
         of_group = {f"/groups/{{id}}{part}" for part in ("", "/reset", "/delete", "/delete-offsets")}
-        of_topic = {f"/topics/{{topic}}/records{part}" for part in ("", "/again", "/download")}
+        parts_of_topic = ("records", "records/again", "records/download", "producers")
+        of_topic = {f"/topics/{{topic}}/{part}" for part in parts_of_topic}
         access = {"/access/users", "/access/users/password", "/access/acls", "/access/quotas", "/access/quotas/set"}
         one = f"/brokers/{NODE_ID}"
         brokers = {"/brokers", "/brokers/reassignments", one, f"{one}/settings", f"{one}/log-directory"}

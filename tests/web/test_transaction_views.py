@@ -7,6 +7,8 @@ from typing import Any
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.formats import duration_text
+from pylogbroker.web.transaction_pages import state_of
+from pylogbroker.web.transaction_views import TransactionRow
 from tests.broker.transactions import TransactionTests
 from tests.web.test_changes import ChangeTests
 from tests.web.test_pages import HOSTILE, Parsed
@@ -45,7 +47,7 @@ class TestTransactions(TransactionViewTests):
 
     def test_fence(self) -> None:
         producer = self.begun(b"v")
-        self.assertEqual(self.submit("fence-producer", id="p", confirm="q").code, 400)
+        self.assertEqual(self.submit("transactions/p/fence", confirm="q").code, 400)
         connection, body = self.connect(), b"{}"
         head = b"POST /api/transactions/p/fence HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.protocol.dataReceived(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
@@ -78,12 +80,46 @@ class TestTransactions(TransactionViewTests):
 
     def test_hostile_ids(self) -> None:
         self.begun(b"v", transactional_id=HOSTILE)
-        for path in ("/transactions", "/producers?topic=t"):
+        for path in ("/transactions", "/topics/t/producers"):
             self.assertEqual(self.connect().get(path).code, 200)
         page = Parsed(self.connect().get("/transactions").body)
         self.assertIn(HOSTILE, page.text)
-        [link] = [each for each in page.links if each.startswith("/transaction?")]
+        [link] = [each for each in page.links if each.startswith("/transactions/")]
         self.assertIn(HOSTILE, Parsed(self.connect().get(link).body).text)
+
+    def test_a_stuck_transaction_says_what_to_do(self) -> None:
+        self.begun(b"v")
+        page = Parsed(self.connect().get("/transactions/p").body)
+        self.assertIn("It is open for 0 s. It is aborted after 1 min without an end.", page.text)
+        row: TransactionRow = {
+            **{"id": "p", "coordinator": 1, "producer_id": 1, "producer_epoch": 0, "began": NOW, "state": "Ongoing"},
+            **{"timeout_ms": 60_000, "age_ms": 7_200_000, "partition_count": 3},
+        }
+        self.assertEqual((state_of(row).kind, state_of(row).title), ("bad", "It is stuck."))
+        self.assertIn("in 3 partitions. Shut out its producer to abort it.", state_of(row).detail)
+        self.assertIn("cannot be written", state_of({**row, "state": "PrepareCommit"}).title)
+        self.assertEqual(state_of({**row, "age_ms": None}).kind, "ok")
+
+    def test_ends_are_asked_for_by_name(self) -> None:
+        producer = self.begun(b"v")
+        self.assertIn("To shut it out", Parsed(self.connect().get("/transactions/p/fence").body).text)
+        place = f"topics/t/producers/abort?partition=0&producer_id={producer.producer_id}"
+        page = Parsed(self.connect().get("/topics/t/producers").body)
+        self.assertIn(f"/{place}", page.links)
+        self.assertIn("1 transaction is open here. Readers of committed records wait at offset 0.", page.text)
+        self.assertIn("Only if it hangs", Parsed(self.connect().get(f"/{place}").body).text)
+        fields = {"producer_id": str(producer.producer_id), "partition": "0"}
+        self.assertEqual(self.submit("topics/t/producers/abort", **fields, confirm="p").code, 400)
+        answer = self.submit("topics/t/producers/abort", **fields, confirm="t")
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "/topics/t/producers?partition=0"))
+        self.assertEqual(self.connect().get(f"/{place}").code, 404)
+
+    def test_old_addresses_lead_here(self) -> None:
+        for old, new in (
+            ("/transaction?id=a%2Fb", "/transactions/a%2Fb"),
+            ("/producers?topic=t&partition=2", "/topics/t/producers?partition=2"),
+        ):
+            self.assertEqual(self.connect().get(old).headers["location"], new)
 
     def test_durations(self) -> None:
         shown = [duration_text(each) for each in (None, 1500, 60_000, 3_725_000, 90_000_000)]
