@@ -77,6 +77,10 @@ class GroupLags:
         lags = self._lags.get(group_id)
         return lags[-1] if lags else None
 
+    def sparse(self, group_id: str, step: int) -> list[int | None]:
+        """Return the last lag, and each `step`th before it, the oldest first."""
+        return list(self._lags.get(group_id, ()))[::-step][::-1]
+
     def growing(self, samples: int, lag_min: int) -> dict[str, tuple[int, int]]:
         """Return the lag then and now of groups whose lag has grown for so many samples, to `lag_min` or more."""
         growing: dict[str, tuple[int, int]] = {}

@@ -184,7 +184,7 @@ def show_live(browser: Browser) -> None:
 
 def take_all(browser: Browser, directory: Path, name: str) -> None:
     def save(page: str) -> None:
-        browser.save(directory / f"{name}-{page or 'overview'}.png")
+        browser.save(directory / f"{name}-{page.replace('/', '-') or 'overview'}.png")
 
     for page, parameters in _PAGES:
         browser.open(page, **parameters)

@@ -43,6 +43,14 @@ def test_groups_are_bounded_and_groups_with_history_stay() -> None:
     assert lags.choose(names[:20]) == set(names[:20])
 
 
+def test_sparse_lags_end_with_the_last_one() -> None:
+    lags = GroupLags()
+    for lag in range(8):
+        lags.note(lag * 1000, {"readers": lag})
+    assert lags.sparse("readers", 3) == [1, 4, 7]
+    assert lags.sparse("others", 3) == []
+
+
 def test_lines_of_a_chart() -> None:
     assert chart([], [])["first"] == []
     assert chart([0, 30], [0, None], units=1000)["first"] == ["0,120 0,120"]

@@ -22,8 +22,8 @@ from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 _KEYS: Final = ("id", "state", "kind", "members", "lag", "behind", "trend", "topics")
 Sort = Annotated[str, OneOf((*_KEYS, *(f"-{key}" for key in _KEYS))), "a column; with - before it downwards"]
-_HISTORY_STEP: Final = 4
-"""Every fourth sample is drawn: the small chart has no more columns."""
+_HISTORY_STEP: Final = 5
+"""Every fifth sample is drawn: the small chart has no more columns."""
 _TOPICS_SHOWN_MAX: Final = 2
 _SIMPLE: Final = "simple"
 """Kind of a group that commits offsets, and never had members."""
@@ -92,26 +92,19 @@ async def group_table(
 
 def _row(visitor: Visitor, broker_id: int, listed: ListedGroup, members: Mapping[str, int]) -> GroupLine:
     """Return a group as the last sample found it."""
-    group_id = listed.group_id
-    row = GroupLine(group_id, listed.group_state, listed.protocol_type or _SIMPLE, broker_id)
+    group_id, lags = listed.group_id, visitor.samples.group_lags
+    named = (group_id, listed.group_state, listed.protocol_type or _SIMPLE, broker_id)
     if broker_id != visitor.services.node.id:
-        return row
-    lags = visitor.samples.group_lags
-    row, pace = attrs.evolve(row, members=members.get(group_id)), lags.paces.get(group_id)
+        return GroupLine(*named)
+    pace, count = lags.paces.get(group_id), members.get(group_id)
     if pace is None:
-        return row
+        return GroupLine(*named, count)
     topics = visible_topics(visitor, pace)
     if len(topics) < len(pace.topics):  # the others must not be guessed from sums
         lag = sum(lags.topics.get(topic, {}).get(group_id, 0) for topic in topics)
-        return attrs.evolve(row, topics=topics, lag=lag)
-    return attrs.evolve(
-        row,
-        topics=topics,
-        lag=lags.last(group_id),
-        behind_ms=pace.behind_ms,
-        is_behind_more=pace.is_behind_more,
-        growth=lags.growth_a_minute(group_id),
-    )
+        return GroupLine(*named, count, lag, topics=topics)
+    growth = lags.growth_a_minute(group_id)
+    return GroupLine(*named, count, lags.last(group_id), pace.behind_ms, pace.is_behind_more, growth, topics)
 
 
 def visible_topics(visitor: Visitor, pace: GroupPace) -> tuple[str, ...]:
