@@ -27,7 +27,7 @@ _Sizes = Mapping[tuple[str, int, int], int]
 
 
 class ReassignmentRow(TypedDict):
-    """`left` is what new replicas still have to copy, `total` all of it; None if a broker does not answer."""
+    """`left` is what new replicas still have to copy, `total` all of it; None if no old replica is known."""
 
     topic: str
     partition: int

@@ -85,9 +85,11 @@ def _controller(cluster: BrokerList) -> int | None:
 def _lines(visitor: Visitor, cluster: BrokerList, placement: Placement) -> list[BrokerLine]:
     registered = {row["id"]: row for row in cluster["brokers"]}
     lines = []
-    for broker_id in sorted({*registered, *placement.replicas}):
+    for broker_id in sorted({cluster["this_broker"], *registered, *placement.replicas}):
         row = registered.get(broker_id)
-        state = "gone" if row is None else "does not answer" if broker_id in cluster["unanswered"] else "serving"
+        state = "does not answer" if broker_id in cluster["unanswered"] else "serving"
+        if row is None:
+            state = "not registered yet" if broker_id == cluster["this_broker"] else "gone"
         listed = row or BrokerRow(
             id=broker_id, rack=None, leaders=0, replicas=placement.replicas[broker_id], listeners=[]
         )
