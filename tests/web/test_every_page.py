@@ -10,9 +10,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pylogbroker.web.pages import FAULT_PAGES, PAGES, PageRoute
+from pylogbroker.web.page_routes import PageRoute
+from pylogbroker.web.pages import FAULT_PAGES, PAGES
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
 
+GROUP: Final = "a-group-with-a-rather-long-name-" + "y" * 60
 ADDRESSES: Final = {
     "/": ("",),
     "/topics": ("topics", "topics?search=no-such-topic", "topics?sort=-rate"),
@@ -27,6 +29,16 @@ ADDRESSES: Final = {
         "topics/empty/records",
     ),
     "/topics/{topic}/records/again": ("topics/orders/records/again?at=0:3",),
+    "/groups": ("groups", "groups?search=no-such-group"),
+    "/groups/{id}": (f"groups/{GROUP}",),
+    "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
+    "/brokers/{broker}": ("brokers/0",),
+    "/brokers/reassignments": ("brokers/reassignments",),
+    "/access/users": ("access/users",),
+    "/access/users/password": ("access/users/password",),
+    "/access/acls/allow": ("access/acls/allow",),
+    "/access/quotas": ("access/quotas",),
+    "/access/quotas/set": ("access/quotas/set",),
     "/go": ("go?to=orders", "go?to=no-such-name"),
     "/style": ("style",),
 }
@@ -34,10 +46,19 @@ ADDRESSES: Final = {
 PARTS: Final = ("/topics/{topic}/records/opened",)
 """Parts of a page, which are in it as well."""
 NOT_YET: Final = (
-    *("/topic", "/records", "/groups", "/group", "/reset-group", "/brokers", "/log-directory", "/users", "/acls"),
-    *("/quotas", "/transactions", "/transaction", "/producers", "/faults"),
+    *(
+        "/topic",
+        "/records",
+        "/groups/{id}/delete",
+        "/groups/{id}/delete-offsets",
+        "/brokers/{broker}/log-directory",
+        "/brokers",
+        "/access/acls",
+    ),
+    *("/brokers/{broker}/settings", "/access/users/{name}/delete", "/access/acls/entry", "/transactions"),
+    *("/transaction", "/producers", "/faults", "/faults/add"),
 )
-"""Pages that are not of the new design yet."""
+"""Pages that are not of the new design yet, or need a broker with users, faults or transactions."""
 WIDTHS: Final = {1280: 900, 390: 844}
 SCHEMES: Final = ("light", "dark")
 
@@ -69,7 +90,7 @@ def fill(broker: PageBroker) -> None:
         producer.produce("orders", value, b"key-%d" % number, partition=0, headers=[("trace", b"%08x" % number)])
     producer.produce(long_name, bytes(range(256)), bytes(40))
     assert producer.flush(60) == 0
-    consumer = Consumer({**servers, "group.id": "a-group-with-a-rather-long-name-" + "y" * 60})
+    consumer = Consumer({**servers, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
     consumer.close()
 
