@@ -32,10 +32,11 @@ ADDRESSES: Final = {
     "/groups": ("groups", "groups?search=no-such-group"),
     "/groups/{id}": (f"groups/{GROUP}",),
     "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
-    "/brokers/{broker}": ("brokers/0",),
+    "/brokers/{broker}": ("brokers/1001",),
     "/brokers/reassignments": ("brokers/reassignments",),
     "/access/users": ("access/users",),
     "/access/users/password": ("access/users/password",),
+    "/access/acls": ("access/acls",),
     "/access/acls/allow": ("access/acls/allow",),
     "/access/quotas": ("access/quotas",),
     "/access/quotas/set": ("access/quotas/set",),
@@ -46,17 +47,9 @@ ADDRESSES: Final = {
 PARTS: Final = ("/topics/{topic}/records/opened",)
 """Parts of a page, which are in it as well."""
 NOT_YET: Final = (
-    *(
-        "/topic",
-        "/records",
-        "/groups/{id}/delete",
-        "/groups/{id}/delete-offsets",
-        "/brokers/{broker}/log-directory",
-        "/brokers",
-        "/access/acls",
-    ),
-    *("/brokers/{broker}/settings", "/access/users/{name}/delete", "/access/acls/entry", "/transactions"),
-    *("/transaction", "/producers", "/faults", "/faults/add"),
+    *("/topic", "/records", "/groups/{id}/delete", "/groups/{id}/delete-offsets", "/brokers"),
+    *("/brokers/{broker}/log-directory", "/brokers/{broker}/settings", "/access/users/{name}/delete"),
+    *("/access/acls/entry", "/transactions", "/transaction", "/producers", "/faults", "/faults/add"),
 )
 """Pages that are not of the new design yet, or need a broker with users, faults or transactions."""
 WIDTHS: Final = {1280: 900, 390: 844}
