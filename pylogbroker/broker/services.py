@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.client_quotas import QuotaUse
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
-    from pylogbroker.config import BrokerConfig
+    from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pylogbroker.security.acls.index import AclIndex, Entries
     from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
     from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
-    from pylogbroker.storage import Log, LogManager
+    from pylogbroker.storage import GuardedPolicy, Log, LogManager
     from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
     from pylogbroker.wire import Request
     from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -112,6 +112,7 @@ class LedPartitions(Protocol):
     @property
     def led(self) -> Mapping[tuple[str, int], Partition]: ...
     def find(self, topic: str | UUID, index: int, may_follow: bool = False, /) -> Partition: ...
+    def delete_policies_for(self, settings: TopicConfig, /) -> tuple[GuardedPolicy, ...]: ...
     @property
     def traffic(self) -> Traffic: ...
     @property

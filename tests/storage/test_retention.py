@@ -46,6 +46,15 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
+def test_expired_segments_are_named_and_stay(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    guarded = [GuardedPolicy(OLD, lambda *what: None)]
+    for now_ms, expected in ((NOW + 12_000, []), (NOW + 12_001, [0]), (NOW + 99_000, [0, 3, 6])):
+        named = [view for view in retention.expired_segments(log, now_ms, guarded) if view is not None]
+        assert [view.base_offset for view in named] == expected
+        assert bases(log) == [0, 3, 6]
+
+
 def test_old_segments_are_deleted(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     assert bases(log) == [0, 3, 6]

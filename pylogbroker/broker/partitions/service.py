@@ -36,7 +36,7 @@ from pylogbroker.metadata.image import (
     ConfigResourceType,
     TopicImage,
 )
-from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
+from pylogbroker.storage import DeletedDirectory, GuardedPolicy, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed
 
@@ -360,6 +360,10 @@ class Partitions:
 
     def _settings(self, topic: str) -> TopicConfig:
         return self._config.topic(self._metadata.topic_settings(topic))
+
+    def delete_policies_for(self, settings: TopicConfig) -> tuple[GuardedPolicy, ...]:
+        """Return the delete policies that a topic would have with some settings."""
+        return self._delete_policies.of(settings, lambda missing: None)
 
     def note_missing_policies(self) -> None:
         """Log again which topics lack a delete policy: their logs grow."""

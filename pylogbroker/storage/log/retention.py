@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from pylogbroker.interfaces import LogView, SegmentView
 from pylogbroker.storage.files import DeletedFiles
@@ -19,18 +19,33 @@ def expire(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Ite
     Nothing has changed before the last None, so the caller may stop there, not later. The log may be used between
     steps.
     """
+    views = yield from _views(log)
+    if views is None or log.is_swapping:
+        return
+    count = _count_expired(log, views, now_ms, policies)
+    if count and count == len(log.segments):
+        log.roll(now_ms)
+    yield from log.drop_oldest(count)
+
+
+def expired_segments(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[SegmentView | None]:
+    """Yield the segments that `expire` would drop now, and None between small steps; nothing is changed."""
+    views = yield from _views(log)
+    if views is not None:
+        yield from views[: _count_expired(log, views, now_ms, policies)]
+
+
+def _views(log: Log) -> Generator[None, None, tuple[SegmentView, ...] | None]:
+    """Return all segments in small steps; None if the log went offline or was truncated meanwhile."""
     sealed, truncations = log.segments[:-1], log.truncations
     views = []
     for segment, following in zip(sealed, log.segments[1:], strict=True):
         with log.on_disk():
             views.append(segment.view(following.base_offset, False))
         yield None
-    if log.offline_reason or log.is_swapping:
-        return
-    if log.truncations != truncations or log.segments[: len(sealed)] != sealed:
-        return  # changed meanwhile
-    views += log.views(len(sealed))
-    yield from log.drop_oldest(_count_expired(log, tuple(views), now_ms, policies))
+    if log.offline_reason or log.truncations != truncations or log.segments[: len(sealed)] != sealed:
+        return None
+    return (*views, *log.views(len(sealed)))
 
 
 def _count_expired(log: Log, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
@@ -40,6 +55,4 @@ def _count_expired(log: Log, views: tuple[SegmentView, ...], now_ms: int, polici
         if views[count:]:
             named = policy.run(LogView(log.topic, log.partition, views[count:]), now_ms)
             count += min(named, max(limit - count, 0))
-    if count and count == len(log.segments):
-        log.roll(now_ms)
     return count
