@@ -12,7 +12,7 @@ live      new records as they come.
 faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
 figures   of open pages, sent as they change.
-pages     HTML of the views, by `templates`; `form_changes` are changes as forms ask for them.
+pages     HTML of the views, by `templates`; `page_routes` are routes of pages and of their forms.
 frame     what stands around each page; `going` finds what somebody wants to go to; `formats` are texts of values.
 service   addresses to listen on.
 """

@@ -118,8 +118,13 @@ async def produce(
         None if value is None or tombstone else value.encode(),
         tuple((name, text.encode()) for name, text in headers),
     )
-    index = _partition_of(visitor, topic, content.key) if partition is None else partition
-    data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
+    return await write_record(visitor, topic, partition, content)
+
+
+async def write_record(visitor: Visitor, topic: str, partition: int | None, record: Record) -> ProducedRecord:
+    """Write one record to a partition, or to the one that its key decides."""
+    index = _partition_of(visitor, topic, record.key) if partition is None else partition
+    data = TopicProduceData(topic, [PartitionProduceData(index, build([record]))])
     leader = leader_of(visitor, topic, index)
     answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]), leader)
     [result] = answer.responses[0].partition_responses

@@ -87,6 +87,21 @@ def time_text(milliseconds: int, is_local: bool = False) -> str:
     return "none" if milliseconds < 0 else time.isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
+def moment_text(milliseconds: int, is_local: bool = False) -> str:
+    """Return the day and the minute of a time; a timestamp that is none as its number."""
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)
+    return (time.astimezone() if is_local else time).strftime("%-d %b %Y %H:%M")
+
+
+def ago_text(milliseconds: int, now_ms: int) -> str:
+    """Return how long ago a time was, with a digit after the point below a minute."""
+    passed = round(now_ms - milliseconds, -2)
+    return f"{duration_text(passed)} ago" if passed >= 0 else f"in {duration_text(-passed)}"
+
+
 def clock_text(milliseconds: int, is_local: bool = False) -> str:
     """Return the hour and the minute of a time."""
     time = datetime.fromtimestamp(milliseconds / 1000, UTC)

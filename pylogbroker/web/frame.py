@@ -19,7 +19,7 @@ _ZONE_COOKIE: Final = b"times"
 _LOCAL: Final = b"local"
 _PLACES: Final = (
     ("Overview", "/", ("",)),
-    ("Topics", "/topics", ("topics", "topic", "topic-delete", "records", "create-topic", "produce")),
+    ("Topics", "/topics", ("topics", "create-topic")),
     ("Groups", "/groups", ("groups",)),
     ("Transactions", "/transactions", ("transactions",)),
     ("Brokers", "/brokers", ("brokers",)),

@@ -66,6 +66,22 @@ async def _known(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dict[
     return offsets
 
 
+async def times_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
+    """Return times of the first records since a time, or with MAX_TIMESTAMP of the newest ones; -1 without records.
+
+    Raise KafkaError.
+    """
+    leaders: dict[int, list[Key]] = {}
+    async for key in visitor.services.runtime.slices.over(keys):
+        leaders.setdefault(leader_of(visitor, *key), []).append(key)
+    times: dict[Key, int] = {}
+    for leader, led in leaders.items():
+        async for key, row in _answers(visitor, leader, led, timestamp):
+            if not row.error_code:
+                times[key] = row.timestamp
+    return times
+
+
 async def _answers(
     visitor: Visitor, leader: int, keys: Sequence[Key], timestamp: int
 ) -> AsyncIterator[tuple[Key, ListOffsetsPartitionResponse]]:

@@ -57,6 +57,22 @@ class FormRoute(HttpRoute):
         return {**values, "form": TypedForm(typed, str(error), field, self.path)}
 
 
+class PageAgain(Exception):
+    """Values of the page of an AgainRoute, with what is wrong or what a change would do; `code` is the status."""
+
+    def __init__(self, values: Mapping[str, Any], code: int = 400) -> None:
+        super().__init__("the form is shown again")
+        self.values = values
+        self.code = code
+
+
+@attrs.frozen(slots=False)
+class AgainRoute(PageRoute):
+    """A form whose change may raise PageAgain; `after` returns the address that shows what has changed."""
+
+    after: Callable[[Mapping[str, Any]], str] = attrs.field(kw_only=True)
+
+
 @attrs.frozen(slots=False)
 class MovedRoute(HttpRoute):
     """An old address; `target` returns the new one for the parts of the path and the parameters."""

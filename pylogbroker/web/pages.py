@@ -1,6 +1,6 @@
 """HTML of the views, by templates that escape all values. It works without JavaScript.
 
-A script of its own follows new records. None is within the HTML, which the page's policy forbids.
+Scripts are files of their own. None is within the HTML, which the page's policy forbids.
 
 A page is a route, too: /NAME has the template NAME, and what a form changes shows another page then.
 """
@@ -19,19 +19,15 @@ from twisted.web.server import Request
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
 from pylogbroker.web.brokers.routes import BROKER_PAGES
-from pylogbroker.web.changes import create_topic, produce
 from pylogbroker.web.charts import HEIGHT, WIDTH, spark_lines
-from pylogbroker.web.cluster_views import topic
 from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.figures import FigureStreams
-from pylogbroker.web.form_changes import (
-    alter_topic,
-    delete_topic_confirmed,
-)
 from pylogbroker.web.formats import (
+    ago_text,
     clock_text,
     count_text,
     duration_text,
+    moment_text,
     number_text,
     quota_text,
     range_text,
@@ -44,21 +40,20 @@ from pylogbroker.web.forms import TOKEN, form_of
 from pylogbroker.web.frame import TimesPage, frame_of
 from pylogbroker.web.going import go
 from pylogbroker.web.group_pages.routes import GROUP_PAGES
-from pylogbroker.web.links import link, path_of
+from pylogbroker.web.links import link, path_of, topic_link
 from pylogbroker.web.overview import overview
-from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute
+from pylogbroker.web.page_routes import EMPTY_FORM, AgainRoute, FormRoute, MovedRoute, PageRoute
 from pylogbroker.web.page_routes import page as _page
-from pylogbroker.web.record_views import records
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
+from pylogbroker.web.topic_pages.routes import TOPIC_PAGES
 from pylogbroker.web.topic_records.downloads import download_records, record_value
 from pylogbroker.web.topic_records.fragments import compile_templates
-from pylogbroker.web.topic_records.page import again_form, record_panel, topic_records
-from pylogbroker.web.topic_records.query import RecordQuery
+from pylogbroker.web.topic_records.page import record_panel, topic_records
 from pylogbroker.web.topic_records.streams import live_stream, search_stream
-from pylogbroker.web.topic_table import new_topic, topic_table, topic_to_delete
+from pylogbroker.web.topic_table import topic_table
 from pylogbroker.web.transaction_pages import TRANSACTION_PAGES
 from pylogbroker.web.views import (
     FAULT_ROUTES,
@@ -76,12 +71,8 @@ _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
     **dict.fromkeys(("ui.css", "records.css"), b"text/css; charset=utf-8"),
     "icon.svg": b"image/svg+xml",
-    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "figures.js", "live.js", "records.js"), _SCRIPT),
+    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "figures.js", "records.js"), _SCRIPT),
 }
-
-
-def _form(path: str, change: Callable[..., Any]) -> HttpRoute:
-    return HttpRoute("POST", path, change, media=HTML)
 
 
 async def style(visitor: Visitor) -> dict[str, Any]:
@@ -92,13 +83,9 @@ async def style(visitor: Visitor) -> dict[str, Any]:
 PAGES: Final = (
     _page("/", overview, "overview", is_live=True),
     _page("/topics", topic_table, is_live=True),
-    _page("/create-topic", new_topic),
-    _page("/topic", topic),
-    _page("/topic-delete", topic_to_delete),
-    _page("/records", records),
+    *TOPIC_PAGES,
     _page("/topics/{topic}/records", topic_records, "topic-records"),
     _page("/topics/{topic}/records/opened", record_panel, "topic-record"),
-    _page("/topics/{topic}/records/again", again_form, "record-again"),
     HttpRoute("GET", "/topics/{topic}/records/search", search_stream, media=EVENTS),
     HttpRoute("GET", "/topics/{topic}/records/live", live_stream, media=EVENTS),
     HttpRoute("GET", "/topics/{topic}/records/download", download_records, media=FILE),
@@ -109,10 +96,6 @@ PAGES: Final = (
     *TRANSACTION_PAGES,
     _page("/go", go),
     _page("/style", style),
-    _form("/create-topic", create_topic),
-    _form("/alter-topic", alter_topic),
-    _form("/delete-topic", delete_topic_confirmed),
-    _form("/produce", produce),
 )
 
 
@@ -134,9 +117,9 @@ class HtmlPresentation(Presentation):
         return await _rendered(visitor, prepare_page(request, source, visitor, route, values))
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
-        after = route.after if isinstance(route, FormRoute) else _AFTER[route.path.strip("/")]
+        assert isinstance(route, FormRoute | AgainRoute), "other routes change nothing"
         request.setResponseCode(303)
-        request.setHeader(b"location", after(values).encode())
+        request.setHeader(b"location", route.after(values).encode())
         return b""
 
     async def rejected(
@@ -216,7 +199,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(size=size_text, time=_shown_time, number=number_text, duration=duration_text)
     environment.filters.update(rate=rate_text, size_rate=size_rate_text, count=count_text, spark_lines=spark_lines)
-    environment.filters.update(range_text=range_text, quota=quota_text)
+    environment.filters.update(range_text=range_text, quota=quota_text, moment=_shown_moment, ago=ago_text)
     environment.globals.update(
         link=link, path_of=path_of, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
     )
@@ -224,19 +207,10 @@ def _environment() -> Environment:
 
 
 @pass_context
+def _shown_moment(context: Context, milliseconds: int) -> str:
+    return moment_text(milliseconds, context["frame"].is_local)
+
+
+@pass_context
 def _shown_time(context: Context, milliseconds: int) -> str:
     return time_text(milliseconds, context["frame"].is_local)
-
-
-def topic_link(name: str, part: str = "", /, **parameters: object) -> str:
-    """Return the address of a topic, or of a part of it."""
-    return link("/topic", name=name)
-
-
-_AFTER: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    "create-topic": lambda done: link("topic", name=done["name"]),
-    "alter-topic": lambda done: link("topic", name=done["name"]),
-    "delete-topic": lambda done: "/topics",
-    "produce": lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
-}
-"""Pages that show what has changed."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final
 
 from pylogbroker.metadata.image import TopicImage
-from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import TopicRow, topic_row
 from pylogbroker.web.paging import Paged, PageNumber, paged
-from pylogbroker.web.parameters import Name, Search
+from pylogbroker.web.parameters import Search
 from pylogbroker.web.router.values import OneOf
 from pylogbroker.web.topic_sizes import NOTHING
 from pylogbroker.web.visitors import Visitor
@@ -114,18 +113,18 @@ def _order(visitor: Visitor, column: str) -> Callable[[TopicImage], Any]:
 def _kept_order(visitor: Visitor) -> Callable[[TopicImage], float]:
     """Return how long a topic keeps records; most have no settings of their own, and what the others have."""
     settings_of = visitor.services.metadata.topic_settings
-    default = _kept({}, visitor)[0] or inf
+    default = kept({}, visitor)[0] or inf
 
-    def kept(topic: TopicImage) -> float:
+    def order(topic: TopicImage) -> float:
         settings = settings_of(topic.name)
-        return _kept(settings, visitor)[0] or inf if settings else default
+        return kept(settings, visitor)[0] or inf if settings else default
 
-    return kept
+    return order
 
 
 async def listed_topic(visitor: Visitor, topic: TopicImage) -> ListedTopic:
     groups = visitor.samples.group_lags.topics.get(topic.name, {})
-    kept_ms, is_compacted = _kept(visitor.services.metadata.topic_settings(topic.name), visitor)
+    kept_ms, is_compacted = kept(visitor.services.metadata.topic_settings(topic.name), visitor)
     return {
         **await topic_row(visitor, topic),
         "groups": len(groups),
@@ -136,30 +135,8 @@ async def listed_topic(visitor: Visitor, topic: TopicImage) -> ListedTopic:
     }
 
 
-def _kept(settings: Mapping[str, str], visitor: Visitor) -> tuple[int | None, bool]:
+def kept(settings: Mapping[str, str], visitor: Visitor) -> tuple[int | None, bool]:
     """Return how long records are kept, None for no limit, and whether they are compacted."""
     config = visitor.services.config.topic(settings)
     has_limit = "delete" in config.cleanup_policy and config.retention_ms >= 0
     return config.retention_ms if has_limit else None, "compact" in config.cleanup_policy
-
-
-class NewTopic(TypedDict):
-    name: str
-    partitions: int
-    replication_factor: int
-
-
-async def new_topic(visitor: Visitor, name: Name = "") -> NewTopic:
-    """Return the broker's defaults for a new topic."""
-    config = visitor.services.config
-    return {
-        "name": name,
-        "partitions": config.num_partitions,
-        "replication_factor": config.default_replication_factor,
-    }
-
-
-async def topic_to_delete(visitor: Visitor, name: Name) -> ListedTopic:
-    """Return a topic, with what is lost if it is deleted; raise KafkaError."""
-    visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
-    return await listed_topic(visitor, visitor.services.metadata.require_topic(name))

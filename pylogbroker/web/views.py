@@ -30,6 +30,7 @@ from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.live import Ended, NewRecords, live
 from pylogbroker.web.log_directory_views import log_directory
+from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.quota_views import quotas, remove_quota, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import (
@@ -275,13 +276,17 @@ class ViewResource(Resource):
         if route.media in _STREAMED:
             await route.handle(visitor, request, **route.arguments(parts, texts, members))
             return None
-        if not is_change:
-            values = await route.handle(visitor, **route.arguments(parts, texts, members))
-            return await shown.body(request, self._source, visitor, route, values)
         try:
             values = await route.handle(visitor, **route.arguments(parts, texts, members))
+        except PageAgain as again:
+            request.setResponseCode(again.code)
+            return await shown.body(request, self._source, visitor, route, again.values)
         except (BadRequest, PylogbrokerError) as error:
+            if not is_change:
+                raise
             return await shown.rejected(request, self._source, visitor, AskedChange(route, parts, texts), error)
+        if not is_change:
+            return await shown.body(request, self._source, visitor, route, values)
         log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=route.name)
         return shown.changed(request, route, values)
 

@@ -41,10 +41,13 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("", {}),
     ("topics", {}),
     ("create-topic", {}),
-    ("topic", {"name": "orders"}),
-    ("topic-delete", {"name": "orders"}),
+    ("topics/orders/records", {"at": "0:1"}),
+    ("topics/orders/records/new", {}),
+    ("topics/orders/partitions", {}),
+    ("topics/orders/groups", {}),
+    ("topics/orders/settings", {"edit": "retention.ms", "value": "2d"}),
+    ("topics/orders/delete", {}),
     ("style", {}),
-    ("records", {"topic": "orders", "format": "json", "last": 5}),
     ("groups", {}),
     ("groups/mailing", {}),
     ("groups/billing/reset", {"to": "earliest"}),
@@ -168,10 +171,8 @@ def has_history(broker: PageBroker) -> bool:
 
 def show_live(browser: Browser) -> None:
     """Follow a topic while records come."""
-    browser.open("records", topic="orders", last=1)
-    browser.press("Follow new records")
-    browser.one("#followed option[value='']").click()
-    browser.wait_for("Following.")
+    browser.open("topics/orders/records", order="live")
+    browser.wait_for("Live.")
     producer = Producer({"bootstrap.servers": browser.broker.bootstrap})
     for number in range(6):
         order = {"order": 2000 + number, "customer": f"c-{number}", "total": round(number * 7.25, 2)}
@@ -196,9 +197,9 @@ def take_all(browser: Browser, directory: Path, name: str) -> None:
     browser.open("brokers")
     browser.follow("a[href^='log-directory']")
     save("log-directory")
-    browser.open("topic", name="no-such-topic")
+    browser.open("topics/no-such-topic/records")
     save("error")
-    browser.open("records", topic="payments", last=5)
+    browser.open("topics/payments/records", at="0:1")
     save("binary")
     show_live(browser)
     save("live")

@@ -23,7 +23,7 @@ class TestFrame(PageTests):
     def test_the_current_place_is_marked(self) -> None:
         self.node.create("clicks")
         for path, place in (
-            ("/topic?name=clicks", "/topics"),
+            ("/topics/clicks/groups", "/topics"),
             ("/access/acls", "/access/users"),
             ("/brokers", "/brokers"),
         ):
@@ -51,8 +51,8 @@ class TestFrame(PageTests):
         self.assertEqual(
             self.destinations("clicks"),
             [
-                *(("/topic?name=clicks", "clicks"), ("/topic?name=clicks-2", "clicks-2")),
-                *(("/groups/clicks-readers", "clicks-readers"), ("/topic?name=old-clicks", "old-clicks")),
+                *(("/topics/clicks/records", "clicks"), ("/topics/clicks-2/records", "clicks-2")),
+                *(("/groups/clicks-readers", "clicks-readers"), ("/topics/old-clicks/records", "old-clicks")),
             ],
         )
         self.assertEqual(self.destinations(str(NODE_ID))[0][1], str(NODE_ID))
@@ -86,6 +86,6 @@ class TestRights(AnonymousTests, PageTests):
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks-2")
         page = self.show("/go?to=clicks")
         self.assertEqual(
-            [link for link in page.links if link.startswith(("/topic?", "/group?"))], ["/topic?name=clicks-2"]
+            [link for link in page.links if link.startswith(("/topics/", "/groups/"))], ["/topics/clicks-2/records"]
         )
         self.assertNotIn("Topics 2", page.text)

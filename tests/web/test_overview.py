@@ -59,7 +59,7 @@ class TestOverview(OverviewTests):
         self.assertIn("clicks has partition 1 without a leader", page.text)
         self.assertIn("Start the brokers", page.text)
         self.assertIn("act now", page.text)
-        self.assertIn("/topic?name=clicks", page.links)
+        self.assertIn("/topics/clicks/records", page.links)
         self.assertIn("Overview 1", self.show("/groups").text)
 
     def test_replicas_that_are_not_in_sync(self) -> None:

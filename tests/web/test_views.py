@@ -41,7 +41,7 @@ class ViewTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.source = Source(self.node.broker, self.faults())
-        self.factory = factory_of(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 100)
+        self.factory = factory_of(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 400)
 
     def faults(self) -> FaultPort | None:
         """Return faults of a broker whose testing is on."""

@@ -14,3 +14,11 @@ for (const form of document.querySelectorAll("form[data-parts]")) {
   for (const field of form.querySelectorAll("input[type=search]")) whenTyped(field, search);
   for (const field of form.querySelectorAll("input[type=checkbox], select")) field.addEventListener("change", search);
 }
+
+// Says what a new value of a setting would do, while it is typed.
+for (const form of document.querySelectorAll("form[data-preview]")) {
+  const field = form.elements.value;
+  const preview = () => replaceParts(`${form.dataset.preview}&value=${encodeURIComponent(field.value)}`, ["consequence"]);
+  if (field.matches("select")) field.addEventListener("change", preview);
+  else whenTyped(field, preview);
+}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -21,6 +23,10 @@ from pylogbroker.web.visitors import Visitor
 
 SHOWN_BYTES_MAX: Final = 64 * 1024
 Form = Literal["", "json", "text", "hex"]
+TEXT: Final = "text"
+BASE64: Final = "base64"
+_LOST_IN_FORMS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that browsers drop or replace, ends of lines among them."""
 _HEADERS_MAX: Final = 100
 _HEADER_BYTES_MAX: Final = 4 * 1024
 _HEX_BYTES_MAX: Final = 4 * 1024
@@ -61,7 +67,7 @@ class OpenedRecord:
     headers: Sequence[tuple[str, ShownContent]]
     header_count: int
     command: str
-    again: AgainForm | None
+    again: RecordForm | None
 
     @property
     def at(self) -> str:
@@ -69,13 +75,17 @@ class OpenedRecord:
 
 
 @attrs.frozen
-class AgainForm:
-    """Texts of the form that writes the record once more."""
+class RecordForm:
+    """Texts of the form that writes a record; bytes that are no text are base64."""
 
-    key: str
-    value: str
-    headers: str
-    is_tombstone: bool
+    partition: str = ""
+    key: str = ""
+    key_form: str = TEXT
+    value: str = ""
+    value_form: str = TEXT
+    headers: str = ""
+    headers_form: str = TEXT
+    tombstone: bool = False
 
 
 @attrs.frozen
@@ -208,16 +218,40 @@ def _hex(data: bytes) -> ShownContent:
     return ShownContent("hex", "\n".join(lines), len(data), len(data) > _HEX_BYTES_MAX)
 
 
-def _again(record: Record) -> AgainForm | None:
-    """Return the texts of a form; None for a record that has bytes which are no text, or is too long."""
+def _again(record: Record) -> RecordForm | None:
+    """Return the texts of a form; None for a record that is too long for one, or has headers that none can hold."""
+    names, values = [name for name, _ in record.headers], [value for _, value in record.headers]
+    if None in values or any(":" in name or "\n" in name for name in names):
+        return None
+    contents = [value or b"" for value in values]
+    headers_form = TEXT if all(_is_line(content) for content in contents) else BASE64
+    lines = [f"{name}: {_written(content, headers_form)}" for name, content in zip(names, contents, strict=True)]
+    key, value = record.key or b"", record.value or b""
+    key_form, value_form = (TEXT if fits else BASE64 for fits in (_is_line(key), _is_text(value)))
+    form = RecordForm(
+        "",
+        _written(key, key_form),
+        key_form,
+        _written(value, value_form),
+        value_form,
+        "\n".join(lines),
+        headers_form,
+        record.value is None,
+    )
+    return None if len(form.key) + len(form.value) + len(form.headers) > SHOWN_BYTES_MAX // 2 else form
+
+
+def _written(content: bytes, form: str) -> str:
+    return bytes(content).decode() if form == TEXT else b64encode(content).decode()
+
+
+def _is_text(content: bytes) -> bool:
+    """Return whether a field of a form gives these bytes back."""
     try:
-        key, value = ((data or b"").decode() for data in (record.key, record.value))
-        lines = [f"{name}: {(header or b'').decode()}" for name, header in record.headers]
-        "".join(lines).encode()
-    except UnicodeError:
-        return None
-    if len(key) + len(value) > SHOWN_BYTES_MAX // 2 or any(header is None for _, header in record.headers):
-        return None
-    if any("\n" in line or ":" in name for line, (name, _) in zip(lines, record.headers, strict=True)):
-        return None
-    return AgainForm(key, value, "\n".join(lines), record.value is None)
+        return _LOST_IN_FORMS.search(bytes(content).decode()) is None
+    except UnicodeDecodeError:
+        return False
+
+
+def _is_line(content: bytes) -> bool:
+    return _is_text(content) and b"\n" not in bytes(content) and bytes(content).strip() == bytes(content)

@@ -14,14 +14,14 @@ from markupsafe import Markup
 
 from pylogbroker.conditions import Subject
 from pylogbroker.errors import KafkaError
-from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.record_search.search import TopicSearch
 from pylogbroker.web.router.values import Capped, OneOf
 from pylogbroker.web.schema_store import frames_of
+from pylogbroker.web.topic_pages.head import TopicPage, topic_head
 from pylogbroker.web.topic_records.cells import CellMaker, ListedRecord
 from pylogbroker.web.topic_records.fragments import panel_html, rows_html, state_html
-from pylogbroker.web.topic_records.opened import AgainForm, Form, OpenedRecord, opened_record, stored_record
+from pylogbroker.web.topic_records.opened import Form, OpenedRecord, opened_record, stored_record
 from pylogbroker.web.topic_records.query import (
     COLUMNS,
     COLUMNS_DEFAULT,
@@ -43,11 +43,10 @@ Shown = Annotated[str, OneOf(("", "json", "text", "hex"))]
 Matches = Annotated[int, Capped(), "number of matches on earlier pages"]
 
 
-class RecordsPage(TypedDict):
-    """Values of the page's template; rows, state and panel are HTML."""
+class RecordsPage(TopicPage):
+    """Values of the page's template; rows, state and panel are HTML. Without the right to read, there are no rows."""
 
     query: RecordQuery
-    partitions: int
     columns: list[str]
     column_links: list[tuple[str, str, bool]]
     field: str
@@ -84,19 +83,19 @@ async def topic_records(
 ) -> RecordsPage:
     """Return the records of a topic that the form selects, and the one that is opened."""
     query = RecordQuery(topic, **fields)
-    visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
-    count = len(visitor.services.metadata.require_topic(topic).partitions)
+    head = await topic_head(visitor, topic)
     result = Result()
     try:
-        result = await searched(visitor, query, matches)
+        if head.rights.read:
+            result = await searched(visitor, query, matches)
     except BadField as error:
         result = Result(field=error.field, error=str(error))
     except KafkaError as error:
         result = Result(error=f"{error.detail}.")
     names = [str(column) for column in result.columns]
     return {
+        "head": head,
         "query": query,
-        "partitions": count,
         "columns": names,
         "column_links": _column_links(query, names),
         "field": result.field,
@@ -104,7 +103,7 @@ async def topic_records(
         "rows": rows_html(query, result.rows, names),
         "row_count": len(result.rows),
         "state": state_html(query, result.state) if result.state is not None else Markup(""),
-        "panel": await panel(visitor, query) if query.at else Markup(""),
+        "panel": await panel(visitor, query) if query.at and head.rights.read else Markup(""),
         "stream": _stream(query, result, matches),
         "goes_on": result.state is not None and result.state.end == "bound",
         "is_done": result.state is None or result.state.end == "end",
@@ -205,22 +204,3 @@ class RecordPanel(TypedDict):
 async def record_panel(visitor: Visitor, topic: Name, **fields: Unpack[QueryFields]) -> RecordPanel:
     """Return one record in full, as a part of the page."""
     return {"panel": await panel(visitor, RecordQuery(topic, **fields))}
-
-
-class AgainPage(TypedDict):
-    """Values of the form that produces a record once more; without a form, `problem` says why."""
-
-    query: RecordQuery
-    form: AgainForm | None
-    problem: str
-
-
-async def again_form(visitor: Visitor, topic: Name, **fields: Unpack[QueryFields]) -> AgainPage:
-    """Return the form that produces a record once more."""
-    query = RecordQuery(topic, **fields)
-    form, problem = None, "The record has bytes that a form cannot hold: produce it by a client."
-    try:
-        form = (await opened_of(visitor, query)).again
-    except BadField as error:
-        problem = str(error)
-    return {"query": query, "form": form, "problem": problem}

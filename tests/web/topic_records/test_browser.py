@@ -116,9 +116,9 @@ def test_new_records_come_on_top(browser: Browser) -> None:
 def test_a_record_is_produced_again(browser: Browser) -> None:
     fill(browser.broker, "again", 1)
     open_records(browser, "again", at="0:0")
-    browser.follow("[data-again]")
+    browser.follow("#record footer a")
     assert '"customer": "c-0"' in (browser.one("textarea").get_attribute("value") or "")
-    browser.press("Produce 1 record")
+    browser.press("Write 1 record")
     browser.wait_for("order: 9007199254740993")
     open_records(browser, "again")
     assert keys(browser) == ["key-0", "key-0"]

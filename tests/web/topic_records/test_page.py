@@ -103,8 +103,8 @@ class TestList(RecordsPageTests):
             self.assertEqual([tag for tag in parsed.tags if tag in TAGS_OF_SCRIPTS], ["img"])  # the page's own icon
             self.assertEqual((parsed.scripts.strip(), parsed.handlers), ("", []))
             self.assertFalse(any(link.startswith("javascript:") for link in parsed.links))
-        Parsed(self.get("/again", at="0:0").body)
-        self.assertEqual(self.get("/again", at="0:0").body.count("<img"), 1)
+        Parsed(self.get("/new", at="0:0").body)
+        self.assertEqual(self.get("/new", at="0:0").body.count("<img"), 1)
 
 
 class TestOpenedRecord(RecordsPageTests):
@@ -138,7 +138,8 @@ class TestOpenedRecord(RecordsPageTests):
         value = b'{"a":"' + b"x" * 100_000 + b'"}'
         self.append(0, Record(0, NOW, None, value), Record(1, NOW, None, b"\xff\x00"), Record(2, NOW, b"", None))
         self.assertIn("Cut, 100,008 B in all.", self.opened(at="0:0"))
-        self.assertIn("It has bytes that a form cannot hold", self.opened(at="0:1"))
+        self.assertIn("It is too long for a form", self.opened(at="0:0"))
+        self.assertIn("Write again", self.opened(at="0:1"))
         self.assertIn("null", self.opened(at="0:2"))
 
     def test_records_that_are_not_there(self) -> None:
@@ -152,8 +153,8 @@ class TestOpenedRecord(RecordsPageTests):
 
     def test_a_record_is_produced_again(self) -> None:
         self.append(1, Record(0, NOW, b"k", b'{"a":\n1}', (("h", b"v"),)), Record(1, NOW, None, None))
-        body = self.get("/again", at="1:0").body
+        body = self.get("/new", at="1:0").body
         self.assertIn('name="key" value="k"', body)
         self.assertIn(">\n{&#34;a&#34;:\n1}</textarea>", body)
         self.assertIn(">\nh: v</textarea>", body)
-        self.assertIn('value="true" checked', self.get("/again", at="1:1").body)
+        self.assertIn('value="true" checked', self.get("/new", at="1:1").body)

@@ -1,0 +1,121 @@
+"""The form that creates a topic: what was typed stays, and each error stands at its field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypedDict, Unpack
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.java.text import is_digits
+from pylogbroker.web.changes import NewTopicRow, create_topic
+from pylogbroker.web.formats import duration_text
+from pylogbroker.web.page_routes import PageAgain
+from pylogbroker.web.parameters import INT32_MAX
+from pylogbroker.web.topic_pages.setting_values import plain_value
+from pylogbroker.web.topic_records.query import BadField
+from pylogbroker.web.views import status_of
+from pylogbroker.web.visitors import Visitor
+
+_REPLICAS_MAX: Final = 2**15 - 1
+_FIELDS: Final = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "name",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "name",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "name",
+    ErrorCode.INVALID_PARTITIONS: "partitions",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",
+    ErrorCode.INVALID_CONFIG: "settings",
+}
+
+
+class TopicFields(TypedDict, total=False):
+    """Fields of the form as they are typed."""
+
+    name: str
+    partitions: str
+    replication_factor: str
+    retention: Annotated[str, "retention.ms, with a unit"]
+    policy: Annotated[str, "cleanup.policy"]
+    settings: Annotated[str, "one in a line, name=value"]
+
+
+@attrs.frozen
+class TopicForm:
+    name: str = ""
+    partitions: str = ""
+    replication_factor: str = ""
+    retention: str = ""
+    policy: str = ""
+    settings: str = ""
+
+
+class CreatePage(TypedDict):
+    """Values of the form, and the broker's defaults; `field` is the one that `error` is about."""
+
+    form: TopicForm
+    partitions: int
+    replication_factor: int
+    kept: str
+    policy: str
+    field: str
+    error: str
+
+
+async def new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> CreatePage:
+    """Return the form, with the broker's defaults for a new topic."""
+    config = visitor.services.config
+    defaults = config.topic({})
+    return {
+        "form": TopicForm(**fields),
+        "partitions": config.num_partitions,
+        "replication_factor": config.default_replication_factor,
+        "kept": "no limit" if defaults.retention_ms < 0 else duration_text(defaults.retention_ms),
+        "policy": ",".join(defaults.cleanup_policy),
+        "field": "",
+        "error": "",
+    }
+
+
+async def create_new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> NewTopicRow:
+    """Create a topic; raise PageAgain with the form for what is not understood or not accepted."""
+    form = TopicForm(**fields)
+    try:
+        if not form.name.strip():
+            raise BadField("name", "Write the name of the topic.")
+        partitions = _number("partitions", form.partitions, INT32_MAX)
+        replicas = _number("replication_factor", form.replication_factor, _REPLICAS_MAX)
+        return await create_topic(visitor, form.name.strip(), partitions, replicas, _settings(form))
+    except BadField as error:
+        field, message, code = error.field, str(error), 400
+    except KafkaError as failure:
+        field, message = _FIELDS.get(failure.code, ""), f"{failure.detail.rstrip('.')}."
+        code = status_of(failure)
+    if field == "settings" and form.retention and message.startswith("retention.ms"):
+        field = "retention"
+    raise PageAgain({**await new_topic(visitor, **fields), "field": field, "error": message}, code)
+
+
+def _number(field: str, text: str, greatest: int) -> int | None:
+    word = text.strip()
+    if not word:
+        return None
+    if not is_digits(word) or not 0 < int(word) <= greatest:
+        raise BadField(field, f"Write a number from 1 to {greatest:,}, or nothing for the broker's default.")
+    return int(word)
+
+
+def _settings(form: TopicForm) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if form.retention.strip():
+        settings["retention.ms"] = plain_value("retention.ms", form.retention)
+    if form.policy.strip():
+        settings["cleanup.policy"] = form.policy.strip()
+    for number, line in enumerate(form.settings.split("\n"), 1):
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if line.strip():
+            if not equals:
+                raise BadField("settings", f"Line {number} has no equals sign. Write name=value.")
+            if name in settings:
+                raise BadField("settings", f"Line {number}: {name} is given twice.")
+            settings[name] = plain_value(name, value)
+    return settings

@@ -1,0 +1,111 @@
+"""Groups that read a topic: lag, age of the oldest record that was not read, partitions without a commit."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from pylogbroker.records import Record, build
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.wire.consumer_protocol import encode_assignment
+from tests.web.test_pages import PageTests, Parsed
+from tests.web.test_views import NOW, MemberTests
+from tests.web.test_visitors import AnonymousTests
+
+MINUTE = 60_000
+
+
+class GroupsTests(PageTests):
+    def text(self, query: str = "") -> str:
+        return " ".join(self.show(f"/topics/clicks/groups{query}").text.split())
+
+    def rows(self, query: str = "") -> list[list[str]]:
+        """Return the cells of the table."""
+        table = (
+            self.connect().get(f"/topics/clicks/groups{query}").body.partition("<tbody>")[2].partition("</tbody>")[0]
+        )
+        lines = [row.replace("</th>", "</td>").split("</td>") for row in table.split("</tr>") if "<tr>" in row]
+        return [[" ".join(Parsed(cell).text.split()) for cell in cells[:5]] for cells in lines]
+
+    def append(self, partition: int, *ages_ms: int) -> None:
+        """Append a batch for each record, which is so old."""
+        log = self.node.broker.partitions.find("clicks", partition)
+        for age_ms in ages_ms:
+            log.append(build([Record(0, NOW - age_ms, None, b"v")]), NOW)
+
+
+class TestGroups(GroupsTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("clicks")
+        self.append(0, 90 * MINUTE, 20 * MINUTE, 2000)
+
+    def test_lag_and_age_of_the_oldest_record_that_was_not_read(self) -> None:
+        for group, offset in (("all", 3), ("late", 2), ("later", 1), ("latest", 0)):
+            self.commit(group, "clicks", offset)
+        self.node.create("orders")
+        self.commit("elsewhere", "orders", 0)
+        self.assertEqual(
+            self.rows(),
+            [
+                ["all", "Empty", "0", "0", "0 s"],
+                ["late", "Empty", "0", "1", "2 s"],
+                ["later", "Empty", "0", "2", "20 min"],
+                ["latest", "Empty", "0", "3", "1 h 30 min"],
+            ],
+        )
+        self.assertIn(
+            "latest is farthest behind: it has 3 records to read, the oldest of them 1 h 30 min old.", self.text()
+        )
+        self.assertEqual([row[0] for row in self.rows("?sort=-lag")], ["latest", "later", "late", "all"])
+        self.assertEqual([row[0] for row in self.rows("?sort=behind")], ["all", "late", "later", "latest"])
+
+    def test_a_commit_beyond_the_end_is_shown_as_it_is(self) -> None:
+        self.commit("ahead", "clicks", 9)
+        self.assertEqual(self.rows()[0][3], "\N{MINUS SIGN}6")
+        self.assertIn("The group has read everything.", self.text())
+
+    def test_no_groups(self) -> None:
+        self.assertIn("No groups read this topic", self.text())
+        self.assertIn("pylogbroker consume clicks -g readers", self.text())
+
+    def test_records_that_were_not_looked_at_are_not_known(self) -> None:
+        self.commit("late", "clicks", 0)
+        with patch("pylogbroker.web.topic_pages.groups._LOOKUPS_MAX", 0):
+            self.assertEqual(self.rows()[0][3:], ["3", "not known"])
+
+
+class TestPartitionsWithoutCommit(GroupsTests):
+    def test_partitions_without_commit_count_from_the_first_offset(self) -> None:
+        self.node.create("clicks", partitions=3)
+        self.append(1, 5000, 4000)
+        self.append(2, 3000)
+        self.commit("readers", "clicks", 0)
+        [row] = self.rows()
+        self.assertEqual(row[0], "readersno commit in 1, 2: counted from the first offset")
+        self.assertEqual(row[3:], ["3", "5 s"])
+        with patch("pylogbroker.web.topic_pages.groups._LOOKUPS_MAX", 1):
+            self.assertEqual(self.rows()[0][4], "at least 5 s")
+
+
+class TestMembers(MemberTests, GroupsTests):
+    def test_members_that_have_committed_nothing_read_the_topic(self) -> None:
+        self.node.create("orders")
+        self.commit("readers", "orders", 0)
+        self.join(encode_assignment([("clicks", 0)]))
+        [row] = self.rows()
+        self.assertEqual(row[1:3], ["Stable", "1"])
+        self.assertIn("Groups 1", self.text())
+
+
+class TestRights(AnonymousTests, GroupsTests):
+    def test_only_permitted_groups_and_no_ages_without_the_right_to_read(self) -> None:
+        self.node.create("clicks")
+        self.append(0, 2000)
+        self.commit("secret", "clicks", 0)
+        self.commit("seen", "clicks", 0)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "seen")
+        self.assertEqual(self.rows(), [["seen", "Empty", "0", "1", "not known"]])
+        self.assertIn("User:ANONYMOUS needs READ on the topic.", self.text())
+        self.allow(AclOperation.READ, AclResourceType.TOPIC, "clicks")
+        self.assertEqual(self.rows()[0][4], "2 s")
