@@ -14,7 +14,7 @@ _ADDRESSES_MAX = 20
 _MINUTE = 60.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PeerLogLimit:
     """Limits log lines to `_most` per address and minute, then one with the number left out."""
 

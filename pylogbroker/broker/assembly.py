@@ -61,7 +61,7 @@ else:
     sole_control = on_first_use("pylogbroker.broker.sole.control")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _LogServices:
     config: BrokerConfig
     runtime: Runtime
@@ -70,7 +70,7 @@ class _LogServices:
     partitions: Partitions
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Broker:
     """Services of one broker, on the reactor thread."""
 

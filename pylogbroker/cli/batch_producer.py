@@ -48,7 +48,7 @@ UNSUPPORTED: Final = frozenset(
 )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Lot:
     values: Sequence[bytes]
     keys: Sequence[bytes | None] | None

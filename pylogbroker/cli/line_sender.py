@@ -154,7 +154,7 @@ class LineSplitter:
         return line
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Lot:
     """Records that were sent together: those of lines from number `first` on."""
 

@@ -67,7 +67,7 @@ def decoder_of(
     return RecordDecoder(client, forms, note)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecordDecoder:
     """Decodes keys and values; with the form auto, content that has no schema stays as it is.
 
@@ -161,7 +161,7 @@ def encoder_of(client: RegistryClient | None, choice: SchemaChoice, topic: str) 
     return RecordEncoder({field: _found(client, choice, topic, field, text) for field, text in fields.items()})
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RecordEncoder:
     """Encodes keys and values that are JSON; others pass as they are."""
 

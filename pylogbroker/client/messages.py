@@ -65,7 +65,7 @@ Piece = Sequence[Message] | Iterator[Message]
 """Messages of a set. A sequence can be cut; an iterator may raise an error after some messages."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class MessageColumns(Sequence[Message]):
     """Messages of one partition, from `_start` to `_stop` in columns."""
 

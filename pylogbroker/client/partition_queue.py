@@ -76,7 +76,7 @@ class QueuedBatch(Protocol):
 B = TypeVar("B", bound=QueuedBatch)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PartitionQueue(Generic[B]):
     # Stages without types: an identity, a gap and a loss are independent of each other
 

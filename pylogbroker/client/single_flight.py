@@ -12,7 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SingleFlight:
     _waiting: list[Deferred[None]] | None = None
 

@@ -60,7 +60,7 @@ _RENEWAL_SECONDS: Final = 1.0  # between attempts to replace an expired session
 
 
 @implementer(ITree)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClientZooKeeper:
     """Tree that the client opens on first use, and closes; an expired session is replaced."""
 

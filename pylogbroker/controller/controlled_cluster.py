@@ -49,7 +49,7 @@ class TopicDeletion:
         return len(self.deleted) >= count and next(self.remaining(), None) is None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ControlledCluster:
     term: ControllerTerm
     tree: FencedTree

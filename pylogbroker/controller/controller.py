@@ -69,7 +69,7 @@ class ControllerPhase(Enum):
     RESIGNED = auto()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClusterController:
     """One term. Requests raise KafkaError, NOT_CONTROLLER outside of SERVING."""
 

@@ -43,7 +43,7 @@ def run_all(calls: Iterable[Call]) -> None:
         raise failures[0]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EventQueue:
     _deliver: Deliver = run_all
     _queue: deque[Call] = attrs.field(factory=deque, init=False)

@@ -28,7 +28,7 @@ class ReplayState(Protocol):
 S = TypeVar("S", bound=ReplayState)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PartitionReplay(Generic[S]):
     """`problems` are sentences about the first of the `skipped` records and batches."""
 

@@ -36,7 +36,7 @@ R = TypeVar("R", bound=ReplayState)
 S = TypeVar("S")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CoordinatorContext:
     _log_port: LogPort
     events: EventQueue = attrs.field(factory=EventQueue)
@@ -78,7 +78,7 @@ class _ActiveShard(Generic[S]):
     sweep: Timer
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CoordinatorRuntime(Generic[R, S]):
     """`partitions` is set before the first load."""
 

@@ -23,7 +23,7 @@ _SWEPT_ENTRIES_MIN: Final = 1000
 """Size from which the heap is searched for cancelled timers."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Timer:
     """Action at `due`, unless cancelled or moved before."""
 
@@ -45,7 +45,7 @@ def no_wakeup(due: int) -> None:
     """Do nothing: the driver polls `next_due`."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Timers:
     """Calls `on_earlier(due)` for each new earliest deadline."""
 

@@ -64,7 +64,7 @@ def _random_id() -> str:
     return str(uuid.uuid4())
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupCoordinator:
     """Groups of the active shards. The driver loads shards into `runtime` and runs its `tick`."""
 

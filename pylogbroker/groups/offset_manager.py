@@ -32,7 +32,7 @@ from pylogbroker.groups.settings import GroupSettings
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OffsetManager:
     _settings: GroupSettings
     _events: EventQueue

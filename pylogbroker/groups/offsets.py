@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import CommittedOffset
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OpenTransaction:
     in_flight: dict[int, Offsets] = attrs.field(factory=dict)
     stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
@@ -40,7 +40,7 @@ class OpenTransaction:
         return bool(self.stored) or any(self.in_flight.values())
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupOffsets:
     """Offsets in flight are by their commit, without removed partitions: one that fails leaves the others alone.
 

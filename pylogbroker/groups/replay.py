@@ -22,7 +22,7 @@ from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Record
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReplayedGroups:
     """Groups and offsets of a partition.
 

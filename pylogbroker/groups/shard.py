@@ -21,7 +21,7 @@ from pylogbroker.long_loops import give_way
 _GROUPS_PER_STEP: Final = 50  # with ten offsets each, a millisecond
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupShard:
     """`transactions`: open ones by producer id, with the groups of their pending offsets."""
 

@@ -21,7 +21,7 @@ from pylogbroker.interfaces.factories import IPluginFactory
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Event:
     """Record in a producer's queue.
 

@@ -34,7 +34,7 @@ def process_registry() -> CollectorRegistry:
     return registry
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerMetrics:
     _broker: Broker
     _factories: Sequence[KafkaFactory]

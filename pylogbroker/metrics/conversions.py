@@ -17,7 +17,7 @@ from pylogbroker.metrics.latencies import QUANTILES, RecentBuckets, number_text,
 _NS_PER_MS = 1e6
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConversionMetrics:
     _recent: defaultdict[tuple[Family, str], RecentBuckets] = attrs.field(
         factory=lambda: defaultdict(RecentBuckets), init=False

@@ -26,7 +26,7 @@ def label_text(family: Family, *values: str) -> str:
     return f"{{{text}}}" if text else ""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Rows:
     """Writes a sample of each of some families with the same labels."""
 
@@ -37,7 +37,7 @@ class Rows:
             append(f"{name}{labels} {value}\n")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Exposition:
     """Lines by family: samples of a family stay together, in whatever order they are read."""
 

@@ -15,7 +15,7 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@attrs.frozen(eq=False)  # a key of dictionaries, for each line
+@attrs.frozen(eq=False, repr=False)  # a key of dictionaries, for each line
 class Family:
     name: str
     kind: Kind

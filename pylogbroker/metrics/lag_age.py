@@ -17,14 +17,14 @@ from pylogbroker.metadata.image import PartitionKey
 READINGS_MAX: Final = 16
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Reading:
     end: int
     first_seen: float
     last_seen: float
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LagAges:
     _readings: dict[PartitionKey, list[Reading]] = attrs.field(factory=dict, init=False)
 

@@ -45,7 +45,7 @@ def quantile(share: float, buckets: _Buckets) -> float:
     return nan
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecentBuckets:
     """Growth of buckets since the oldest reading in the window, or the last one before it."""
 
@@ -59,7 +59,7 @@ class RecentBuckets:
         return [last - first for last, first in zip(buckets, readings[0][1], strict=True)]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LatencyMetrics:
     _recent: defaultdict[tuple[Family, str], RecentBuckets] = attrs.field(
         factory=lambda: defaultdict(RecentBuckets), init=False

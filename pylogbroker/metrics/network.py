@@ -26,13 +26,13 @@ _CONNECTIONS_PER_STEP: Final = 200
 _OTHER: Final = ("other", "other")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ListenerRates:
     made: RecentRate = attrs.field(factory=RecentRate)
     lost: RecentRate = attrs.field(factory=RecentRate)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NetworkMetrics:
     """Reads listeners, on the reactor's thread."""
 

@@ -10,7 +10,7 @@ import attrs
 WINDOW_SECONDS: Final = 60.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecentRate:
     """Growth of a value per second, since the oldest reading in the window, or the last one before it."""
 

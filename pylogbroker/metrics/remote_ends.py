@@ -31,7 +31,7 @@ _OFFSETS_PER_STEP: Final = 100
 _CONSUMER: Final = -1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RemoteEnds:
     _broker: Broker
     _peers: Peers | None

@@ -41,7 +41,7 @@ _OF_LED = (
 )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchRates:
     """Rates of this broker's fetchers since an earlier scrape; at first, since they began."""
 

@@ -28,7 +28,7 @@ from pylogbroker.security.quotas.rates import Measures, SampledRate, Windows
 _LEAST_RATE: Final = 1e-6  # in place of 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConnectionRates:
     _config: BrokerConfig
     _quotas: QuotaChanges

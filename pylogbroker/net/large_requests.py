@@ -13,7 +13,7 @@ LARGE_REQUEST_BYTES_MIN: Final = 4 * 1024 * 1024
 """Handling a larger request, and freeing its memory, takes up to a millisecond for each 8 MB."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LargeRequests:
     _clock: IReactorTime
     _waiting: deque[Callable[[], object]] = attrs.field(factory=deque, init=False)

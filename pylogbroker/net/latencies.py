@@ -25,7 +25,7 @@ ALL_PER_SECOND_MAX: Final = 100
 _SECOND_NS: Final = 1_000_000_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Latency:
     """Durations of one kind of request since the start, in nanoseconds."""
 
@@ -44,7 +44,7 @@ class Latency:
 _NOT_COUNTED: Final = Latency()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MeasuredWait:
     """An answer that is not ready, or waits for earlier ones."""
 
@@ -59,7 +59,7 @@ class MeasuredWait:
         self._latency.remote.add(now - self._handled_ns, self._count)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MeasuredRead:
     """Requests of one read; `latency` is of the current one."""
 
@@ -93,7 +93,7 @@ class MeasuredRead:
         return now
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReadSampler:
     """Chooses which reads of a listener are measured: those at which `skipped` falls below 0."""
 

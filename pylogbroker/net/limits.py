@@ -123,7 +123,7 @@ class _Setup:
     expire: Callable[[], object]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SetupLimit:
     """Time and number of connections before their first request: in handshakes, or in authentication.
 

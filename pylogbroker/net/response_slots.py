@@ -43,7 +43,7 @@ class AnswerTaker(Protocol):
     def answer_broken(self, failure: Failure, /) -> None: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ResponseSlot:
     """Place of an answer that is not ready, or waits for earlier ones.
 

@@ -87,7 +87,7 @@ class NotOffered(ProtocolViolation):
         self.api = api
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Route:
     """One version of an API on one listener; `requests`, `errors` and `latency` count since the start, for metrics.
 

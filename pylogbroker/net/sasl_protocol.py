@@ -55,7 +55,7 @@ class SaslFactory(ConnectionFactory, Protocol):
     def count_failure(self, step: str, /) -> None: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Handlers:
     """Handlers of the only requests before authentication is over."""
 

@@ -69,7 +69,7 @@ def _connection_limit(config: BrokerConfig) -> ConnectionLimit:
     return limit
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SharedLimits:
     memory: MemoryLimit
     connections: ConnectionLimit
@@ -126,7 +126,7 @@ class SharedLimits:
         self.not_secured.log_suppressed()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConnectionCounts:
     """Connections of one listener since the start, for metrics."""
 
@@ -336,7 +336,7 @@ class KafkaFactory(Factory):
 MakeFactory = Callable[[Any, Services, Listener, SharedLimits], KafkaFactory]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class KafkaListener:
     _reactor: Any
     _services: Services

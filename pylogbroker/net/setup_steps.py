@@ -67,7 +67,7 @@ class Stepwise(FileDescriptor):
         raise NotImplementedError
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SetupSteps:
     _clock: IReactorTime
     _is_taken: bool = attrs.field(default=False, init=False)

@@ -29,7 +29,7 @@ _PACKAGE: Final = "pylogbroker."
 _SOURCES: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StallWatch:
     """Logs reactor iterations of more than `limit_ms` processor time, each function once a minute; 0 disables it.
 

@@ -62,7 +62,7 @@ def finish(coroutine: Coroutine[Any, Any, T]) -> T:
     raise OfflineError("the coordination tree is not a local one")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StoppedBroker:
     config: BrokerConfig
     tree: ITree

@@ -77,7 +77,7 @@ class Counts:
 
 
 @implementer(ICallbackHandler)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MetricsHandler:
     """`counts` has the totals, `topics` those of each topic."""
 

@@ -66,7 +66,7 @@ class _Fetched:
 
 
 @implementer(ITokenProvider)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OidcTokens:
     """Fetches tokens; threads that need one at the same time wait for the same."""
 

@@ -34,7 +34,7 @@ _PREFIX = struct.Struct(">qi4xb")
 _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogEntry:
     """Header of one entry.
 

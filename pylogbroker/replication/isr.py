@@ -38,7 +38,7 @@ _OUTDATED: Final = frozenset(
 )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class InSyncReplicas:
     committed: tuple[int, ...]
     partition_epoch: int

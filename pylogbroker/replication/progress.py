@@ -11,7 +11,7 @@ from pylogbroker.replication.log import UNKNOWN_OFFSET
 UNKNOWN_BROKER_EPOCH: Final = -1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FollowerProgress:
     last_caught_up_ms: int | None = None
     """Last time at which the follower had all that the leader had; members of the ISR begin with the leadership."""

@@ -46,7 +46,7 @@ def listener_address(broker: BrokerRegistration, listener: str) -> Address:
     return Address(endpoint.host, endpoint.port)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ChannelRequest:
     request: Request | PreparedRequest
     version: int | None

@@ -27,7 +27,7 @@ class PooledChannel(Protocol):
 C = TypeVar("C", bound=PooledChannel)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ChannelPool(Generic[C]):
     """`open_channel` raises NotConnected for a broker that is not alive."""
 

@@ -25,7 +25,7 @@ else:
 _PROTOCOL: Final = "security.protocol"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ConnectionSecurity:
     """TLS of connections if there is a maker of engines, and SASL if there are credentials."""
 

@@ -68,7 +68,7 @@ def reader_of(types: AvroTypes) -> Read:
     return _Compiler(types).read(types.root)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Compiler:
     _types: AvroTypes
     _by_name: dict[str, Read] = attrs.field(factory=dict)

@@ -15,7 +15,7 @@ PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes
 RECORDS: Final = ("record", "error")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class AvroTypes:
     """A schema's root, and named types."""
 

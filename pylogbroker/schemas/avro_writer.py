@@ -35,7 +35,7 @@ def writer_of(types: AvroTypes) -> Write:
     return _Compiler(types).write(types.root)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Compiler:
     _types: AvroTypes
     _by_name: dict[str, Write] = attrs.field(factory=dict)

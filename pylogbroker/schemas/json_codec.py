@@ -22,7 +22,7 @@ _ROOT: Final = ""
 _MESSAGE_MAX: Final = 200
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class JsonCodec:
     """A schema without `$schema` is one of draft 7."""
 

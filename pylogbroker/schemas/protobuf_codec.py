@@ -52,7 +52,7 @@ _STANDARD: Final = {
 """Files that Protobuf itself has: schemas import them without a reference."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ProtobufCodec:
     _pool: Any
     _file: Any

@@ -43,7 +43,7 @@ class ResolvedSchema:
     references: Mapping[str, str]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RegistryClient:
     """All methods raise SchemaError; `where` names the registry in errors."""
 

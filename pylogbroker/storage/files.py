@@ -39,7 +39,7 @@ PATH_ERRNOS: Final = frozenset(
 """Errors of paths, not of disks."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FileHandle:
     """An open file. `number` is unique in the process."""
 
@@ -73,7 +73,7 @@ class FileHandle:
             os.close(self.fd)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FileRegion:
     """Part of a file, sent unread. Any thread may use it."""
 
@@ -235,7 +235,7 @@ class Releasable(Protocol):
     def release(self) -> None: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ResourcePool:
     """Bounds the total that members hold (descriptors, bytes of indexes); the oldest release first.
 

@@ -32,7 +32,7 @@ BLOCKS_FREED_MIN: Final = 50_000
 """Freed blocks, mostly small objects, after which an idle broker returns memory. 1,000 partitions have as many."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FullCollections:
     """Runs a full collection when the broker has been idle since the last check.
 

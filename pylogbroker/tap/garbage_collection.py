@@ -59,7 +59,7 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FrozenObjects:
     """Freezes the survivors of each collection.
 

@@ -40,7 +40,7 @@ log = Logger()
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HttpServer:
     _reactor: Any
     _config: BrokerConfig

@@ -22,7 +22,7 @@ from pylogbroker.web.site import AllowedHosts, CheckedSite
 from pylogbroker.web.views import Source
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HttpSite:
     """May be made in any thread, which reads and compiles the files of pages."""
 

@@ -63,7 +63,7 @@ else:
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _UndoSteps:
     _steps: list[Callable[[], Awaitable[None]]] = attrs.field(factory=list, init=False)
     is_done: bool = attrs.field(default=False, init=False)
@@ -82,7 +82,7 @@ class _UndoSteps:
                 log.failure("{step} failed", step=getattr(step, "__qualname__", repr(step)))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ServingBroker:
     broker: Broker
     threads: Threads
@@ -105,7 +105,7 @@ class ServingBroker:
         await self._undo.run()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerStart:
     """One start of a broker.
 
@@ -268,7 +268,7 @@ class BrokerStart:
             in_thread(_remove, deleted)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _LoadedLogs:
     """Logs, closed cleanly only if all were loaded, and the other brokers know of a crash before the start.
 
@@ -302,7 +302,7 @@ class _LoadedLogs:
             log.error("{notice}", notice=notice)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Listeners:
     _reactor: Any
     _broker: Broker

@@ -22,7 +22,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 _STDOUT = 1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Signals:
     """`reload` and `reopen` run on the reactor's thread."""
 

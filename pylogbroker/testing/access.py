@@ -71,7 +71,7 @@ class AccessRules:
         return [parse_acl(text) for text in self.acls or ()]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AccessFiles:
     """Files of the rules in a directory, and settings of brokers and clients."""
 

@@ -19,7 +19,7 @@ _COMMAND: Final = ("-m", "pylogbroker.testing", "--child")
 _STOP_SECONDS: Final = 30.0
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ControlledProcess:
     """`python -m pylogbroker.testing`, controlled by HTTP."""
 

@@ -43,7 +43,7 @@ class _Service(BrokerService):
             self._config.decide("controlled.shutdown.enable", "false")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokersInThread:
     """`settings` name the listeners, and one log directory. Call methods on the reactor's thread."""
 
@@ -148,7 +148,7 @@ class BrokersInThread:
         await MetadataWait(self._reactor, brokers, registrations, config.inter_broker_listener.name, ask).finish()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ServedTree:
     """The coordination tree of a cluster, served by ZooKeeper's protocol."""
 

@@ -55,7 +55,7 @@ _NOT_OFFERED: Final[Mapping[str, str]] = {
 """Settings, and arguments of `Broker`, with what to do instead."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Loop:
     """Runs requests of the test, as a reactor's thread does."""
 

@@ -223,7 +223,7 @@ class MemoryTransport:
 
 
 @implementer(IListeningPort)
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class MemoryPort:
     _reactor: MemoryReactor
     address: IPv4Address
@@ -243,7 +243,7 @@ class MemoryPort:
 
 
 @implementer(IStreamClientEndpoint)
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class MemoryEndpoint:
     _reactor: MemoryReactor
     _host: str

@@ -23,7 +23,7 @@ Addresses = list[dict[str, str]]
 """Of each broker, by the names of its listeners."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ThreadRunner:
     faults: Faults = attrs.field(factory=Faults, init=False)
     clock: BrokerClock = attrs.field(factory=BrokerClock, init=False)
@@ -84,7 +84,7 @@ class ThreadRunner:
         return thread, brokers
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProcessRunner:
     faults: RemoteFaults = attrs.field(factory=RemoteFaults, init=False)
     clock: RemoteClock = attrs.field(factory=RemoteClock, init=False)

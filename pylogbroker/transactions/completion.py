@@ -57,7 +57,7 @@ def ignore_timeout(timeout: TransactionTimeout) -> None:
     """Do nothing."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Completion:
     _abort_interval_ms: int
     _port: TransactionPort

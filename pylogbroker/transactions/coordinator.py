@@ -35,7 +35,7 @@ from pylogbroker.wire import STRING_BYTES_MAX
 _T = TypeVar("_T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionCoordinator:
     """Transactional ids of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 

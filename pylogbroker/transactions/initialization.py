@@ -30,7 +30,7 @@ from pylogbroker.transactions.states import PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Initialization:
     _port: TransactionPort
     _events: EventQueue

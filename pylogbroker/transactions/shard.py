@@ -23,7 +23,7 @@ _IDS_PER_STEP: Final = 2000  # a millisecond
 _APPEND_BYTES_MAX = 256 * 1024  # below the limit of a batch
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReplayedTransactions:
     metadata: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
 

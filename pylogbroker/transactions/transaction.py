@@ -11,7 +11,7 @@ from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionShard:
     """Callbacks after the unload see that `active` is False."""
 
@@ -35,7 +35,7 @@ class TransactionShard:
             transaction.stop_timers()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Transaction:
     transactional_id: str
     shard: TransactionShard

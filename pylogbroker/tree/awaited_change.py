@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from pylogbroker.interfaces import Changed
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AwaitedChange:
     """A watch, for one node or several: the first change ends the wait."""
 

@@ -36,7 +36,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TreeDatabase:
     """`offload` runs blocking work on another thread and awaits it."""
 

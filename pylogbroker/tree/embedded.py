@@ -31,7 +31,7 @@ from pylogbroker.tree.watches import Watches
 
 
 @implementer(ITree)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EmbeddedTree:
     """`offload` runs blocking work on another thread and awaits it. The session lasts until `close`."""
 

@@ -106,7 +106,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class KazooSession:
     """A session from `start` until it has ended or `stop` was called. Methods are called on the reactor thread."""
 

@@ -85,7 +85,7 @@ _ALL_SESSIONS = f"{_OWNERS} UNION SELECT id FROM session"
 _UNKNOWN_SESSIONS = f"{_OWNERS} EXCEPT SELECT id FROM session"  # a single broker's session has no row
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TreeFile:
     """An open file; `sessions` and `nodes` are what it held then, `last` its last transaction. All methods block."""
 

@@ -82,7 +82,7 @@ class _State(Enum):
 
 
 @implementer(ITree)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ZooKeeperTree:
     """`in_thread` runs blocking work on another thread. The reactor must run before `connect` is called."""
 

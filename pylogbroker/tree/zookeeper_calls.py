@@ -15,13 +15,13 @@ from pylogbroker.tree.kazoo_session import Submission
 from pylogbroker.tree.kazoo_values import stat_of
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SetWatch:
     path: str
     watch: Watch
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SingleCall:
     path: str
     submission: Submission
@@ -37,7 +37,7 @@ class SingleCall:
             self.done.errback(error)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ManyReads:
     """Reads of several nodes, whose values come one by one; missing nodes are None."""
 
@@ -56,7 +56,7 @@ class ManyReads:
             self.done.errback(error)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ReadOfMany:
     """One of several reads. It needs no Deferred of its own, as ten thousand of them would cost much time."""
 
@@ -84,7 +84,7 @@ class ReadOfMany:
 Call = SingleCall | ReadOfMany
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CallQueue:
     """Calls in their order: those that wait, and up to `in_flight_max` that were sent, each on a connection."""
 

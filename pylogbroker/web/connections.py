@@ -18,7 +18,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class HttpFactory(Factory):
     """Closes connections beyond a number at once; calls `need_site` for each one that waits for `serve`."""
 

@@ -81,7 +81,7 @@ class RenderedFigures:
     cells: Cells
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Viewer:
     visitor: Visitor
     request: Request
@@ -89,7 +89,7 @@ class _Viewer:
     """What the viewer waits for; None while earlier figures are on their way to it."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _OpenPage:
     """A page that somebody looks at, with its parameters."""
 
@@ -112,7 +112,7 @@ class _OpenPage:
         return waiting
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FigureStreams:
     """Renders open pages one after the other, as long as there are viewers."""
 
@@ -208,7 +208,7 @@ def _measured_cells(render: Callable[[], str]) -> tuple[Cells, float]:
     return cells_of(render()), thread_time() - began
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _MeasuredWork:
     """Runs a coroutine, and adds up the processor time of its steps."""
 

@@ -21,7 +21,7 @@ TOKEN: Final = "form_token"
 _SECRET_BYTES: Final = 32
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class FormTokens:
     """Tokens of principals; they hold until the broker stops."""
 

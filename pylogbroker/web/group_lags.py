@@ -38,7 +38,7 @@ class GroupPace:
     is_behind_more: bool = False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupLags:
     _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
     _lags: dict[str, deque[int | None]] = attrs.field(factory=dict, init=False)

@@ -18,7 +18,7 @@ STARTING = "the start is not over"
 STOPPING = "the broker is stopping"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Readiness:
     """Reasons why clients cannot use the broker: the stage of its life, then what `check` finds."""
 

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import NOT_DONE_YET, Request
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LateAnswers:
     """Counts the answers in preparation; work whose client has gone is cancelled."""
 

@@ -96,7 +96,7 @@ async def live(
 
 
 @implementer(IPushProducer)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveView:
     """Sends events to one viewer until the connection, or its lifetime, ends."""
 

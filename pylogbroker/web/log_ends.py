@@ -29,7 +29,7 @@ class Age:
     is_more: bool = False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogEnds:
     _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
     _ends: dict[Key, array[int]] = attrs.field(factory=dict, init=False)

@@ -58,7 +58,7 @@ async def open_logs(visitor: Visitor, topic: str, indexes: Iterable[int]) -> lis
     ]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LedLog:
     """Log of a partition that this broker leads."""
 
@@ -98,7 +98,7 @@ class LedLog:
                 await self._services.runtime.in_reading_thread(read_ahead, missing.region)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RemoteLog:
     """Log of a partition that another broker leads, with the bounds that it had."""
 
@@ -123,7 +123,7 @@ class RemoteLog:
         return fetched if fetched.data else None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class FetchedRecords:
     """Records of a response, whose last batch may be cut off."""
 

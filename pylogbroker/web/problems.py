@@ -29,7 +29,7 @@ class LastingProblem:
     since_ms: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Problems:
     looked_ms: int = attrs.field(default=0, init=False)
     _problems: Sequence[ClusterProblem] = attrs.field(default=(), init=False)

@@ -29,7 +29,7 @@ Sample = Callable[[Services], Awaitable[None]]
 _CLIENT_ID: Final = "pylogbroker-samples"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _FullAccess(Access):
     """Access of the samples: pages show of them what their visitors may see."""
 
@@ -37,7 +37,7 @@ class _FullAccess(Access):
         return True
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Sampler:
     samples: Samples = attrs.field(factory=Samples, init=False)
     _committed: Mapping[str, Committed] = attrs.field(factory=dict, init=False)

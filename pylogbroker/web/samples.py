@@ -12,7 +12,7 @@ from pylogbroker.web.topic_sizes import TopicSizes
 from pylogbroker.web.traffic_history import TrafficHistory
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Samples:
     topic_rates: TopicRates = attrs.field(factory=TopicRates, init=False)
     topic_sizes: TopicSizes = attrs.field(factory=TopicSizes, init=False)

@@ -41,7 +41,7 @@ _RETRY_SECONDS: Final = 10.0
 _FORGET_SECONDS: Final = 60.0
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LoadedSchema:
     """A codec with what names it; without a codec, `problem` says why."""
 
@@ -70,7 +70,7 @@ class DecodedContent:
 NOT_DECODED: Final = DecodedContent()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SchemaStore:
     """Schemas that were asked for, the oldest of which are forgotten."""
 
@@ -151,7 +151,7 @@ class SchemaStore:
             return DecodedContent(problem=f"It does not fit its schema ({label}): {error}.")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SchemaSource:
     """Makes the store of a broker when a page first needs it."""
 

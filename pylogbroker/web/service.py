@@ -20,7 +20,7 @@ from pylogbroker.web.connections import HttpFactory
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HttpListeners:
     """Binds the addresses of `http.listeners`, or without the setting the first free one of `defaults`."""
 

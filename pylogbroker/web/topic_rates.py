@@ -34,7 +34,7 @@ class Rates:
     bytes_out: float
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicRates:
     _older: dict[str, _Counts] = attrs.field(factory=dict, init=False)
     _newer: dict[str, _Counts] = attrs.field(factory=dict, init=False)

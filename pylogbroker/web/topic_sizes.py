@@ -23,7 +23,7 @@ class TopicSize:
     partitions: int = 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicSizes:
     noted: Mapping[str, TopicSize] = attrs.field(factory=dict, init=False)
     """Sizes at the last sample."""

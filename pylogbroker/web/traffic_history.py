@@ -41,7 +41,7 @@ class _Counts:
     bytes_out: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TrafficHistory:
     samples: deque[TrafficSample] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
     _bytes_in: dict[str, deque[int]] = attrs.field(factory=dict, init=False)

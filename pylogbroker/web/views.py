@@ -139,7 +139,7 @@ _FORBIDDEN = (
 )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Source:
     """The broker, once it serves, and its answers in preparation."""
 

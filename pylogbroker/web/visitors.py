@@ -54,7 +54,7 @@ class NotServed(Exception):
         self.code = code
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Visitor:
     services: Services
     context: RequestContext

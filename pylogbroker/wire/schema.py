@@ -238,7 +238,7 @@ def fresh(factory: Callable[[], T]) -> T:
     return default
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Field:
     name: str
     kind: FieldType | type

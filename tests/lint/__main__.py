@@ -48,6 +48,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
     classes: list[Name] = []
     of_coroutines: list[Finding] = []
     of_digits: list[Finding] = []
+    of_reprs: list[Finding] = []
     of_tests: list[PythonFile] = []
     of_packages: list[PythonFile] = []
     for path in _files("*.py", PYTHON):
@@ -60,6 +61,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
             of_coroutines += checks.dropped_coroutines(file)
             of_coroutines += checks.awaits_in_cleanup(file)
             of_digits += checks.digits_of_all_scripts(file)
+            of_reprs += checks.endless_reprs(file)
         elif path.parts[0] == wall_time.TESTS.name:
             of_tests.append(file)
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
@@ -71,6 +73,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
         *of_digits,
+        *of_reprs,
         *chain.from_iterable(map(stages.unstaged_classes, of_packages)),
         *late_imports.findings(of_packages, features.MODULES),
         *wall_time.findings(of_tests, wall_time.WallTime.read(ROOT / wall_time.LIST)),

@@ -84,6 +84,21 @@ def settings_by_name(file: PythonFile) -> Iterator[Finding]:
                 yield Finding(file.path, node.lineno, message)
 
 
+def endless_reprs(file: PythonFile) -> Iterator[Finding]:
+    """Find classes without equality whose repr attrs makes: it shows all that an object refers to.
+
+    In a broker that is the whole of it, often over again: a failed assertion would take hours to say so.
+    """
+    for node in file.nodes:
+        for decorator in node.decorator_list if isinstance(node, ast.ClassDef) else ():
+            match decorator:
+                case ast.Call(ast.Attribute(ast.Name("attrs"), "define" | "frozen"), [], keywords):
+                    given = {keyword.arg: ast.unparse(keyword.value) for keyword in keywords}
+                    if given.get("eq") == "False" and "repr" not in given:
+                        message = f"the repr of {node.name} shows all that it refers to: add repr=False"
+                        yield Finding(file.path, node.lineno, message)
+
+
 def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
     for text in texts:
         prose = text.prose

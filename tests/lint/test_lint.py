@@ -377,6 +377,16 @@ def test_digits_of_all_scripts_are_found() -> None:
     assert list(checks.digits_of_all_scripts(PythonFile(Path("pylogbroker/java/text.py"), source))) == []
 
 
+def test_reprs_that_show_all_that_an_object_refers_to_are_found() -> None:
+    lines = [
+        "@attrs.define(eq=False)\nclass Server: ...",
+        "@attrs.frozen(eq=False, repr=False)\nclass Quiet: ...",
+        "@attrs.frozen\nclass Value: ...",
+    ]
+    found = [finding for line in lines for finding in checks.endless_reprs(PythonFile(PATH, line))]
+    assert [finding.message.split()[3] for finding in found] == ["Server"]
+
+
 @pytest.mark.parametrize(
     ("line", "count"),
     [

@@ -195,7 +195,7 @@ def _answer(appends: _Appends, request: ProduceRequest, response: ProduceRespons
     return None
 
 
-@attrs.define(eq=False, init=False)
+@attrs.define(eq=False, repr=False, init=False)
 class _Appends:
     """Appends of one request: done, queued behind a conversion, or delayed until acknowledged."""
 

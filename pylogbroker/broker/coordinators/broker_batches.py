@@ -36,7 +36,7 @@ Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerBatches(Generic[Q]):
     """`open_channel` raises NotConnected for a broker that is not alive; `ask` fires the answers, or raises."""
 

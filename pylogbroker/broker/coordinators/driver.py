@@ -36,7 +36,7 @@ R = TypeVar("R", bound=ReplayState)
 S = TypeVar("S")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CoordinatorDriver(Generic[R, S]):
     """Drives one coordinator of `subject`, as log messages name it."""
 

@@ -25,7 +25,7 @@ from pylogbroker.records import Codec
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupService:
     _services: LogServices
     coordinator: GroupCoordinator = attrs.field(init=False)

@@ -23,7 +23,7 @@ from pylogbroker.storage import FileRegion
 Replay = Callable[[Iterable[LogEntry]], None]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class InternalTopic:
     """Log port of a coordinator; replays read `replay_bytes` at a time, a new topic gets `replicas` and `settings`."""
 

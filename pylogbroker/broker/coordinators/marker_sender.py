@@ -40,13 +40,13 @@ MARKER_CLIENT_ID: Final = "broker-{}-txn-marker-sender"
 MarkerErrors = Mapping[TopicPartition, ErrorCode]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _SentMarker:
     marker: TransactionMarker
     answer: Deferred[MarkerErrors] = attrs.field(factory=Deferred, init=False)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MarkerSender:
     _open_channel: Callable[[int], RequestChannel]
     _runtime: Runtime

@@ -33,7 +33,7 @@ WAIT_MS: Final = 1_000
 """Time for the in-sync replicas to get a marker."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Appends:
     """Appends of one marker; `done` is called once each has an error code."""
 
@@ -53,7 +53,7 @@ class _Appends:
             self.ended(key, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class MarkerWriter:
     """`writer` fails appends with REQUEST_TIMED_OUT after `WAIT_MS`."""
 

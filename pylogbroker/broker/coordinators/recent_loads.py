@@ -11,7 +11,7 @@ WINDOW_SECONDS: Final = 60.0
 _LOADS_MAX: Final = 10_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecentLoads:
     """Loads that ended within the window, the last ones if there were very many."""
 

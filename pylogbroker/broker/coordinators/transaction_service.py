@@ -43,7 +43,7 @@ _STATE_TIMEOUT_MS: Final = 60_000
 """Time to replicate a transaction's state: the producers' default of transaction.timeout.ms, for which Kafka waits."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionService:
     """The coordinator, and its port to producer ids and partitions."""
 

@@ -44,14 +44,14 @@ class _ProducerOfTransaction:
     epoch: int
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _VerifiedPartition:
     producer: _ProducerOfTransaction
     partition: TopicPartition
     answer: Deferred[ErrorCode] = attrs.field(factory=Deferred, init=False)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class VerificationSender:
     _open_channel: Callable[[int], RequestChannel]
     _runtime: Runtime

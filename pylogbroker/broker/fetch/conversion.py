@@ -54,7 +54,7 @@ class _Services(HasPartitions, HasFetches, Protocol):
     """Services that this module uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Conversion:
     """Conversion for one response with at most `limit` bytes; `needs_v2` converts all to v2."""
 

@@ -18,7 +18,7 @@ class ConvertedPiece:
     length: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConversionCache:
     """Converted pieces by place, at most `limit` bytes; drops the least recently used first.
 

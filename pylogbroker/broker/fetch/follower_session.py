@@ -32,7 +32,7 @@ class WaitingFetch(Protocol):
     def fail(self, error: KafkaError, /) -> None: ...
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _GrowthWatch:
     """Waits in a settled partition's purgatory; ends at the first growth that no fetch waits for."""
 
@@ -50,7 +50,7 @@ class _GrowthWatch:
         self.partition.purgatory.remove(self, Mark.LOG_END)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FollowerSession(FetchSession):
     replica_id: int = attrs.field(kw_only=True)
     waiting: WaitingFetch | None = attrs.field(default=None, init=False)

@@ -108,7 +108,7 @@ TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
 """Next states; an unlisted event has no effect."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Announcement:
     """Answers a follower's waiting fetch when a high watermark rises (KIP-392)."""
 
@@ -156,7 +156,7 @@ def names_nothing(partitions: list[RequestedPartition], session: FetchSession | 
     return not partitions and not (isinstance(session, FollowerSession) and session.partitions)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchOperation:
     """One fetch request that is not answered at once; a DelayedOperation while it waits."""
 

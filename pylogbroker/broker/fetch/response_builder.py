@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRespons
 FetchedPartition = tuple[RequestedPartition, PartitionData]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchResponseBuilder:
     """Builds the response to one request; `begin` and `add` do so in parts."""
 

@@ -15,7 +15,7 @@ from pylogbroker.config import RACK_AWARE_SELECTOR, BrokerConfig
 from pylogbroker.replication.throttle import ReplicationThrottle
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class FetchService:
     """`bytes_max` bounds the records in a response; `selects_by_rack` sends consumers to followers (KIP-392).
 

@@ -19,7 +19,7 @@ TopicKey = str | UUID
 PartitionKey = tuple[TopicKey, int]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RequestedPartition:
     """One partition of a fetcher: its last request, and the last offsets sent."""
 
@@ -64,7 +64,7 @@ def _named(request: FetchRequest, by_id: bool) -> Iterator[tuple[PartitionKey, R
             yield (key, partition.partition), RequestedPartition(key, partition)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchSession:
     """Partitions of one fetcher; `epoch` is of its next request."""
 

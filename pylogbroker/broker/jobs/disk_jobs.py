@@ -18,7 +18,7 @@ from pylogbroker.storage import DeletedFiles, Log, LogManager, Notice
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DiskJobs:
     _runtime: Runtime
     _logs: LogManager

@@ -61,7 +61,7 @@ class Delay:
     wait_ms: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CleanerCounts:
     """Counts for metrics. `looked_at_ms` is the last look for logs to compact; None before the first."""
 
@@ -82,7 +82,7 @@ class CleanerCounts:
         self.bytes_written += statistics.bytes_written
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogCleaner:
     _config: BrokerConfig
     _runtime: Runtime

@@ -43,7 +43,7 @@ _REOPEN_SECONDS = 10.0
 _INTERVAL_SECONDS_MAX = 7 * 24 * 3600.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogMaintenance:
     _config: BrokerConfig
     _runtime: Runtime

@@ -67,13 +67,13 @@ def _nothing() -> None:
     pass
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Event:
     handle: Callable[[], Awaitable[None]]
     drop: Callable[[], None] = _nothing
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ActiveController:
     controller: ClusterController
     _session: SessionTree

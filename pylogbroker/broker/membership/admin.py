@@ -69,7 +69,7 @@ class ControllerRole(Protocol):
         """This broker is the cluster's controller, or is taking over."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClusterAdmin:
     """Implements `Controller` of the handlers' services; follows the metadata."""
 

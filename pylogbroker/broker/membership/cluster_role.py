@@ -57,7 +57,7 @@ from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequ
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClusterRole:
     _config: BrokerConfig
     _broker_id: int

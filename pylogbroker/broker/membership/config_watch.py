@@ -53,7 +53,7 @@ def _is_unreached(error: BaseException) -> bool:
     return isinstance(error, Unavailable) and not isinstance(error, SessionExpired)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConfigWatch:
     _tree: ITree
     _metadata: ClusterMetadata

@@ -49,7 +49,7 @@ class OrderedChannel(Protocol):
     def close(self) -> None: ...
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ChannelSettings:
     """Connections of a controller; `listener` is inter.broker.listener.name, `request_seconds` the socket timeout."""
 
@@ -72,7 +72,7 @@ class ChannelSettings:
         return to_wire(request, self.protocol, self.listener)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ControllerChannels:
     """Requests of one term. `answered` gets each answer; `may_log` limits log lines."""
 
@@ -111,7 +111,7 @@ class ControllerChannels:
             self.close(broker_id)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _RequestQueue:
     _broker: BrokerRegistration
     _clock: IReactorTime

@@ -44,7 +44,7 @@ T = TypeVar("T")
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ControllerDriver:
     """Implements `ClusterControl`. `settings` are read at each election; without `balance_seconds` nothing balances."""
 

@@ -41,7 +41,7 @@ _BARRIER: Final = (Check("/"),)
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionTree:
     _tree: ITree
     _clock: IReactorTime

@@ -39,7 +39,7 @@ _UNKNOWN_EPOCH: Final = -1
 _TIMEOUTS_WAITED: Final = 2.0  # of sessions
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClusterMember:
     """`on_departed` runs once the broker has left the ISRs after a crash, `on_new_session` before a new registration.
 

@@ -87,7 +87,7 @@ _PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL
 _ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ControllerOrders:
     """`read_topics` reads settings of new topics into the image, and returns internal topics with all partitions.
 

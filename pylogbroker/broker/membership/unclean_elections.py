@@ -14,7 +14,7 @@ from pylogbroker.metadata.image import ClusterImage, ConfigResource, ConfigResou
 SETTING: Final = "unclean.leader.election.enable"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class UncleanElections:
     """Calls `allow`, so that a controller does not wait for the next event of a partition without a leader."""
 

@@ -27,7 +27,7 @@ WAITING_MAX = 1000
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AutoCreation:
     _config: BrokerConfig
     _metadata: Metadata

@@ -38,7 +38,7 @@ async def _nothing_to_prepare(delta: Delta, after: ClusterImage) -> None:
     """Prepare nothing: there are no replicas here."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClusterMetadata:
     image: ClusterImage = attrs.field(factory=ClusterImage)
     prepare: Prepare = _nothing_to_prepare

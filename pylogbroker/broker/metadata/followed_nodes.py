@@ -30,7 +30,7 @@ _ATTEMPTS_MAX: Final = 10
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FollowedNodes:
     """`_subject` names what the nodes have, in the log; `_acts` are called with notifications, by their parent."""
 

@@ -17,7 +17,7 @@ class BrokerAddress:
     rack: str | None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LocalNode:
     """This broker; `listeners` have their ports once bound."""
 

@@ -21,7 +21,7 @@ log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NewSessions:
     """Calls `_read` in each new session, until it succeeds. `_subject` names what is read, in the log."""
 

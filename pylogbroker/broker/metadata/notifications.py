@@ -33,7 +33,7 @@ ActOnChanges = Callable[[Sequence[bytes | None]], Awaitable[None]]
 """Acts on the data of new notifications; after CoordinationError it gets them again, with the next ones."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Notifications:
     """Follows the children of a node. `_subject` names what changes, in the log; `_lock` is held while it is acted."""
 

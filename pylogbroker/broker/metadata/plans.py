@@ -40,7 +40,7 @@ def _first(below: int) -> int:
     return 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MetadataPlans:
     """`is_due` limits log lines; `random_below` says where the partitions of a new topic begin."""
 

@@ -19,7 +19,7 @@ from pylogbroker.metadata.image import ClusterImage, ConfigResource, ConfigResou
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StoredSettings:
     """Reports each rejected setting once, until the topic's settings are accepted again."""
 

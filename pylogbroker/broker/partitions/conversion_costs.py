@@ -12,7 +12,7 @@ import attrs
 from pylogbroker.broker.runtime.distribution import Distribution
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConversionCost:
     times_ns: Distribution = attrs.field(factory=Distribution, init=False)
     sizes: Distribution = attrs.field(factory=Distribution, init=False)
@@ -23,7 +23,7 @@ class ConversionCost:
         self.sizes.add(size)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ConversionCosts:
     """Costs by API. Worker threads convert, so who counts holds the lock."""
 

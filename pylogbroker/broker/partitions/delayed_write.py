@@ -25,7 +25,7 @@ def timed_out() -> KafkaError:
     return KafkaError("the replicas did not follow in time", ErrorCode.REQUEST_TIMED_OUT)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DelayedWrite:
     """Wait of one request. Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
 
@@ -71,7 +71,7 @@ class DelayedWrite:
         done.callback(None)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Part:
     _write: DelayedWrite
     _partition: Partition

@@ -37,7 +37,7 @@ class _Made:
     errors: tuple[ConfigError, ...]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class DeletePolicies:
     _factories: Mapping[str, IDeletePolicyFactory] = attrs.field(factory=dict)
     _made: WeakKeyDictionary[TopicConfig, _Made] = attrs.field(factory=WeakKeyDictionary, init=False)
@@ -133,7 +133,7 @@ class _Report:
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MissingPolicies:
     """Logs policies of stored settings that no plugin provides.
 

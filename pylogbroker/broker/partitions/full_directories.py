@@ -25,7 +25,7 @@ _PROBE_BYTES: Final = 1 << 20
 _PROBE_SECONDS: Final = 1.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FullDirectories:
     _runtime: Runtime
     _directories: Iterable[LogDirectory]

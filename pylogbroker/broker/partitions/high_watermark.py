@@ -31,7 +31,7 @@ class Condition(Protocol):
         """Offset up to which the condition holds."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SyncedOffset:
     """Condition of `flush.messages`: this many unsynced records stay hidden until a sync."""
 
@@ -44,7 +44,7 @@ class SyncedOffset:
         return end if end - on_disk < log.config.flush_messages else on_disk
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class HighWatermark:
     """Moves `Log.high_watermark`, alone, to the smallest offset of its conditions, at most the log end."""
 

@@ -46,7 +46,7 @@ class MoveAbandoned(Exception):
     """The log is not to be moved any more, or its copy is useless."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogMoves:
     _runtime: Runtime
     _partitions: Partitions
@@ -234,7 +234,7 @@ class LogMoves:
         return is_hosted and self._wanted.get(move.key) == move.path and not self._is_stopped
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Move:
     _moves: LogMoves
     key: TopicPartition

@@ -74,7 +74,7 @@ class FollowedLeader(Protocol):
         """Raise an error if consumers cannot be served from an offset."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Partition:
     topic: str
     index: int

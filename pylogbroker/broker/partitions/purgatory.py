@@ -43,7 +43,7 @@ _UNUSED: Final[dict[Mark, dict[DelayedOperation, int]]] = {}
 """Of all partitions that no operation has waited for; never changed."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Purgatory:
     """Delayed operations of one partition, by mark."""
 

@@ -20,7 +20,7 @@ from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.storage import Log
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecoveryPointWrites:
     """`_save` writes the recovery points of all logs; it blocks, and reports failures at a later checkpoint."""
 

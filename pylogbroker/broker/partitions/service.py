@@ -43,7 +43,7 @@ from pylogbroker.storage.formatting import listed
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Partitions:
     """Opens logs, and leads partitions.
 

@@ -28,7 +28,7 @@ _REOPENED_PER_ROUND_MAX = 100  # logs
 log = Logger()
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SoleReplicas:
     _runtime: Runtime
     _metadata: ClusterMetadata

@@ -14,7 +14,7 @@ from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
 from pylogbroker.errors import ErrorCode, RejectionReason
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicTraffic:
     """Counts of the partitions of one topic."""
 
@@ -66,7 +66,7 @@ class TopicTraffic:
         self.fetch_conversions += other.fetch_conversions
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Traffic:
     topics: dict[str, TopicTraffic] = attrs.field(factory=dict, init=False)
     conversion_costs: ConversionCosts = attrs.field(factory=ConversionCosts, init=False)

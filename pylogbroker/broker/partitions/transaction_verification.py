@@ -82,7 +82,7 @@ def ask_about(
     return AskedCoordinator(partition, verification, transactional_id, version)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class AskedCoordinator:
     """A question to the coordinator on another broker: wait for `answer`, then `check` at the append, then `close`."""
 

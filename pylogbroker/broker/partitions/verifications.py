@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, succeed
 from pylogbroker.errors import ErrorCode
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Verification:
     """One question to the coordinator; `is_over` after the transaction's marker."""
 
@@ -47,7 +47,7 @@ _UNUSED: Final[dict[int, Verification]] = {}
 """Of all partitions without a verification so far; never changed."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Verifications:
     _by_producer: dict[int, Verification] = attrs.field(default=_UNUSED, init=False)
 

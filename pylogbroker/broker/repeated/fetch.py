@@ -77,7 +77,7 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
     """Services that a repeated fetch uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Waiting:
     """Request that waits for `missing` more bytes behind its offset."""
 
@@ -87,7 +87,7 @@ class _Waiting:
     deadline: IDelayedCall
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RepeatedFetch:
     """Form of a request for one partition, and of its answer."""
 

@@ -67,7 +67,7 @@ class _Services(HasPartitions, HasFetches, Protocol):
     """Services that a repeated fetch uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Read:
     """Partition to read; `repeated` is what the answer repeats of the request before it."""
 
@@ -78,7 +78,7 @@ class _Read:
     records: Chunk = b""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchOfSeveral:
     """Form of requests for any partitions, and of their answers."""
 

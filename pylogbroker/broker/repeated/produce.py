@@ -66,7 +66,7 @@ class _Services(HasMetadata, HasPartitions, HasNode, HasRuntime, Protocol):
     """Services that a repeated produce uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RepeatedProduce:
     """Form of a request for one partition, and of its answer."""
 

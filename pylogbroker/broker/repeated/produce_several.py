@@ -64,7 +64,7 @@ class _Services(HasPartitions, HasRuntime, Protocol):
     """Services that a repeated produce uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Append:
     """Records for a partition; `repeated` is what the answer repeats of the request before this partition."""
 
@@ -77,7 +77,7 @@ class _Append:
         return self.partition.append_prepared(self.prepared)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProduceToSeveral:
     """Form of requests for any partitions, and of their answers."""
 

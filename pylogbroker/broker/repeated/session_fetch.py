@@ -73,7 +73,7 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
     """Services that a repeated fetch uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RepeatedSessionFetch:
     """Form of a session's incremental requests, and of their answers."""
 
@@ -271,7 +271,7 @@ class RepeatedSessionFetch:
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Wait:
     """Request of a form that waits until its partitions have grown by `missing` more bytes; a DelayedOperation."""
 

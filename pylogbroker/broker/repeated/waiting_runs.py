@@ -40,7 +40,7 @@ class _Services(HasMetadata, HasPartitions, HasNode, HasRuntime, Protocol):
     """Services that this module uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Run:
     """Requests in a row; the outcome of the first `decided` of them is known."""
 
@@ -61,7 +61,7 @@ class _Run:
         self.place.encoded([answers[0] if len(answers) == 1 else b"".join(answers)])
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WaitingRuns:
     """Runs of one form, oldest first; a DelayedOperation while there are any."""
 

@@ -14,7 +14,7 @@ from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import ConnectionSettings
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class BrokerChannels:
     _reactor: Any
     _image: Callable[[], ClusterImage]

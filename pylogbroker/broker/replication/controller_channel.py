@@ -15,7 +15,7 @@ from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire import Request, UnsupportedVersion
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ControllerChannel:
     """Negotiates versions: the controller's release is not known."""
 

@@ -30,7 +30,7 @@ class FetchedPartition(NamedTuple):
     partition: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FollowerFetchSession:
     id: int = _NO_SESSION
     epoch: int = _FIRST_EPOCH

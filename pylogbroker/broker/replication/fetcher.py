@@ -79,7 +79,7 @@ class FetcherSettings:
     """Shared by all fetchers."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReplicaFetcher:
     """Fetcher of one leader; `broker_epoch` is this broker's."""
 

@@ -51,7 +51,7 @@ def _nothing() -> None:
     """Ignore that a replica is ready: no fetcher has it."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Followership:
     """One replica in one leader epoch; the condition of its high watermark.
 

@@ -37,13 +37,13 @@ log = Logger()
 _FIRST_WITH_EPOCHS = 3
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Proposal:
     leadership: Leadership
     change: IsrChange
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IsrUpdates:
     """Implements IsrProposals."""
 

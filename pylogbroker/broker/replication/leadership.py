@@ -28,7 +28,7 @@ class IsrProposals(Protocol):
         """Ask the controller; report the answer to `isr_altered` or `isr_change_failed`."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Leadership:
     """Implements `Replication` of the partition."""
 

@@ -27,7 +27,7 @@ log = Logger()
 _BACKOFF: Final = Backoff.fixed(1.0)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogDirFailures:
     _broker_id: int
     _tree: ITree

@@ -8,7 +8,7 @@ from pylogbroker.broker.partitions.high_watermark import SyncedOffset
 from pylogbroker.storage import Log
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ReplicaLogView:
     """Implements `pylogbroker.replication.ReplicaLog`."""
 

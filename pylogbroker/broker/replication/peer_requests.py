@@ -24,7 +24,7 @@ class PeerChannel(Protocol):
     def close(self) -> None: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PeerRequests:
     """`open_channel` raises NotConnected for a broker that is not alive."""
 

@@ -38,7 +38,7 @@ _offsets = Struct(">qqq")
 _pack_int = Struct(">i").pack
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class PreparedFetch:
     """Form of a session's requests that name one partition, and of usual answers."""
 

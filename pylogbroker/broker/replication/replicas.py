@@ -60,7 +60,7 @@ class ReplicaSettings:
     fetchers_per_leader: int = 1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Replica:
     topic: TopicImage
     partition: Partition
@@ -69,7 +69,7 @@ class _Replica:
     following: Followership | None = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Replicas:
     """`on_led` and `on_resigned` get topic, partition and leader epoch after leaderships come and go."""
 

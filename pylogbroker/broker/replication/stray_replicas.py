@@ -44,7 +44,7 @@ _UNREADABLE: Final = object()
 _RunAlone = Callable[[Callable[[], Coroutine[Any, Any, None]]], Coroutine[Any, Any, None]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StrayReplicas:
     """`run_alone` runs work while no order is carried out."""
 

@@ -56,7 +56,7 @@ class HandledRequest:
     """Returns the form of a request that was answered, if it may repeat (see `pylogbroker.broker.repeated`)."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Api:
     """API that a broker offers; its request and its handler are imported when one of them is needed."""
 

@@ -29,7 +29,7 @@ class _Services(HasMetadata, HasPartitions, HasNode, Protocol):
     """Services that this module uses."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BatchErrors:
     """Errors of the batches of one request."""
 

@@ -24,7 +24,7 @@ def _charge_nobody() -> None:
     pass
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Caller:
     """Connection that sent a request.
 

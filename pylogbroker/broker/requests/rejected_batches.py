@@ -78,7 +78,7 @@ class SameRejection(KafkaError):
     """An earlier batch was rejected for this reason."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Rejection:
     """Rejection of `batch`, and perhaps of later batches up to `last`, of which the first may be written."""
 
@@ -94,7 +94,7 @@ class _Rejection:
         return self.last if self.batch.is_in(partition) else self.batch
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RejectedBatches:
     """Rejected batches of one connection by topic and partition. `_unanswered` has places of answers, in order."""
 

@@ -36,7 +36,7 @@ class ShownReplicas:
     offline: list[int]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ReplicaViews:
     """Views for one request; `reached` has the brokers with its listener."""
 

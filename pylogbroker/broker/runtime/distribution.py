@@ -13,7 +13,7 @@ def _empty() -> list[int]:
     return [0] * BUCKETS
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Distribution:
     """Bucket n has the values below 2**n, and not below half of that."""
 

@@ -6,7 +6,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IdlePause:
     """Pause of one loop that has no work, until `wake`."""
 

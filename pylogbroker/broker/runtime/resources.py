@@ -44,7 +44,7 @@ class PeriodicCall(LoopingCall):
         self.clock = clock
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Runtime:
     """Shared by all services. `in_reading_thread` runs calls that wait for the disk, at low priority.
 

@@ -86,7 +86,7 @@ def _continued_until(
     return (yield from _continued(work, waited))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Slices:
     """Gives slices of the reactor thread's time to long loops, first come, first served.
 

@@ -36,7 +36,7 @@ class HasDecisions(Protocol):
     """The decisions in force. What replaces them calls `Access.forget`."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Access:
     """Access of one principal from one host, for all of its connections.
 

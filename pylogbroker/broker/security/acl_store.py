@@ -47,7 +47,7 @@ _NO_ENTRIES: Final[Entries] = frozenset()
 Change = Callable[[Entries], Entries]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AclStore:
     """`index` has the ACLs in force; `_on_change` is called with each new one."""
 

@@ -21,7 +21,7 @@ from pylogbroker.security.acls.index import AclIndex
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerAuthorizer:
     decisions: Authorizer
     _denials: PeerLogLimit

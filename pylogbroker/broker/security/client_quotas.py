@@ -44,7 +44,7 @@ Mute = Callable[[int], None]
 Handler = Callable[[Any, RequestContext, Any], Any]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Meters(Generic[M]):
     """Measures for one quota; clients that share it share a measure."""
 
@@ -94,7 +94,7 @@ def _shortened(client_id: str) -> str:
     return client_id if len(client_id) <= _ID_LENGTH_MAX else sha256(client_id.encode()).hexdigest()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Throttles:
     """Responses with a throttle time since the start, and the sum of these times."""
 
@@ -117,7 +117,7 @@ class QuotaUse:
     throttle_ms: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClientMeters:
     """Measures of all clients of this broker."""
 
@@ -195,7 +195,7 @@ class ClientMeters:
         return None if meter is None else LimitedMutations(self._runtime, *meter, is_strict)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Use:
     """Use of one request: time of the reactor's thread, and bytes that it produces."""
 
@@ -251,7 +251,7 @@ class _Use:
         return response
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LimitedMutations:
     """Partitions that one request creates or deletes (KIP-599).
 
@@ -277,7 +277,7 @@ class LimitedMutations:
             self.throttle_ms = self._bucket.throttle_ms(self._quota, now_ms)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerQuotas:
     """`meters` is None while no client has a quota."""
 

@@ -29,7 +29,7 @@ def _client_of(settings: TlsSettings, server: ssl.SSLContext) -> ClientTls:
     return ClientTls.of(settings)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ListenerTls:
     """Contexts of a listener, as its settings and files were when they were read.
 

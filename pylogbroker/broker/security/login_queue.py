@@ -25,13 +25,13 @@ class TooManyLogins(ProtocolViolation):
     """Other logins of the same address wait; the client may connect again."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Call:
     function: Callable[[], Any]
     done: Deferred[Any]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LoginQueue:
     _in_thread: InThread
     _running: int = 0

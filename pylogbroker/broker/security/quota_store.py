@@ -38,7 +38,7 @@ _ROOTS: Final = ("users", "clients", "ips")
 Change = Callable[[Quotas], Quotas]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class QuotaStore:
     """`table` has the quotas in force; `_on_change` is called with each new one."""
 

@@ -39,7 +39,7 @@ _SECRETS = {PLAIN: "passwords", OAUTHBEARER: "tokens"}
 """Secrets that clients send in clear, by mechanism."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ListenerSasl:
     """Users of one listener by mechanism, as they were when they were read, and lifetimes of sessions in ms."""
 
@@ -209,7 +209,7 @@ def _users(
     return Users(passwords, content.keys, store.secret, store.in_force)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SaslListeners:
     """The present users of each listener; new connections get them.
 

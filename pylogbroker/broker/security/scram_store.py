@@ -42,7 +42,7 @@ _SettingsChange = Callable[[Settings], Settings]
 """Maps the settings of a user to new ones; raises KafkaError."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ScramStore:
     """`in_force` has the credentials of all users, once the store is open."""
 

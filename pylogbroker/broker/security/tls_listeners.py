@@ -51,7 +51,7 @@ def _outdated(loaded: Mapping[str, ListenerTls]) -> list[str]:
     return [name for name, tls in loaded.items() if tls.is_outdated]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TlsListeners:
     """The present TLS of each listener; new connections get it.
 

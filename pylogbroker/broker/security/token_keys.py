@@ -25,7 +25,7 @@ _UNKNOWN_SECONDS: Final = 10.0
 """Time between two readings for tokens with an unknown key, which anybody can send."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenKeys(Generic[K]):
     """Keys, which any thread may read again. If that fails, the former keys stay.
 

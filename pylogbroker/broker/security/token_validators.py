@@ -69,7 +69,7 @@ class _Reports:
             log.warn("{url}: {line}", url=self._url, line=line)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenValidators:
     """Validators by the names of listeners; keys are read again at the listener's interval."""
 

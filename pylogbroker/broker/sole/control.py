@@ -24,7 +24,7 @@ _NO_CANDIDATE = {
 }
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SoleControl:
     """Counterpart of the controller's driver of a cluster (`pylogbroker.broker.membership.control`)."""
 

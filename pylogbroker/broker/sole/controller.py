@@ -52,7 +52,7 @@ _PARTITIONS_INLINE_MAX: Final = 500
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LocalController:
     """`is_due` limits log lines."""
 

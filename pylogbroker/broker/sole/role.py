@@ -15,7 +15,7 @@ from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SoleRole:
     _broker_id: int
     _runtime: Runtime

@@ -17,7 +17,7 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class FetchedMessages:
     """`is_cut`: the first message exceeds `max_bytes`."""
 

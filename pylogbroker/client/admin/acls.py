@@ -34,7 +34,7 @@ from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest, Describ
 Bindings = tuple[AclBinding, ...]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class AclAdmin:
     _router: Router
 

@@ -50,7 +50,7 @@ class FeatureLevels:
     finalized: int | None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ClusterInfoAdmin:
     _router: Router
 

@@ -106,7 +106,7 @@ class ConfigEntry:
 Configs = dict[str, ConfigEntry]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ConfigAdmin:
     _router: Router
 

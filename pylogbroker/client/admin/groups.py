@@ -113,7 +113,7 @@ Groups = list[GroupListing]
 Names = list[str]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class GroupAdmin:
     _router: Router
 

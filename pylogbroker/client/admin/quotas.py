@@ -32,7 +32,7 @@ class AnyName:
     """Stands for all names in a filter."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class QuotaAdmin:
     _router: Router
 

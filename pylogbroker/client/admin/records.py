@@ -38,7 +38,7 @@ class ListedOffset:
         return end if self.offset is None else self.offset
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RecordAdmin:
     _router: Router
 

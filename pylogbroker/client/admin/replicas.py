@@ -77,7 +77,7 @@ class Reassignment:
 Reassignments = dict[TopicPartition, Reassignment]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ReplicaAdmin:
     _router: Router
 

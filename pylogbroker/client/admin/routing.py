@@ -130,7 +130,7 @@ class NodeRoute(Generic[K]):
     expect: Callable[[Sequence[K]], object] = lambda _: None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Router:
     nodes: BrokerNodes
     waits: Waits

@@ -36,7 +36,7 @@ from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationToke
 _DEFAULT: Final = -1
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class TokenAdmin:
     """Times are milliseconds; principals are written as `User:name`."""
 

@@ -83,7 +83,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class TopicAdmin:
     _router: Router
 

@@ -71,7 +71,7 @@ class ProducerDescription:
     transaction_start: int | None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class TransactionAdmin:
     _router: Router
 

@@ -34,7 +34,7 @@ _SALT_BYTES: Final = 24
 Credentials = dict[str, int]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class UserAdmin:
     _router: Router
 

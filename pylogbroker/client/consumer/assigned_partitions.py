@@ -72,7 +72,7 @@ class NoRelay:
         pass
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AssignedPartitions:
     _clock: IReactorTime
     _streams_of: Callable[[str], Sequence[Stream]]

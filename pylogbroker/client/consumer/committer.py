@@ -59,7 +59,7 @@ def _is_transient(error: BaseException) -> bool:
     return error.code.retriable or error.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Committer:
     _pauses: Pauses
     _commit: Commit

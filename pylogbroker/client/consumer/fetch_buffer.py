@@ -35,7 +35,7 @@ def _nobody() -> None:
     pass
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Chunk:
     pieces: Iterator[Piece]
     size: int
@@ -92,7 +92,7 @@ class _FailingIterator:
         raise self._error
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchBuffer:
     topic: str
     partition: int

@@ -34,7 +34,7 @@ class SessionPartition:
     leader_epoch: int = -1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClientFetchSession:
     id: int = 0
     epoch: int = _NEW

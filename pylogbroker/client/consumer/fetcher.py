@@ -60,7 +60,7 @@ class FetchSettings:
     request_timeout: float = 30.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LeaderState:
     node: int
     session: ClientFetchSession = attrs.field(factory=ClientFetchSession)
@@ -68,7 +68,7 @@ class LeaderState:
     not_before: float = 0.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FetchContents:
     """Partitions of a request, including those that the session implies."""
 
@@ -87,7 +87,7 @@ class FetchContents:
 Unpack = Callable[[FetchBuffer, PartitionData], Chunk | None]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Fetcher:
     _cluster: Cluster
     _clock: IReactorTime

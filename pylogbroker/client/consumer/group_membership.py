@@ -45,7 +45,7 @@ class GroupMembership(CommitIdentity, Protocol):
         """Revoke all partitions and leave; a waiting `join` raises Closed."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CoordinatorMembership:
     _cluster: Cluster
     _reactor: Any
@@ -123,7 +123,7 @@ def _finish(joined: Deferred[None], error: Exception | None = None) -> None:
         joined.callback(None) if error is None else joined.errback(error)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TreeMembership:
     """Membership by the coordination tree; brokers know no member."""
 

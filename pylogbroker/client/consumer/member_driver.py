@@ -95,7 +95,7 @@ def _topics_of(subscriptions: Iterable[Subscription]) -> set[str]:
     return {topic for subscription in subscriptions for topic in subscription.topics}
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberDriver:
     _cluster: Cluster
     _clock: IReactorTime

@@ -70,7 +70,7 @@ class MemberState(Enum):
     GONE = "gone"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberStateMachine:
     session_timeout_ms: int
     heartbeat_interval_ms: int

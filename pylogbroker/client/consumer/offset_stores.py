@@ -70,7 +70,7 @@ class NoMember:
     instance_id: str | None = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerOffsets:
     _cluster: Cluster
     _group: str
@@ -131,7 +131,7 @@ class BrokerOffsets:
         raise_for(code, what)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TreeOffsets:
     _tree: ITree
     _group: str
@@ -158,7 +158,7 @@ class TreeOffsets:
         return {key: _number(node.data) for key, node in zip(keys, nodes, strict=True) if node is not None}
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DualOffsets:
     _stores: tuple[OffsetStore, OffsetStore]
 

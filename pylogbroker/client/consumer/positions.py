@@ -38,7 +38,7 @@ class NoOffset(ClientError):
 Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[TopicPartition, int]]]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Positions:
     _cluster: Cluster
     _clock: IReactorTime

@@ -82,7 +82,7 @@ def new_consumer_id() -> str:
     return f"{socket.gethostname()}:{uuid.uuid4()}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GroupRegistry:
     """Consumer in its group; `backoff` in seconds."""
 

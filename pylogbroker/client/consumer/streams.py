@@ -25,7 +25,7 @@ class ConsumerTimeout(ClientError):
     """No message arrived within `consumer.timeout.ms`; reading can continue."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Stream:
     """Messages of some partitions, until `shutdown` or a permanent error."""
 

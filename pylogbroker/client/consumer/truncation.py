@@ -35,7 +35,7 @@ log = Logger()
 _CONSUMER: Final = -1
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TruncationChecks:
     """`retry` looks for the leader again, `settled` resumes fetching."""
 

@@ -36,7 +36,7 @@ class BufferLimits:
     records: int = 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AppendRun:
     """Open batch that takes the topic's next records without keys and headers, with no more than a look at `room`.
 
@@ -63,7 +63,7 @@ def ignore(queue: BatchQueue) -> None:
     """Ignore the event."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Accumulator:
     limits: BufferLimits
     idempotent: bool = True

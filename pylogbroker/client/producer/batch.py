@@ -22,7 +22,7 @@ class RecordCompletion(Protocol):
     def errback(self, fail: Any) -> object: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Collector:
     """Results of records sent together; calls `done` with all."""
 
@@ -61,7 +61,7 @@ class Span:
         return before, behind
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Batch:
     """Records for one partition.
 

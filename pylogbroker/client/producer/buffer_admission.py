@@ -18,7 +18,7 @@ from pylogbroker.client.producer.accumulator import NO_RUN, Accumulator
 from pylogbroker.client.producer.model import Counts
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class WaitingRecord:
     size: int
     deadline: float
@@ -26,7 +26,7 @@ class WaitingRecord:
     reject: Callable[[BaseException], object]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BufferAdmission:
     """Waiting records. `timeout` in seconds: 0 means no wait, None no limit."""
 

@@ -58,7 +58,7 @@ class RecordDeferred(Deferred[RecordMetadata]):
         self.__dict__["_has_result"] = value
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeliveryReport:
     """Results of the records of one batch, and of the parts into which it was split."""
 

@@ -29,7 +29,7 @@ class OpenGate:
         return True
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Identities:
     pauses: Pauses
     cluster: Cluster

@@ -27,7 +27,7 @@ class RecordMetadata(NamedTuple):
     timestamp: int
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class BatchMetadata(Sequence[RecordMetadata]):
     """Metadata of a batch's records, each made when it is read. Without `append_time`, -1, they have timestamps."""
 

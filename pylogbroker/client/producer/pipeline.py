@@ -30,7 +30,7 @@ from pylogbroker.interfaces import Event, IEventHandler
 T = TypeVar("T")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EventCompletion:
     """Passes on an event's first result."""
 
@@ -69,7 +69,7 @@ class EventCompletion:
         self.done.callback(None)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Pipeline:
     """Queue of events. Times in seconds."""
 
@@ -209,7 +209,7 @@ class Pipeline:
 
 
 @implementer(IEventHandler)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BuiltInHandler:
     """Built-in event handler. `serialize` converts an event to a `PendingRecord`, or raises."""
 

@@ -55,7 +55,7 @@ _LEADER_MOVED: Final = frozenset(
 )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ResponseHandler:
     """`on_failed` gets each failed batch's error; `on_released` signals space in the queue.
 

@@ -38,7 +38,7 @@ class Gate(Protocol):
         """Return whether the partition may send; else make it ready and wake the sender later."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Sender:
     """Sends batches; `prepare` sees each before its first attempt."""
 
@@ -242,7 +242,7 @@ class Sender:
         self._schedule_expiry()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _RequestBatches:
     node: int
     batches: dict[tuple[str, int], tuple[BatchQueue, Batch]] = attrs.Factory(dict)

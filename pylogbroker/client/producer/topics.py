@@ -42,7 +42,7 @@ class PendingRecord:
     event: Event | None = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProducerTopic:
     name: str
     queues: list[BatchQueue]
@@ -64,7 +64,7 @@ class ProducerTopic:
         return 0 <= (partition or 0) < len(self.queues)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProducerTopics:
     """Topics by name. `on_rejected` receives records that fail here."""
 

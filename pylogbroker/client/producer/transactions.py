@@ -52,7 +52,7 @@ class TransactionStage(Enum):
     FENCED = auto()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TransactionManager:
     """Transactions of one producer.
 

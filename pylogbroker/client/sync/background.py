@@ -52,7 +52,7 @@ class OtherProcess(PylogbrokerError):
     """A client made before a fork was used in the child."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Pending(Generic[T]):
     """Future for any thread, and Deferred for the reactor thread only."""
 

@@ -30,7 +30,7 @@ class InitialDelay:
     joined: bool = False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Group:
     # Stages without types: an empty group has none, as in Kafka's records
 

@@ -21,7 +21,7 @@ _HEADER = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Member:
     """A client that retries has one waiting request of a kind, the newest."""
 

@@ -32,7 +32,7 @@ from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.wire import STRING_BYTES_MAX
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MemberManager:
     _settings: GroupSettings
     _events: EventQueue
@@ -191,7 +191,7 @@ class MemberManager:
         return error
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Replacement:
     group: Group
     member: Member

@@ -48,7 +48,7 @@ def ignore_generation(new: NewGeneration) -> None:
 _REBALANCEABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Rebalancer:
     _settings: GroupSettings
     _timers: Timers

@@ -51,7 +51,7 @@ def may_be_message(data: Buffer) -> bool:
     return magic == 0 or len(data) <= _START.size or data[_START.size] & ~_CODEC == 0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Legacy07Message(LogEntry):
     """`base_offset` and `last_offset` are the positions of the first and last byte.
 

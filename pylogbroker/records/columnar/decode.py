@@ -34,7 +34,7 @@ _ALL: Final = slice(None)
 _ADDEND_MAX: Final = 1 << 61  # no overflow if a varint of nine bytes is added
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Columns:
     """Records as columns; lengths of nulls are -1."""
 

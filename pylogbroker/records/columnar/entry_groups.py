@@ -83,7 +83,7 @@ class AbortedTransactions:
         return entry.is_transactional
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EntryGroup:
     next_offset: int = -1
     limit: int = DECOMPRESSED_BYTES_MAX

@@ -25,7 +25,7 @@ _RECORD_BYTES_MIN: Final = 7
 ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RecordPositions:
     """Positions of records, and their numbers before the key, in order."""
 

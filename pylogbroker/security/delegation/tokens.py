@@ -86,7 +86,7 @@ class TokenSecret:
         return Users(passwords, {}, hmac.digest(self._key, _SALTS, _HASH))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenTable:
     """Tokens in force. The reactor thread changes them, any thread may look one up by its id."""
 

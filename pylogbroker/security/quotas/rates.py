@@ -45,7 +45,7 @@ class _Sample:
         self.total = 0.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SampledRate:
     """Rate in units per second."""
 
@@ -98,7 +98,7 @@ class SampledRate:
         return max(1, elapsed_ms + missing * windows.ms)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenBucket:
     """Tokens come at a rate, and up to those of all windows are kept. They may become negative."""
 
@@ -126,7 +126,7 @@ K = TypeVar("K", bound=Hashable)
 M = TypeVar("M", SampledRate, TokenBucket)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Measures(Generic[K, M]):
     """Measures by what they are of; `_forgotten` is called when idle ones, which are as good as new, are dropped."""
 

@@ -25,7 +25,7 @@ _PASSWORD: Final = "sasl.password"
 JAAS: Final = "sasl.jaas.config"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Credentials:
     """A mechanism with all that it needs; `start` begins an authentication."""
 

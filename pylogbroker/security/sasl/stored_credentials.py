@@ -54,7 +54,7 @@ def credentials_of(config: Mapping[str, str]) -> Credentials:
     return {mechanism: decode(mechanism, config[mechanism]) for mechanism in HASHES if mechanism in config}
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StoredCredentials:
     """Present credentials of all users in the tree.
 

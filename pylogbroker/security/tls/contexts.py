@@ -20,7 +20,7 @@ from pylogbroker.system import secret_file
 _VERSIONS: Final = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ClientTls:
     """Client's side of TLS; makes an engine for each connection."""
 

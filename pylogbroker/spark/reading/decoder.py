@@ -45,7 +45,7 @@ def columns_with(*, headers: bool) -> tuple[str, ...]:
     return tuple(name for name in TYPES if headers or name != "headers")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Decoded:
     """Rows, perhaps none; a gap may follow before the next offset."""
 
@@ -53,7 +53,7 @@ class Decoded:
     next_offset: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ConstantColumn:
     """A column with one value, as slices of an array built for the longest batch so far."""
 
@@ -69,7 +69,7 @@ class _ConstantColumn:
         return self._longest.slice(0, rows)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Decoder:
     topic: str
     partition: int

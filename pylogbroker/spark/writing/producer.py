@@ -47,7 +47,7 @@ _PRODUCE: Final = 11  # newest version without transactions v2 (KIP-890)
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Batch:
     encoded: Encoded
     deadline: float | None = None  # from the first attempt: rows may arrive slowly

@@ -48,7 +48,7 @@ class DamagedEntry(CorruptRecords):
         self.index = index
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Block:
     """Consecutive batches. Columns of v2 fields are undefined for v0 and v1."""
 

@@ -76,7 +76,7 @@ def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
     return aborted
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Cleaner:
     job: CleanerJob
     builder: OffsetMapBuilder

@@ -26,7 +26,7 @@ _HIGH: Final = np.uint64(32)
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class KeyHash:
     _factors: Words  # two rows
     _secret: bytes

@@ -23,7 +23,7 @@ _SLOTS_MAX: Final = 0xFFFFFFFF
 _SLOTS_MIN: Final = 16
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OffsetMap:
     """Offsets by hash, added in increasing order."""
 

@@ -19,7 +19,7 @@ from pylogbroker.storage.compaction.transactions import CleanedTransactions
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OffsetMapBuilder:
     """`end` is the offset after the last batch in the map."""
 

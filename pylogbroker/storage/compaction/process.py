@@ -25,7 +25,7 @@ class CleanerDied(PylogbrokerError):
     """The process ended before it answered."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CleanerProcess:
     """Runs one job at a time. `run` blocks; other threads may call `abort`."""
 
@@ -71,7 +71,7 @@ class CleanerProcess:
             self._running = None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Running:
     process: subprocess.Popen[bytes]
     stdin: IO[bytes]

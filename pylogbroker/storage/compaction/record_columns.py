@@ -21,7 +21,7 @@ _OFFSET_DELTA_BITS: Final = 32
 _VARINT_BYTES_MAX: Final = 9  # of `raw_varints`
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RecordColumns:
     """`data` is padded."""
 
@@ -38,7 +38,7 @@ class RecordColumns:
         return len(self.start)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Keys:
     """A length of -1 is null."""
 

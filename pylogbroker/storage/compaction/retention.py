@@ -30,7 +30,7 @@ Changes = dict[int, bytes | None]
 """New bytes by the index of a batch; None drops it."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Retention:
     """Call it in the order of the log."""
 
@@ -142,7 +142,7 @@ class Retention:
                 verdict.changes.pop(index, None)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Verdict:
     is_data: Flags  # neither a marker nor aborted
     has_horizon: Flags

@@ -36,7 +36,7 @@ class CleanerLimits:
     io_bytes_per_second: int = NO_LIMIT
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Cleanable:
     log: Log
     segments: tuple[Segment, ...]

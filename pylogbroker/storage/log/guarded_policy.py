@@ -23,7 +23,7 @@ class Nonsense(PylogbrokerError):
     """A policy named segments that are not the oldest ones in their order."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class GuardedPolicy:
     """One topic's policy. `report` gets the log, the cause and the exception of a failure."""
 

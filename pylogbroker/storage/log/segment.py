@@ -45,7 +45,7 @@ class WrittenEntry(Protocol):
     def size(self) -> int: ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Segment:
     base_offset: int
     size: int

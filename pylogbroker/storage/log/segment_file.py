@@ -34,7 +34,7 @@ _RESERVED_BYTES_MAX: Final = 16 << 20
 _BLOCK_BYTES: Final = 1 << 20
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SegmentFile:
     directory: str
     base_offset: int

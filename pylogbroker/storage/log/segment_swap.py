@@ -56,7 +56,7 @@ class Replacement:
     size: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SegmentSwap:
     """One log's swap. Any thread may `abort` before step 3."""
 

@@ -63,7 +63,7 @@ class _Lock:
     directory: os.stat_result
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogDirectory:
     """`failure` is empty while the directory is online. All methods block."""
 

@@ -62,7 +62,7 @@ class Forked:
     descriptor: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ForkServer:
     _socket: socket.socket
     _wakeups: socket.socket

@@ -23,7 +23,7 @@ _PROGRAM: Final = "from pylogbroker.tap.brokers.fork_server import run; run()"
 log = Logger()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BrokerForks:
     _reactor: Any
     _server: _Server | None = None

@@ -58,7 +58,7 @@ _FORMER_CHECK_SECONDS: Final = 0.1
 _LOOPBACK: Final = "127.0.0.1"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Supervised:
     id: int
     arguments: Sequence[str]

@@ -38,7 +38,7 @@ _OF_STATUS: Final[Mapping[int, Callable[[str], Exception]]] = {
 """For errors of other types."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ControlClient:
     """Any thread may ask."""
 

@@ -96,7 +96,7 @@ def _decode(text: str | None, encoding: str) -> bytes | None:
     return text.encode() if encoding == "text" else b64decode(text, validate=True)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Commands:
     """Commands on one broker; any thread may run them. They raise ValueError or TypeError for wrong arguments."""
 

@@ -29,7 +29,7 @@ from pylogbroker.wire import SUPPORTED
 _LISTED: Final = FaultRow.__annotations__.keys()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Remote:
     """Control of the brokers, while they run."""
 
@@ -111,7 +111,7 @@ class RemoteFault:
         return self._description
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class RemoteChaos:
     """Chaos until `remove`, or `clear` of the faults."""
 
@@ -123,7 +123,7 @@ class RemoteChaos:
         self._remote.client.ask("DELETE", f"/chaos/{self._id}")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Part:
     """Methods of one class of faults, by their names."""
 
@@ -136,7 +136,7 @@ class _Part:
         return lambda *arguments, **named: self._remote.call(f"/{self._name}/{name}", method, *arguments, **named)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RemoteRequests:
     """The last requests of clients; their `context` is None."""
 

@@ -64,7 +64,7 @@ _NUMBERS = frozenset({FieldType.INT32, FieldType.INT64})
 Select = Callable[[Keys], bool]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ErrorAnswers:
     """Answers of one error to the elements of a request that `criteria` select."""
 

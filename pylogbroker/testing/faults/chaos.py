@@ -40,7 +40,7 @@ _ERRORS: Final = {
 _MAY_CLOSE: Final = frozenset(map(api_key, ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "FindCoordinator")))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Chaos:
     """`rate` is the part of the requests that get a fault."""
 

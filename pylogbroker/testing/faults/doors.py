@@ -16,7 +16,7 @@ from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.testing.faults.connections import ConnectionFaults, FaultyFactory
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class OpenedListener:
     """A listener of the real broker."""
 
@@ -26,7 +26,7 @@ class OpenedListener:
     bounds: SharedLimits
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Doors:
     _faults: ConnectionFaults
     _listeners: dict[str, OpenedListener] = attrs.field(factory=dict, init=False)

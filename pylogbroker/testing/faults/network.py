@@ -61,7 +61,7 @@ class ConditionFields(TypedDict, total=False):
 NONE: Final = Conditions()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Flow:
     """One direction of a connection."""
 

@@ -58,7 +58,7 @@ class Elsewhere(Criteria):
         return TOPIC not in keys or any(topic == keys[TOPIC] for topic, _ in self.partitions)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Table:
     leaders: Mapping[Partition, tuple[UUID, int]] = attrs.field(factory=dict)
     """Id of the topic, and the broker: another topic of the name has its own leaders."""
@@ -71,7 +71,7 @@ class _Table:
         return None if topic_image is None or topic_image.id != topic_id else leader
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PretendedCluster:
     _faults: ConnectionFaults
     doors: Doors = attrs.field(init=False)

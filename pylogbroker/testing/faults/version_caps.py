@@ -23,7 +23,7 @@ _UNKNOWN_VERSION: Final = 0x7FFF
 _NO_VERSION: Final = (0, -1)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class VersionCaps:
     """Oldest and newest version by API key; others are not capped."""
 

@@ -26,7 +26,7 @@ _NAMED: Final = ("record", "error", "enum", "fixed")
 _PRIMITIVE: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class AvroSchema:
     """A parsed schema: names are full ones; `named` has the types by them."""
 
@@ -68,7 +68,7 @@ def _simple(schema: Any) -> Any:
     return {**schema, **nested}
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Resolution:
     """One comparison; types that contain themselves are compared once."""
 

@@ -33,7 +33,7 @@ _KINDS: Final = {
 }
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SchemaNode:
     """A schema, and what finds the ones that it refers to."""
 
@@ -51,7 +51,7 @@ class SchemaNode:
         return node
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class JsonComparison:
     """One comparison; what it finds below a pair of schemas that contain themselves holds for the pair."""
 

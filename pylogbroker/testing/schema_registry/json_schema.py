@@ -21,7 +21,7 @@ from pylogbroker.testing.schema_registry.json_compatibility import JsonCompariso
 _ROOT: Final = ""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class JsonSchema:
     """A parsed schema; without `$schema` it is one of draft 7."""
 

@@ -23,7 +23,7 @@ _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _DATA_CONTRACTS: Final = ("metadata", "ruleSet")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class ProtobufSchema:
     """A Protobuf schema, as text that nothing parses: another text is incompatible."""
 
@@ -33,7 +33,7 @@ class ProtobufSchema:
         return [] if self.text == writer.text else ["PROTOBUF_CHANGED: only the same text is accepted as compatible"]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SchemaRegistry:
     """Changes are appended to the log, and take effect once they are there. Run one request after the other."""
 

@@ -82,7 +82,7 @@ class SubjectVersion(TypedDict):
     version: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RegistryHandlers:
     """Handlers of the routes."""
 

@@ -18,7 +18,7 @@ DEFAULT_LEVEL: Final = "BACKWARD"
 DEFAULT_MODE: Final = "READWRITE"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RegistryState:
     """Subjects with their versions, ids of schemas, levels and modes (of all: by None)."""
 

@@ -60,7 +60,7 @@ WATCHES_MAX: Final = 100_000  # of a connection that need not log in
 WAITING_MAX: Final = 1000  # requests of a connection, changes under way included; more are not received
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ServerContext:
     """Parts that connections share; `super_digest` identifies who may do everything.
 

@@ -27,7 +27,7 @@ class LoggingIn(Protocol):
         """Close the connection at once."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LoginLimit:
     _clock: IReactorTime
     _waiting: dict[LoggingIn, float] = attrs.field(init=False, factory=dict)  # and their deadlines, the oldest first

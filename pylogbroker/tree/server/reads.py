@@ -43,7 +43,7 @@ _PERMISSIONS = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Reads:
     """Reads of one connection, which is `_watcher`."""
 

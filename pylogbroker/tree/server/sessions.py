@@ -40,7 +40,7 @@ class Attached(Protocol):
         """Close the connection: the session has ended, or has another one."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveSession:
     session: Session
     timer: IDelayedCall
@@ -51,7 +51,7 @@ class LiveSession:
     """Iterations of the reactor since the time limit."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Sessions:
     """Time limits are between `least_ms` and `most_ms`, whatever a client asks for.
 

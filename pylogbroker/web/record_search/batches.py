@@ -25,7 +25,7 @@ PREPARED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes that one call of a thread inflates, but for its last batch."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class PreparedBatch:
     """Batch whose records may be selected."""
 
@@ -63,7 +63,7 @@ class PreparedBatch:
                 return
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class PreparedMessages:
     """Messages of the formats before batches, which are decoded as a whole."""
 
@@ -74,7 +74,7 @@ class PreparedMessages:
         return iter(self._subjects)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RegionPart:
     """Batches of a region that may have selected records, in the order of the log."""
 

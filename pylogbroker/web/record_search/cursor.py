@@ -32,7 +32,7 @@ _RECORD_BYTES: Final = 150
 """Bytes that a record is supposed to take, beside its key and value."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PartitionCursor:
     """Searches offsets from `low` to below `high`, which are those that are left."""
 
@@ -168,7 +168,7 @@ class PartitionCursor:
         self.damages += damages[: max(0, _DAMAGES_MAX - len(self.damages))]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Block:
     """Newest selected records of a block, up to a number and a size."""
 

@@ -33,7 +33,7 @@ class DecodedSubject(Subject):
         return self._stored_size
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RegionDecoder:
     """Decodes what a search looks at; `problems` name each reason once why content is not decoded."""
 

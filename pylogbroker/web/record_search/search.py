@@ -59,7 +59,7 @@ class SearchRequest:
     rows_max: int = 200
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TopicSearch:
     """Cursors of partitions; `problems` name the partitions that are missing, and why."""
 

@@ -91,7 +91,7 @@ class GroupOfTopic:
         return "bad" if minutes >= 60 else "warn" if minutes >= 5 else ""
 
 
-class GroupTable(TopicPage, Paged):
+class TopicGroupTable(TopicPage, Paged):
     rows: Sequence[GroupOfTopic]
     last: GroupOfTopic | None
     """The group that is farthest behind, if one is."""
@@ -107,7 +107,7 @@ _ORDERS: Final[Mapping[str, Callable[[GroupOfTopic], Any]]] = {
 }
 
 
-async def topic_groups(visitor: Visitor, topic: Name, sort: Sort = "group", page: PageNumber = 1) -> GroupTable:
+async def topic_groups(visitor: Visitor, topic: Name, sort: Sort = "group", page: PageNumber = 1) -> TopicGroupTable:
     """Return the groups of all brokers that read a topic."""
     head = await topic_head(visitor, topic)
     image = visitor.services.metadata.require_topic(topic)
@@ -272,7 +272,7 @@ def _named(indexes: Sequence[int]) -> str:
     return shown + (f" and {len(indexes) - _NAMED_MAX:,} more" if len(indexes) > _NAMED_MAX else "")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NextTimes:
     """Times of the records that groups read next, by partition and offset."""
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 
 @implementer(IPushProducer)
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PacedResponse:
     """`send_piece` waits while the client does not take what was written."""
 

@@ -94,7 +94,7 @@ def _failure(error: BadField | KafkaError) -> str:
     return str(escape(error.detail if isinstance(error, KafkaError) else str(error)))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _StreamedSearch:
     _visitor: Visitor
     _query: RecordQuery
@@ -154,7 +154,7 @@ async def live_stream(visitor: Visitor, request: Request, topic: Name, **fields:
     stream.end()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _LiveView:
     _visitor: Visitor
     _query: RecordQuery

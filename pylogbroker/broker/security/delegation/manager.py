@@ -27,7 +27,7 @@ log = Logger()
 TOKENS_OF_REQUESTER_MAX: Final = 10_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenManager:
     _config: BrokerConfig
     _runtime: Runtime

@@ -26,7 +26,7 @@ _TokenChange = Callable[[DelegationToken | None], DelegationToken | None]
 """Maps a token to its next state, None for none; raises KafkaError."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenStore:
     """`in_force` has the tokens, once the store is open."""
 
