@@ -40,7 +40,11 @@ ADDRESSES: Final = {
     "/groups": ("groups", "groups?search=no-such-group"),
     "/groups/{id}": (f"groups/{GROUP}",),
     "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
+    "/brokers": ("brokers",),
     "/brokers/{broker}": ("brokers/1001",),
+    "/brokers/{broker}/settings": ("brokers/1001/settings?search=log.segment&edit=log.segment.bytes",),
+    "/groups/{id}/delete": (f"groups/{GROUP}/delete",),
+    "/transactions": ("transactions",),
     "/brokers/reassignments": ("brokers/reassignments",),
     "/access/users": ("access/users",),
     "/access/users/password": ("access/users/password",),
@@ -55,9 +59,9 @@ ADDRESSES: Final = {
 PARTS: Final = ("/topics/{topic}/records/opened",)
 """Parts of a page, which are in it as well."""
 NOT_YET: Final = (
-    *("/groups/{id}/delete", "/groups/{id}/delete-offsets", "/brokers", "/topics/{topic}/producers/abort"),
-    *("/brokers/{broker}/log-directory", "/brokers/{broker}/settings", "/access/users/{name}/delete"),
-    *("/access/acls/entry", "/transactions", "/transactions/{id}", "/transactions/{id}/fence"),
+    *("/groups/{id}/delete-offsets", "/topics/{topic}/producers/abort"),
+    *("/brokers/{broker}/log-directory", "/access/users/{name}/delete"),
+    *("/access/acls/entry", "/transactions/{id}", "/transactions/{id}/fence"),
     *("/faults", "/faults/add"),
 )
 """Pages that are not of the new design yet, or need a broker with users, faults or transactions."""
