@@ -1,13 +1,14 @@
 """Screenshots of every page, of a broker with topics, records, groups, users and an open transaction.
 
-python -m tests.web.screenshots DIRECTORY      # all pages: light, dark and narrow; takes two minutes
-python -m tests.web.screenshots --readme       # the one that README shows
+python -m tests.web.screenshots DIRECTORY      # all pages: light, dark and narrow; takes four minutes
+python -m tests.web.screenshots --docs         # those of README and docs/web-ui.md; takes two minutes
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,19 +18,28 @@ from urllib.request import Request, urlopen
 import click
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from PIL import Image
 
 from tests.support.waiting import wait_until
 from tests.web.browser import Browser, PageBroker, opened_browser
 from tests.web.described import operation
 
-README_PICTURE = Path(__file__).parents[2] / "docs" / "web-ui.png"
-_WIDTH, _HEIGHT = 1150, 940
+DOCS = Path(__file__).parents[2] / "docs"
 _DARK: Final = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
 _VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "light": ("--window-size=1280,1300",),
     "dark": ("--window-size=1280,1300", *_DARK),
     "narrow": ("--window-size=500,1300",),
 }
+_IN_DOCS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
+    ("web-ui", "topics/orders/records", {"at": "0:1", "where": "value.total > 100"}, 1280, "light"),
+    ("web-ui-overview", "", {}, 1280, "dark"),
+    ("web-ui-group", "groups/mailing", {}, 1280, "light"),
+    ("web-ui-settings", "topics/orders/settings", {"edit": "retention.ms", "value": "2d"}, 1280, "dark"),
+    ("web-ui-phone", "topics/orders/groups", {}, 390, "light"),
+)
+"""Name of the file, page, its parameters, width and colours."""
+_COLOURS_MAX: Final = 64
 _SETTINGS: Final = {"auto.create.topics.enable": "false"}
 _ADMINISTERED: Final = {
     **_SETTINGS,
@@ -64,26 +74,47 @@ _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("faults", {}),
     ("faults/add", {}),
 )
-_SAMPLES: Final = 3
+_SAMPLES: Final = 9
 
 
 @click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-@click.option("--readme", is_flag=True, help="Take the picture of README.")
-def main(directory: Path | None, readme: bool) -> None:
+@click.option("--docs", is_flag=True, help="Take the pictures of the documents.")
+def main(directory: Path | None, docs: bool) -> None:
     """Take screenshots."""
-    if readme:
-        with filled(_SETTINGS) as broker, opened_browser(broker, f"--window-size={_WIDTH},{_HEIGHT}") as browser:
-            show_live(browser)
-            browser.save(README_PICTURE)
+    if docs:
+        with filled(_SETTINGS) as broker, busy_clients(broker):
+            wait_until(lambda: has_history(broker), 400)
+            with opened_browser(broker, "--window-size=1280,860", "--hide-scrollbars") as browser:
+                for name, page, parameters, width, colours in _IN_DOCS:
+                    show(browser, width, colours)
+                    browser.open(page, **parameters)
+                    wait_until(lambda: "Searched" not in browser.text)
+                    browser.save(DOCS / f"{name}.png")
+                    shrink(DOCS / f"{name}.png")
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
         with filled(_ADMINISTERED) as broker, busy_clients(broker):
             administer(broker)
-            wait_until(lambda: has_history(broker), 150)
+            wait_until(lambda: has_history(broker), 400)
             for name, options in _VARIANTS.items():
                 with opened_browser(broker, *options) as browser:
                     take_all(browser, directory, name)
+
+
+def show(browser: Browser, width: int, colours: str) -> None:
+    """Let the next pages have a width and colours."""
+    metrics = {"width": width, "height": 860, "deviceScaleFactor": 1, "mobile": False}
+    features = {"features": [{"name": "prefers-color-scheme", "value": colours}]}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[no-untyped-call]
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", features)  # type: ignore[no-untyped-call]
+
+
+def shrink(picture: Path) -> None:
+    """Write a picture again, with few colours: some 50 KB."""
+    with Image.open(picture) as taken:
+        few = taken.convert("RGB").quantize(_COLOURS_MAX, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
 
 
 @contextmanager
@@ -163,7 +194,9 @@ def administer(broker: PageBroker) -> None:
 def has_history(broker: PageBroker) -> bool:
     """Produce a record; return whether there are enough samples of the lag for a curve."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    producer.produce("orders", b'{"order": 1}')
+    number = int(time.time() * 10) % 100_000
+    order = {"order": number, "customer": f"c-{number % 50}", "total": round(number % 311 * 1.37, 2)}
+    producer.produce("orders", json.dumps(order).encode(), f"c-{number % 50}".encode())
     producer.flush(30)
     with urlopen(f"{broker.url}/api/groups/mailing", timeout=30) as answer:
         return len(json.load(answer)["history"]) >= _SAMPLES
@@ -194,8 +227,8 @@ def take_all(browser: Browser, directory: Path, name: str) -> None:
             summary.click()
         if browser.all("details:not(.menu) > summary"):
             save(f"{page}-unfolded")
-    browser.open("brokers")
-    browser.follow("a[href^='log-directory']")
+    browser.open("brokers/1001")
+    browser.follow("a[href*='log-directory']")
     save("log-directory")
     browser.open("topics/no-such-topic/records")
     save("error")
