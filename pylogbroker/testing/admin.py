@@ -31,7 +31,6 @@ from pylogbroker.config.parsing import closest
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
-from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
@@ -74,9 +73,7 @@ class Admin:
         self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
         self._waits = ReactorWaits.of(reactor, values)
         self._router = Router.of(self._cluster, self._waits, values)
-        self._backoff = Backoff.of(values)
         self._auto_creation: bool | None = None
-        self._timeout = values.integer("default.api.timeout.ms") / 1000
 
     async def close(self) -> None:
         self._waits.close()
