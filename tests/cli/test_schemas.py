@@ -183,13 +183,15 @@ def _topics_and_groups(printed: _Printed, broker: BrokerProcess, topic: str, gro
     run("txn describe", group)
     run("txn producers", topic)
     run("reassign start", topic, "--to", "1", given="n\n", code=1)
-    for verb in ("info", "log-dirs", "health"):
+    for verb in ("info", "describe", "log-dirs", "health"):
         run(f"cluster {verb}")
+    run("broker describe")
 
 
 def _security(printed: _Printed) -> None:
     printed.run("acl create", "allow", "User:alice", "read", "--resource", "topic", "--name", "x")
     printed.run("acl list")
+    printed.run("acl describe", "topic", "x")
     printed.run("acl delete", "--principal", "User:alice", "--yes")
     options = ["-b", printed._bootstrap]
     assert CliRunner().invoke(main, ["user", "add", "alice", *options], input="pencil\n").exit_code == 0
@@ -199,6 +201,7 @@ def _security(printed: _Printed) -> None:
     shown = ["quota", "describe", "--format", "json", *options]
     wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n")
     printed.run("quota describe")
+    printed.run("user describe", "alice")
 
 
 def _fakes(printed: _Printed, patch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,12 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterTha
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import NoBrokers, OutOfRange
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark import register
-from pylogbroker.spark.brokers.cluster import GROUP, BlockingCluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options import TopicSelection as Asked
@@ -173,7 +174,7 @@ def test_topics_that_are_not_for_everybody(topics: Topics) -> None:
     """They match no pattern, but can be named."""
     options = ReadOptions.parse(options_of(topics.bootstrap, subscribePattern="."), streaming=False)
     with BlockingCluster(options.settings) as cluster:
-        cluster.retrying(lambda: cluster.coordinator("some-group", GROUP))
+        cluster.retrying(lambda: cluster.coordinator("some-group", CoordinatorType.GROUP))
         topic = topics.make()
         found = {name for name, _ in partitions_for(cluster, options.topics)}
         assert topic in found

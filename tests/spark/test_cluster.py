@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import FIRST_CONTACT_SECONDS, GROUP, BlockingCluster, OffsetAtTime, partitions_of
+from pylogbroker.spark.brokers.cluster import FIRST_CONTACT_SECONDS, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
@@ -77,7 +78,7 @@ def test_latest_offset_respects_the_isolation_level(topics: Topics) -> None:
 
 def test_the_coordinator_of_a_group(topics: Topics) -> None:
     with cluster_of(topics.bootstrap) as cluster:
-        connection = cluster.retrying(lambda: cluster.coordinator("some-group", GROUP))
+        connection = cluster.retrying(lambda: cluster.coordinator("some-group", CoordinatorType.GROUP))
         assert str(connection.address) == topics.bootstrap
 
 
