@@ -43,6 +43,7 @@ _COMMANDS: Final = {
     "reassign": "Move partitions to other brokers, and elect leaders.",
     "token": "Create, list, renew and expire delegation tokens.",
     "topic": "List, create, describe, alter, delete and trim topics.",
+    "top": "Show topics, groups and brokers live: rates, lag, problems.",
     "txn": "Show transactions and their producers, and end those that hang.",
     "user": "Add, list and delete users of SASL listeners.",
     "verify": "Verify all files of a stopped broker.",

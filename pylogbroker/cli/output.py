@@ -77,7 +77,7 @@ def _show_table(rows: Sequence[Row]) -> None:
         return
     names = [name.replace("_", " ") for name in rows[0]]
     are_numbers = [all(_is_number(row[name]) for row in rows) for name in rows[0]]
-    cells = [[_escaped(cell(value)) for value in row.values()] for row in rows]
+    cells = [[escaped(cell(value)) for value in row.values()] for row in rows]
     is_simple = all(text.isascii() for row in [names, *cells] for text in row)
     make = plain_table if is_simple and not sys.stdout.isatty() else rich_table
     for line in make(names, are_numbers, cells):
@@ -128,7 +128,7 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text whose control characters do nothing to a terminal."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 

@@ -186,6 +186,7 @@ def _topics_and_groups(printed: _Printed, broker: BrokerProcess, topic: str, gro
     for verb in ("info", "describe", "log-dirs", "health"):
         run(f"cluster {verb}")
     run("broker describe")
+    printed.add("top", ["top", "--once", "--interval", "0.1", "-b", broker.bootstrap, "--format", "json"])
 
 
 def _security(printed: _Printed) -> None:

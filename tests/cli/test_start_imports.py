@@ -52,6 +52,7 @@ COMMANDS = (
     "topic describe {topic}",
     "topic list",
     "topic trim {topic} --all --yes",
+    "top --once --interval 0.1 --format json",
     "txn list",
     "txn producers {topic}",
     "user list",
