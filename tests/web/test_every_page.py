@@ -149,7 +149,7 @@ def widest(browser: Browser) -> Any:
     """Return the elements that reach beyond the window."""
     return run(
         browser,
-        """return [...document.querySelectorAll('body *')]
+        """return [...document.querySelectorAll('main *')]
             .filter(each => each.getBoundingClientRect().right > innerWidth)
             .map(each => each.outerHTML.slice(0, 120)).slice(0, 5)""",
     )
