@@ -15,7 +15,7 @@ page changes. So an id has the name of the thing and not the number of its row, 
 neither links nor fields in it, nor an element of its own kind.
 
 Each tick, a page is rendered once for all viewers with the same parameters and rights. The pages of all viewers take
-at most a hundredth of the processor: ticks are longer than two seconds if they must be.
+at most half a percent of a processor: ticks are longer than two seconds if they must be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pylogbroker.web.visitors import Visitor
 log = Logger()
 
 TICK_SECONDS: Final = 2.0
-PROCESSOR_SHARE_MAX: Final = 0.01
+PROCESSOR_SHARE_MAX: Final = 0.005
 STREAM_SECONDS_MAX: Final = 600.0
 """Then the browser asks again, and shows its password."""
 PREFIX: Final = "/figures"
@@ -86,7 +86,7 @@ class _Viewer:
     visitor: Visitor
     request: Request
     next: Deferred[RenderedFigures] | None = None
-    """What the viewer waits for; None while earlier figures are on their way to it."""
+    """Figures that the viewer waits for; None while earlier ones are on their way to it."""
 
 
 @attrs.define(eq=False, repr=False)

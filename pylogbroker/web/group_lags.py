@@ -13,6 +13,8 @@ import attrs
 
 INTERVAL_SECONDS: Final = 30.0
 SAMPLES_MAX: Final = 120
+SPARSE_STEP: Final = 5
+"""Every fifth sample is drawn in a small chart, which has no more columns."""
 GROUPS_MAX: Final = 1000
 """Groups with a history; later ones have none until others are gone."""
 
@@ -77,9 +79,9 @@ class GroupLags:
         lags = self._lags.get(group_id)
         return lags[-1] if lags else None
 
-    def sparse(self, group_id: str, step: int) -> list[int | None]:
-        """Return the last lag, and each `step`th before it, the oldest first."""
-        return list(self._lags.get(group_id, ()))[::-step][::-1]
+    def sparse(self, group_id: str) -> list[int | None]:
+        """Return the last lag, and each `SPARSE_STEP`th before it, the oldest first."""
+        return list(self._lags.get(group_id, ()))[::-SPARSE_STEP][::-1]
 
     def growing(self, samples: int, lag_min: int) -> dict[str, tuple[int, int]]:
         """Return the lag then and now of groups whose lag has grown for so many samples, to `lag_min` or more."""

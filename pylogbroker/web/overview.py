@@ -50,15 +50,14 @@ async def overview(visitor: Visitor) -> Overview:
     rates = {name: rate for name, rate in samples.topic_rates.noted.items() if visitor.sees_topic(name)}
     busiest = heapq.nlargest(_LISTED, rates, key=lambda name: rates[name])
     images = [topic for topic in map(services.metadata.topics.get, busiest) if topic is not None]
-    listeners = [
-        listener for broker in (seen_cluster["brokers"] if seen_cluster else ()) for listener in broker["listeners"]
-    ]
+    rows = seen_cluster["brokers"] if seen_cluster else ()
+    listeners = [listener for broker in rows for listener in broker["listeners"]]
     return {
         "problems": problems_for(visitor),
         "looked_ms": samples.problems.looked_ms,
         "now_ms": services.runtime.now_ms(),
         "topics": len(services.metadata.topics),
-        "partitions": sum(broker["leaders"] for broker in seen_cluster["brokers"]) if seen_cluster else None,
+        "partitions": sum(broker["leaders"] for broker in rows) if seen_cluster else None,
         "clients": listeners[0]["address"] if listeners else "",
         "messages_in": None if last is None else last.messages_in,
         "bytes_in": None if last is None else last.bytes_in,
@@ -86,7 +85,7 @@ def _most_lag(visitor: Visitor) -> list[LaggingGroup]:
         {
             "id": group_id,
             "lag": totals[group_id],
-            "history": [sample.lag for sample in lags.of(group_id)[::4]],
+            "history": lags.sparse(group_id),
             "growth": lags.growth_a_minute(group_id),
         }
         for group_id in largest

@@ -10,8 +10,8 @@ import attrs
 from pylogbroker.broker.services import Services
 from pylogbroker.metadata.image import NO_LEADER, PartitionState
 
-_TOPICS_AT_ONCE: Final = 100
-"""Topics whose partitions are counted before other work may come: to ask for each one takes long."""
+_TOPICS_AT_ONCE: Final = 20
+"""Topics whose partitions are counted before other work may come: to ask for each partition takes long."""
 
 
 @attrs.frozen

@@ -121,8 +121,8 @@ class TestStreams(FigureTests):
         for viewer in (*viewers, other, local):
             self.assertEqual(len(self.events(viewer)), 1)
 
-    def test_pages_take_a_hundredth_of_the_processor(self) -> None:
-        self.seconds = 0.05
+    def test_pages_take_a_two_hundredth_of_the_processor(self) -> None:
+        self.seconds = 0.025
         self.open("/topics")
         self.open("/")
         self.node.clock.advance(5)

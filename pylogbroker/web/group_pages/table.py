@@ -22,8 +22,6 @@ from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 _KEYS: Final = ("id", "state", "kind", "members", "lag", "behind", "trend", "topics")
 Sort = Annotated[str, OneOf((*_KEYS, *(f"-{key}" for key in _KEYS))), "a column; with - before it downwards"]
-_HISTORY_STEP: Final = 5
-"""Every fifth sample is drawn: the small chart has no more columns."""
 _TOPICS_SHOWN_MAX: Final = 2
 _SIMPLE: Final = "simple"
 """Kind of a group that commits offsets, and never had members."""
@@ -138,8 +136,7 @@ async def _completed(visitor: Visitor, shown: Sequence[GroupLine]) -> list[Group
         if row.id in counts:
             rows.append(attrs.evolve(row, members=counts[row.id].members, lag=counts[row.id].lag))
         elif row.coordinator == here and row.behind_ms is not None:
-            history = [sample.lag for sample in lags.of(row.id)]
-            rows.append(attrs.evolve(row, history=history[-1::-_HISTORY_STEP][::-1]))
+            rows.append(attrs.evolve(row, history=lags.sparse(row.id)))
         else:
             rows.append(row)
     return rows

@@ -231,7 +231,7 @@ async def _rows(visitor: Visitor, topic: TopicImage, readers: Sequence[TopicRead
                 is_at_least,
                 _named(missing),
                 len(topic.partitions) - len(lag_by_partition),
-                [sample.lag for sample in lags.of(reader.id)[::4]],
+                lags.sparse(reader.id),
                 lags.growth_a_minute(reader.id),
             )
         )
