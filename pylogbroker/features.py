@@ -86,7 +86,7 @@ OF_CLIENTS: Final[_Features] = {
         "pylogbroker.client.plugin_lookup",
         "pylogbroker.security.sasl.token_choice",
     ),
-    "TLS of blocking connections": ("pylogbroker.spark.brokers.tls_socket",),
+    "TLS of blocking connections": ("pylogbroker.blocking.tls_socket",),
     "brokers that a tree of ZooKeeper lists": ("pylogbroker.metadata.zk_schema",),
     "parts of the admin client: a program uses few, each has messages of its own": (
         "pylogbroker.client.admin.acls",
@@ -120,7 +120,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.client.settings",
         "pylogbroker.client.sync",
         "pylogbroker.security.acls.bindings",
-        "pylogbroker.spark.brokers.admin",
+        "pylogbroker.blocking.admin",
         "pylogbroker.wire",
     ),
     "records by a schema registry": ("pylogbroker.cli.record_schemas",),

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client import settings as client_settings
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.client.producer import SomeFailed
@@ -24,7 +25,6 @@ from pylogbroker.client.producer.options import options_of
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records.columnar import encode
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.writing.encoded import OVERHEAD, Encoded
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import identify

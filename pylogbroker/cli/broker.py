@@ -16,9 +16,9 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from twisted.scripts import twistd
 
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import BrokerDescription, TopicDescription
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     twistd = on_first_use("twisted.scripts.twistd")

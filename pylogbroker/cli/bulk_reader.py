@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import FetchedBatches, PartitionFetcher
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.client import settings as client_settings
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.columnar import AbortedTransactions, Columns, columns_from, entry_groups
 from pylogbroker.records.columnar.varints import Flags
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher
 
 _TIMEOUT_SECONDS: Final = 1.0  # then the other reader says what is wrong
 

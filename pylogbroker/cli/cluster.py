@@ -14,7 +14,7 @@ from pylogbroker.cli.topic import all_topics
 from pylogbroker.cli.watching import views, watch_option
 
 if TYPE_CHECKING:
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
+    from pylogbroker.blocking.admin import BlockingAdmin
 
 _UNHEALTHY: Final = 10  # exit code, as rpk's
 

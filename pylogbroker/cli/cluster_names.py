@@ -13,12 +13,12 @@ from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.cli import group_names, name_queries
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import ConfigResource
     from pylogbroker.config import topic_settings
     from pylogbroker.offline import users as offline_users
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     group_names = on_first_use("pylogbroker.cli.group_names")
     name_queries = on_first_use("pylogbroker.cli.name_queries")

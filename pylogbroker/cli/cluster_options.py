@@ -14,13 +14,13 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking import admin as brokers_admin
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.cli import group_names, name_queries, profiles
     from pylogbroker.cli.name_queries import NamesOf
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
     from pylogbroker.config import properties
-    from pylogbroker.spark.brokers import admin as brokers_admin
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     group_names = on_first_use("pylogbroker.cli.group_names")
     name_queries = on_first_use("pylogbroker.cli.name_queries")
@@ -28,7 +28,7 @@ else:
     client_settings = on_first_use("pylogbroker.client.settings")
     profiles = on_first_use("pylogbroker.cli.profiles")
     properties = on_first_use("pylogbroker.config.properties")
-    brokers_admin = on_first_use("pylogbroker.spark.brokers.admin")
+    brokers_admin = on_first_use("pylogbroker.blocking.admin")
 
 _SECONDS: Final = 30.0
 _GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more

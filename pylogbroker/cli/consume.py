@@ -25,6 +25,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.cli import bulk_reader, record_schemas
     from pylogbroker.cli.record_schemas import RecordDecoder
     from pylogbroker.client import admin as admin_api
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
     from pylogbroker.records.columnar import Columns
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
     from pylogbroker.spark.loading import times
 
     Matches = Callable[[bytes | None, bytes | None, Iterable[Header]], bool]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.cli.name_queries import connections
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.connection import BlockingConnection, dial
 from pylogbroker.client import settings as client_settings
 from pylogbroker.rpc.settings import Address
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 NamesOf = Callable[[BlockingCluster], list[str]]

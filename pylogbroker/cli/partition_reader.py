@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from pylogbroker import wire
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message, MessageSet
     from pylogbroker.client.sync import SimpleConsumer
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     client_errors = on_first_use("pylogbroker.client.errors")
     client_settings = on_first_use("pylogbroker.client.settings")

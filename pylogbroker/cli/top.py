@@ -30,7 +30,7 @@ from pylogbroker.cli.top_screen import VIEWS, Screen, printed
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 
 if TYPE_CHECKING:
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
+    from pylogbroker.blocking.admin import BlockingAdmin
 
 _TERMINATED: Final = 128 + signal.SIGTERM
 _SIZE_SECONDS: Final = 0.5  # between looks at the terminal's size

@@ -17,10 +17,10 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import TopicDescription
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
 

@@ -21,12 +21,12 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerEr
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import CreatedTopic, ListedOffset, NewTopic, TopicDescription
     from pylogbroker.config import parsing
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.brokers.admin import BlockingAdmin
     from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")

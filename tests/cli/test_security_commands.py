@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from pylogbroker.blocking.admin import BlockingNodes
 from pylogbroker.cli import main
 from pylogbroker.client.admin.routing import Router
-from pylogbroker.spark.brokers.admin import BlockingNodes
 from pylogbroker.wire.messages.describe_acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
 from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersRequest,

@@ -19,12 +19,12 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client import sync
 from pylogbroker.client.errors import NotAuthenticated
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.security.sasl.credentials import TOKEN_PROVIDER
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client import sync
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer

@@ -20,13 +20,13 @@ from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterTha
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import NoBrokers, OutOfRange
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark import register
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options import TopicSelection as Asked
 from pylogbroker.spark.reading import batch_reader

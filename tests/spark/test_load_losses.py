@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import pytest
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import KafkaError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.wire import NO_ID

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import pytest
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import partitions_for
 from pylogbroker.spark.reading.losses import DataLost

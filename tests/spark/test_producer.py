@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.connection import BlockingConnection
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.client.producer_guarantees import in_flight_max, is_idempotent
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import producer as producing
 from pylogbroker.spark.writing.columns import Fields

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import NothingAsLate
 from tests.spark.stream_driver import DrivenStream, names, values

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.connection import BlockingConnection
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import sink, transactions
 from pylogbroker.spark.writing.producer import IdempotentProducer

@@ -4,7 +4,7 @@ A route says which node an item (a topic, a group, a partition) belongs to. Item
 whose node has changed, or is not ready, are asked for again with backoff, until `default.api.timeout.ms`.
 
 Nothing here needs a reactor. BrokerNodes and Waits are the router's seams: `Cluster` and `reactor_waits` have one, and
-`pylogbroker.spark.brokers.admin` blocks. Coroutines over the latter never pause.
+`pylogbroker.blocking.admin` blocks. Coroutines over the latter never pause.
 """
 
 from __future__ import annotations

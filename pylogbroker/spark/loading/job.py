@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.loading.commit import ManifestCommitter, purge_replaced, recovered, write_manifest
 from pylogbroker.spark.loading.manifest import MANIFEST, BadManifest, Manifest, ManifestEntry, Part, UnfinishedReplay
 from pylogbroker.spark.loading.parquet import packed, text_of, unpacked

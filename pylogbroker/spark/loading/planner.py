@@ -24,10 +24,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.loading.intervals import Range, missing_in
 from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry, Part
 from pylogbroker.spark.loading.task import NO_ID

@@ -17,11 +17,11 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client.errors import OutOfRange
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records.columnar import AbortedTransactions
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.loading.intervals import apart, missing_in
 from pylogbroker.spark.loading.manifest import ManifestEntry, Part, directory_of, path_of, range_of
 from pylogbroker.spark.loading.mappings import MappingFailed, RowMapping, failing_rows, mapped

@@ -21,12 +21,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client.errors import OutOfRange, TopicRecreated
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.columnar import AbortedTransactions
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.positions import named

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from pylogbroker.blocking.cluster import BlockingCluster, partitions_of
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster, partitions_of
 from pylogbroker.spark.options import TopicSelection
 from pylogbroker.spark.options.positions import Bound, ByTime, named
 from pylogbroker.wire.messages.list_offsets import LATEST

@@ -27,10 +27,10 @@ from uuid import UUID
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.errors import TopicRecreated, is_retriable
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.positions import named
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing

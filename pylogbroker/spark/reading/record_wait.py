@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pylogbroker.blocking.cluster import BlockingCluster, LeaderConnections
+from pylogbroker.blocking.connection import BlockingConnection, readable
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
-from pylogbroker.spark.brokers.connection import BlockingConnection, readable
 from pylogbroker.wire.messages.fetch import FetchRequest
 
 _FETCH_WAIT_MS: Final = 1000  # how long a leader holds a fetch

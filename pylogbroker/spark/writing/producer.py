@@ -25,14 +25,14 @@ from typing import Final, Self, TypeAlias
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster, LeaderConnections
+from pylogbroker.blocking.connection import BlockingConnection, readable
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, is_retriable
 from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
 from pylogbroker.client.producer_guarantees import acks_of, in_flight_max
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
-from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
-from pylogbroker.spark.brokers.connection import BlockingConnection, readable
 from pylogbroker.spark.writing.encoded import Encoded
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire.messages.produce import (

@@ -6,10 +6,10 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer_guarantees import is_idempotent
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _NO_TIMEOUT: Final = 0x7FFFFFFF

@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.producer_guarantees import in_flight_max, is_idempotent
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.options.raw import log_warnings

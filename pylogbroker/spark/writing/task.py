@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.model import Codec
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.encoded import OVERHEAD, Encoded

@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
@@ -41,7 +42,6 @@ from pylogbroker.client.transaction_requests import (
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.backoff import Backoff, retry_blocking
-from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -8,6 +8,8 @@ from contextlib import closing, suppress
 
 import pytest
 
+from pylogbroker.blocking.connection import BlockingConnection, dial, readable
+from pylogbroker.blocking.tls_socket import TlsSocket
 from pylogbroker.client.settings import CLIENT as CLIENT_TABLE
 from pylogbroker.client.settings import read
 from pylogbroker.config import Values
@@ -17,8 +19,6 @@ from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.contexts import ClientTls, server_context
 from pylogbroker.security.tls.settings import TlsSettings
-from pylogbroker.spark.brokers.connection import BlockingConnection, dial, readable
-from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from tests.rpc.test_tls_connection import LARGE, Serve, echo, server
 from tests.security.engines import EnginePair, trusting, with_key
 from tests.support.certificates import authority, identity, tls_settings

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from pylogbroker.blocking.cluster import FIRST_CONTACT_SECONDS, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import FIRST_CONTACT_SECONDS, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
@@ -123,7 +123,7 @@ def test_an_unreachable_broker_is_reported_within_15_seconds() -> None:
 
 
 def test_a_driver_learns_soon_that_no_broker_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylogbroker.spark.brokers.cluster.FIRST_CONTACT_SECONDS", 0.3)
+    monkeypatch.setattr("pylogbroker.blocking.cluster.FIRST_CONTACT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         bootstrap = f"127.0.0.1:{free_port()},127.0.0.1:{silent.getsockname()[1]}"
         begun = time.monotonic()

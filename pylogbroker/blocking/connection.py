@@ -24,15 +24,15 @@ from pylogbroker.wire import Request, WireError
 from pylogbroker.wire.recognition import TLS, protocol_of_length
 
 if TYPE_CHECKING:
+    from pylogbroker.blocking import tls_socket
+    from pylogbroker.blocking.tls_socket import TlsSocket
     from pylogbroker.rpc import authentication
     from pylogbroker.security.sasl import authentication as sasl_authentication
     from pylogbroker.security.tls.engine import MakeEngine
-    from pylogbroker.spark.brokers import tls_socket
-    from pylogbroker.spark.brokers.tls_socket import TlsSocket
 else:
     authentication = on_first_use("pylogbroker.rpc.authentication")
     sasl_authentication = on_first_use("pylogbroker.security.sasl.authentication")
-    tls_socket = on_first_use("pylogbroker.spark.brokers.tls_socket")
+    tls_socket = on_first_use("pylogbroker.blocking.tls_socket")
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import attrs
 
+from pylogbroker.blocking.connection import BlockingConnection, dial
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotAuthenticated, RequestTimedOut, is_retriable
@@ -27,7 +28,6 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address, parse_address
-from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

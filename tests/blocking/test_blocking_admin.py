@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pylogbroker.blocking.admin import BlockingAdmin, BlockingWaits
 from pylogbroker.client.errors import NeverReached, RequestTimedOut, is_retriable
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
-from pylogbroker.spark.brokers.admin import BlockingAdmin, BlockingWaits
 
 
 @pytest.fixture

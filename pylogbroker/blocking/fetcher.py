@@ -16,14 +16,14 @@ from uuid import UUID
 
 import attrs
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.connection import BlockingConnection
 from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, TopicRecreated, is_retriable
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST

@@ -16,6 +16,8 @@ from math import inf
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from pylogbroker.blocking.cluster import bootstrap_addresses, first_connected
+from pylogbroker.blocking.connection import BlockingConnection, dial
 from pylogbroker.client.admin.parts import AdminParts
 from pylogbroker.client.admin.routing import Router, call_seconds
 from pylogbroker.client.connection_settings import connection_settings
@@ -30,8 +32,6 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.backoff import Backoff, RetryPolicy
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.settings import Address
-from pylogbroker.spark.brokers.cluster import bootstrap_addresses, first_connected
-from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -9,12 +9,12 @@ from uuid import UUID
 import attrs
 import pytest
 
+from pylogbroker.blocking.cluster import BlockingCluster, OffsetAtTime
+from pylogbroker.blocking.fetcher import FetchedBatches, PartitionFetcher
 from pylogbroker.client.errors import ConnectionLost, OutOfRange, RecordTooLarge, RequestTimedOut, TopicRecreated
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster, OffsetAtTime
-from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
