@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import click
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,7 +22,7 @@ from PIL import Image
 
 from tests.support.waiting import wait_until
 from tests.web.browser import Browser, PageBroker, opened_browser
-from tests.web.described import operation
+from tests.web.sample_data import ADMINISTERED, SETTINGS, administer
 
 DOCS = Path(__file__).parents[2] / "docs"
 _DARK: Final = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
@@ -40,13 +40,6 @@ _IN_DOCS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
 )
 """Name of the file, page, its parameters, width and colours."""
 _COLOURS_MAX: Final = 64
-_SETTINGS: Final = {"auto.create.topics.enable": "false"}
-_ADMINISTERED: Final = {
-    **_SETTINGS,
-    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "super.users": "User:ANONYMOUS",
-    "testing.faults": "true",
-}
 _PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("", {}),
     ("topics", {}),
@@ -83,7 +76,7 @@ _SAMPLES: Final = 9
 def main(directory: Path | None, docs: bool) -> None:
     """Take screenshots."""
     if docs:
-        with filled(_SETTINGS) as broker, busy_clients(broker):
+        with filled(SETTINGS) as broker, busy_clients(broker):
             wait_until(lambda: has_history(broker), 400)
             with opened_browser(broker, "--window-size=1280,860", "--hide-scrollbars") as browser:
                 for name, page, parameters, width, colours in _IN_DOCS:
@@ -94,7 +87,7 @@ def main(directory: Path | None, docs: bool) -> None:
                     shrink(DOCS / f"{name}.png")
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-        with filled(_ADMINISTERED) as broker, busy_clients(broker):
+        with filled(ADMINISTERED) as broker, busy_clients(broker):
             administer(broker)
             wait_until(lambda: has_history(broker), 400)
             for name, options in _VARIANTS.items():
@@ -168,27 +161,6 @@ def busy_clients(broker: PageBroker) -> Iterator[None]:
     finally:
         consumer.close()
         producer.abort_transaction(30)
-
-
-def administer(broker: PageBroker) -> None:
-    """Add users, ACLs, quotas and faults."""
-
-    def ask(change: str, /, **fields: object) -> None:
-        path, rest = operation(change).request(fields)
-        headers = {"Content-Type": "application/json"}
-        request = Request(broker.url + path, json.dumps(rest).encode(), headers, method=operation(change).method)
-        urlopen(request, timeout=30).close()
-
-    ask("set-password", name="alice", password="a password")
-    ask("set-password", name="bob", password="a password", mechanism="SCRAM-SHA-512")
-    ask("add-acl", resource="topic", name="orders", principal="User:alice", operation="write")
-    ask("add-acl", resource="group", name="bill", pattern="prefixed", principal="User:bob", operation="read")
-    ask("add-acl", resource="topic", name="*", principal="User:eve", operation="all", permission="deny")
-    ask("set-quota", user="alice", client_id="shop", key="producer_byte_rate", value=1_000_000)
-    ask("set-quota", user="(default)", key="request_percentage", value=12.5)
-    ask("set-quota", ip="127.0.0.9", key="connection_creation_rate", value=10)
-    ask("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks", client_id="shop", times=3)
-    ask("add-fault", api="Heartbeat", delay=2.5, client_id="slow", times=None)
 
 
 def has_history(broker: PageBroker) -> bool:

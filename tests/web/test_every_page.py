@@ -1,11 +1,18 @@
-"""Every page by axe-core, at two widths, light and dark; and its size, which no page exceeds sideways."""
+"""Every page by axe-core, at two widths, light and dark; and its size, which no page exceeds sideways.
+
+A page is loaded once, and then shown at each width and in each scheme. In the second scheme of a width only the colours
+are checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import quote
 
+import attrs
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -13,8 +20,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pylogbroker.web.page_routes import PageRoute
 from pylogbroker.web.pages import FAULT_PAGES, PAGES
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
+from tests.web.sample_data import ADMINISTERED, administer, ask
 
 GROUP: Final = "a-group-with-a-rather-long-name-" + "y" * 60
+TRANSACTION: Final = "a-transactional-id-with-a-rather-long-name-" + "z" * 60
 ADDRESSES: Final = {
     "/": ("",),
     "/topics": ("topics", "topics?search=no-such-topic", "topics?sort=-rate"),
@@ -27,7 +36,8 @@ ADDRESSES: Final = {
         "topics/orders/settings?changed=1",
         "topics/orders/settings?edit=retention.ms&value=7d",
     ),
-    "/topics/{topic}/producers": ("topics/orders/producers",),
+    "/topics/{topic}/producers": ("topics/orders/producers", "topics/clicks/producers"),
+    "/topics/{topic}/producers/abort": ("topics/clicks/producers/abort?producer_id=PRODUCER",),
     "/topics/{topic}/records": (
         "topics/orders/records",
         "topics/orders/records?at=0:3",
@@ -42,51 +52,88 @@ ADDRESSES: Final = {
     "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
     "/brokers": ("brokers",),
     "/brokers/{broker}": ("brokers/1001",),
+    "/brokers/{broker}/log-directory": ("brokers/1001/log-directory?path=DIRECTORY",),
     "/brokers/{broker}/settings": ("brokers/1001/settings?search=log.segment&edit=log.segment.bytes",),
     "/groups/{id}/delete": (f"groups/{GROUP}/delete",),
-    "/transactions": ("transactions",),
+    "/groups/{id}/delete-offsets": (f"groups/{GROUP}/delete-offsets", f"groups/{GROUP}/delete-offsets?topic=orders"),
+    "/transactions": ("transactions", "transactions?state=all"),
+    "/transactions/{id}": (f"transactions/{TRANSACTION}",),
+    "/transactions/{id}/fence": (f"transactions/{TRANSACTION}/fence",),
     "/brokers/reassignments": ("brokers/reassignments",),
     "/access/users": ("access/users",),
     "/access/users/password": ("access/users/password",),
+    "/access/users/{name}/delete": ("access/users/alice/delete",),
     "/access/acls": ("access/acls",),
+    "/access/acls/entry": (
+        "access/acls/entry?principal=User:alice&resource=topic&name=orders&pattern=literal",
+        "access/acls/entry?principal=User:eve&resource=topic&name=*&pattern=literal",
+    ),
     "/access/acls/allow": ("access/acls/allow",),
     "/access/quotas": ("access/quotas",),
     "/access/quotas/set": ("access/quotas/set",),
+    "/faults": ("faults",),
+    "/faults/add": ("faults/add",),
     "/go": ("go?to=orders", "go?to=no-such-name"),
     "/style": ("style",),
 }
 """Addresses of a page in each of its states."""
 PARTS: Final = ("/topics/{topic}/records/opened",)
 """Parts of a page, which are in it as well."""
-NOT_YET: Final = (
-    *("/groups/{id}/delete-offsets", "/topics/{topic}/producers/abort"),
-    *("/brokers/{broker}/log-directory", "/access/users/{name}/delete"),
-    *("/access/acls/entry", "/transactions/{id}", "/transactions/{id}/fence"),
-    *("/faults", "/faults/add"),
+OF_EMPTY_BROKER: Final = (
+    *("", "topics", "groups", "brokers", "transactions"),
+    *("access/users", "access/acls", "access/quotas", "brokers/reassignments"),
 )
-"""Pages that are not of the new design yet, or need a broker with users, faults or transactions."""
+"""Pages of a broker without topics, groups or an authorizer."""
+REJECTED: Final = "topics/orders/records?where=value+is"
 WIDTHS: Final = {1280: 900, 390: 844}
-SCHEMES: Final = ("light", "dark")
+SCHEMES: Final = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
+"""Options of axe-core, by the scheme of colours."""
+WIDER_JS: Final = """return [
+    document.scrollingElement.scrollWidth - innerWidth,
+    [...document.querySelectorAll('main *')].filter(element => element.getBoundingClientRect().right > innerWidth)
+        .map(element => element.outerHTML.slice(0, 120)).slice(0, 5)]"""
+
+
+@attrs.frozen
+class Pages:
+    browser: Browser
+    filled: PageBroker
+    empty: PageBroker
+    producer_id: int
+    """Producer of an open transaction."""
+
+    def url(self, address: str) -> str:
+        """Return the address of a page of the filled broker, with what only this run knows."""
+        directory = quote(str(self.filled.data_dir))
+        return f"{self.filled.url}/{address}".replace("PRODUCER", str(self.producer_id)).replace("DIRECTORY", directory)
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    broker = PageBroker(tmp_path_factory.mktemp("pages"))
-    broker.start()
-    try:
-        fill(broker)
-        with opened_browser(broker) as opened:
-            yield opened
-    except BrowserMissing as missing:
-        pytest.fail(str(missing))
-    finally:
-        broker.kill()
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """One browser, and two brokers whose pages it shows."""
+    filled = PageBroker(tmp_path_factory.mktemp("filled"), ADMINISTERED)
+    empty = PageBroker(tmp_path_factory.mktemp("empty"))
+    with ExitStack() as stack:
+        for broker in (filled, empty):
+            stack.callback(broker.kill)
+            broker.start()
+        fill(filled)
+        administer(filled)
+        stack.callback(opened_transaction(filled).abort_transaction, 30)
+        [producer] = ask(filled, "producers", topic="clicks")["producers"]
+        try:
+            browser = stack.enter_context(opened_browser(filled))
+        except BrowserMissing as missing:
+            pytest.fail(str(missing))
+        axe = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+        send(browser, "Page.addScriptToEvaluateOnNewDocument", source=axe)
+        yield Pages(browser, filled, empty, producer["producer_id"])
 
 
 def fill(broker: PageBroker) -> None:
     servers = {"bootstrap.servers": broker.bootstrap}
     long_name = "a-topic-whose-name-is-as-long-as-names-of-topics-become-in-" + "x" * 60
-    topics = [NewTopic("orders", 3, 1), NewTopic("empty", 1, 1), NewTopic(long_name, 1, 1)]
+    topics = [NewTopic("orders", 3, 1), NewTopic("empty", 1, 1), NewTopic("clicks", 1, 1), NewTopic(long_name, 1, 1)]
     admin = AdminClient(servers)
     for created in admin.create_topics(topics).values():
         created.result(60)
@@ -101,55 +148,67 @@ def fill(broker: PageBroker) -> None:
     consumer.close()
 
 
-def show(browser: Browser, address: str, width: int, scheme: str) -> None:
-    metrics = {"width": width, "height": WIDTHS[width], "deviceScaleFactor": 1, "mobile": False}
-    colours = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[no-untyped-call]
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", colours)  # type: ignore[no-untyped-call]
-    browser.open(address)
+def opened_transaction(broker: PageBroker) -> Producer:
+    options = {"transactional.id": TRANSACTION, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **options})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("clicks", b"held", partition=0)
+    assert producer.flush(60) == 0
+    return producer
+
+
+def send(browser: Browser, command: str, **parameters: object) -> None:
+    """Send a command of Chromium's DevTools protocol."""
+    browser.driver.execute_cdp_cmd(command, parameters)  # type: ignore[no-untyped-call]
 
 
 def run(browser: Browser, script: str) -> Any:
     return browser.driver.execute_script(script)  # type: ignore[no-untyped-call]
 
 
-def violations(browser: Browser) -> list[str]:
-    """Return what axe-core finds, with the first elements of each finding."""
-    run(browser, files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    ask = "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
-    found = browser.driver.execute_async_script(ask)  # type: ignore[no-untyped-call]
+def violations(browser: Browser, options: dict[str, Any]) -> list[str]:
+    """Return what axe-core reports of the page as it is shown, with the first elements of each violation."""
+    script = "axe.run(document, {...arguments[0], resultTypes: ['violations']}).then(arguments[1])"
+    result = browser.driver.execute_async_script(script, options)  # type: ignore[no-untyped-call]
     return [
         f"{rule['id']}: {rule['help']}: {[node['html'][:200] for node in rule['nodes'][:3]]}"
-        for rule in found["violations"]
+        for rule in result["violations"]
     ]
 
 
+def failures(browser: Browser, url: str) -> list[str]:
+    """Return what is wrong with a page."""
+    failed: list[str] = []
+    browser.driver.get(url)
+    for width, height in WIDTHS.items():
+        send(
+            browser,
+            "Emulation.setDeviceMetricsOverride",
+            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+        for scheme, options in SCHEMES.items():
+            features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+            emulated = [{"name": name, "value": value} for name, value in features.items()]
+            send(browser, "Emulation.setEmulatedMedia", features=emulated)
+            failed += [f"{width} px, {scheme}: {violation}" for violation in violations(browser, options)]
+        wider, elements = run(browser, WIDER_JS)
+        failed += [f"{width} px: {wider} px wider than the window: {elements}"] if wider > 0 else []
+    status = run(browser, "return performance.getEntriesByType('navigation')[0].responseStatus")
+    return failed + ([f"status {status}"] if status >= 400 and not url.endswith(REJECTED) else [])
+
+
 def test_each_page_is_in_one_list() -> None:
-    pages = [page for page in (*PAGES, *FAULT_PAGES) if isinstance(page, PageRoute)]
-    paths = [page.path for page in pages if page.method == "GET"]
-    assert sorted(paths) == sorted((*ADDRESSES, *PARTS, *NOT_YET))
+    routes = [route for route in (*PAGES, *FAULT_PAGES) if isinstance(route, PageRoute)]
+    paths = [route.path for route in routes if route.method == "GET"]
+    assert sorted(paths) == sorted((*ADDRESSES, *PARTS))
 
 
 @pytest.mark.parametrize("address", [address for addresses in ADDRESSES.values() for address in addresses])
-def test_page(browser: Browser, address: str) -> None:
-    findings: list[str] = []
-    for width in WIDTHS:
-        for scheme in SCHEMES:
-            show(browser, address, width, scheme)
-            where = f"{width} px, {scheme}"
-            findings += [f"{where}: {finding}" for finding in violations(browser)]
-            status = run(browser, "return performance.getEntriesByType('navigation')[0].responseStatus")
-            findings += [f"{where}: status {status}"] if status >= 400 and "where=value+is" not in address else []
-            wider = run(browser, "return document.scrollingElement.scrollWidth - innerWidth")
-            findings += [f"{where}: {wider} px wider than the window: {widest(browser)}"] if wider > 0 else []
-    assert findings == []
+def test_page(pages: Pages, address: str) -> None:
+    assert failures(pages.browser, pages.url(address)) == []
 
 
-def widest(browser: Browser) -> Any:
-    """Return the elements that reach beyond the window."""
-    return run(
-        browser,
-        """return [...document.querySelectorAll('main *')]
-            .filter(each => each.getBoundingClientRect().right > innerWidth)
-            .map(each => each.outerHTML.slice(0, 120)).slice(0, 5)""",
-    )
+@pytest.mark.parametrize("address", OF_EMPTY_BROKER)
+def test_page_of_an_empty_broker(pages: Pages, address: str) -> None:
+    assert failures(pages.browser, f"{pages.empty.url}/{address}") == []
