@@ -17,7 +17,7 @@ import attrs
 
 from benchmarks.driver import SIZE
 from benchmarks.errors import BenchmarkError
-from benchmarks.processor.works import Exchange, Flight, Iterate, WaitingFetch
+from benchmarks.processor.works import Crowd, Exchange, Flight, Iterate, WaitingFetch
 from pylogbroker.records import crc32c
 from pylogbroker.wire.primitives import compact_size
 
@@ -123,7 +123,7 @@ def floor(exchange: Exchange, directory: str) -> Iterator[tuple[Exchange, Iterat
     with ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile(dir=directory))
         poller = stack.enter_context(select.epoll())
-        pairs = [_pair(stack) for _ in range(1 if isinstance(exchange, Flight) else 2)]
+        pairs = [_pair(stack) for _ in range(_connections(exchange))]
         connections = {server.fileno(): FloorConnection(server) for _, server in pairs}
         for fd in connections:
             poller.register(fd, select.EPOLLIN)
@@ -134,6 +134,12 @@ def floor(exchange: Exchange, directory: str) -> Iterator[tuple[Exchange, Iterat
                 connections[fd].receive(handle)
 
         yield _moved(exchange, [client for client, _ in pairs]), iterate
+
+
+def _connections(exchange: Exchange) -> int:
+    if isinstance(exchange, Crowd):
+        return exchange.count
+    return 1 if isinstance(exchange, Flight) else 2
 
 
 def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:
@@ -151,6 +157,8 @@ def _handle(exchange: Exchange, file: IO[bytes]) -> Handle:
     if isinstance(exchange, WaitingFetch):
         appender = Appender(file, len(exchange.records))
         return answers_waiting(appender, bytes(exchange.produce_answer_bytes), bytes(exchange.fetch_answer_bytes))
+    if isinstance(exchange, Crowd):
+        return appends(Appender(file, len(exchange.records)), bytes(exchange.answer_bytes))
     if exchange.requests[SIZE.size : SIZE.size + len(PRODUCE_KEY)] != PRODUCE_KEY:
         os.pwrite(file.fileno(), exchange.records, 0)
         return sends_file(file, bytes(exchange.answer_bytes - len(exchange.records)), len(exchange.records))
@@ -161,4 +169,6 @@ def _handle(exchange: Exchange, file: IO[bytes]) -> Handle:
 def _moved(exchange: Exchange, clients: Sequence[socket.socket]) -> Exchange:
     if isinstance(exchange, WaitingFetch):
         return attrs.evolve(exchange, producer=clients[0], consumer=clients[1])
+    if isinstance(exchange, Crowd):
+        return attrs.evolve(exchange, socks=clients)
     return attrs.evolve(exchange, sock=clients[0])

@@ -6,7 +6,7 @@ An exchange sends requests, runs the loop of the server, and takes the answers. 
 import itertools
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import attrs
@@ -29,6 +29,7 @@ Iterate = Callable[[], None]
 ANSWER_SECONDS_MAX = 30.0
 FETCHED_BATCHES = 4
 MANY_PARTITIONS = 100
+CROWD_CONNECTIONS = 10
 _number = itertools.count()
 
 
@@ -108,7 +109,36 @@ class WaitingFetch:
         self.offset += 1
 
 
-Exchange = Flight | WaitingFetch
+@attrs.frozen
+class Crowd:
+    """Requests of many connections that arrive together, one of each connection."""
+
+    socks: Sequence[socket.socket]
+    requests: Sequence[bytes]
+    answer_bytes: int  # of one request
+    records: bytes  # of one request
+
+    @property
+    def count(self) -> int:
+        return len(self.socks)
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(map(len, self.requests))
+
+    def run(self, stopwatch: Stopwatch) -> None:
+        """Send all requests before the first iteration, and take all answers."""
+        for sock, request in zip(self.socks, self.requests, strict=True):
+            sock.sendall(request)
+        received, expected, deadline = 0, self.answer_bytes * self.count, Deadline()
+        while received < expected:
+            stopwatch.iterate()
+            received += sum(map(receive, self.socks))
+            deadline.check()
+        expect_size(received, expected)
+
+
+Exchange = Flight | WaitingFetch | Crowd
 
 
 class Deadline:
@@ -171,6 +201,21 @@ def produce(batches: Batches, in_flight: int, partitions: int = 1) -> Callable[[
     return prepare
 
 
+def produce_by_many(partitions: int) -> Callable[[Session, ExitStack], Crowd]:
+    """Return the preparation of produce requests of many connections, whose partitions are taken in turn."""
+
+    def prepare(session: Session, stack: ExitStack) -> Crowd:
+        topic, records = _topic(session, partitions), SINGLE.build()
+        socks = [stack.enter_context(session.connection()) for _ in range(CROWD_CONNECTIONS)]
+        requests = [produce_request(topic, [(n % partitions, records)]) for n in range(CROWD_CONNECTIONS)]
+        for number, (sock, request) in enumerate(zip(socks, requests, strict=True)):
+            size = try_produce(sock, request, [number // partitions])
+            sock.setblocking(False)
+        return Crowd(socks, requests, size, records)
+
+    return prepare
+
+
 def fetch(session: Session, stack: ExitStack) -> Flight:
     """Prepare fetches of the same records of a partition."""
     topic, sock, records = _topic(session), stack.enter_context(session.connection()), SIXTEEN_KILOBYTES.build()
@@ -228,6 +273,16 @@ _ALL = (
         produce(ONE_KILOBYTE, 1, MANY_PARTITIONS),
     ),
     Work("fetch-100", "fetch 1 KB from each of 100 partitions, one request at a time", fetch_many),
+    Work(
+        "produce-crowd",
+        f"produce single 100 B records to one partition from {CROWD_CONNECTIONS} connections at once",
+        produce_by_many(1),
+    ),
+    Work(
+        "produce-crowd-apart",
+        f"the same from {CROWD_CONNECTIONS} connections, each to a partition of its own",
+        produce_by_many(CROWD_CONNECTIONS),
+    ),
     Work("end-to-end", "a waiting fetch and the produce request that answers it", waiting_fetch),
 )
 WORKS: Mapping[str, Work] = {work.name: work for work in _ALL}
