@@ -62,7 +62,8 @@ class CheckedRequest(Request):
 
     def gotLength(self, length: int | None) -> None:
         self.content = BytesIO()  # Twisted's own would be a file for a long body
-        self._take(length or 0)
+        if length is not None and length > BODY_BYTES_MAX:
+            self._take(length)
 
     def handleContentChunk(self, data: bytes) -> None:
         self._take(len(data))

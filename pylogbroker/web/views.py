@@ -269,10 +269,11 @@ class ViewResource(Resource):
         """Return the body, or None if the handler has written the answer."""
         shown = self._presentations[route.media]
         is_change = request.method.decode("ascii", "replace") not in _READING
-        texts, members = texts_of(request), dict[str, Any]()
         if is_change:
             check_origin(request)
             texts, members = shown.parameters(self._source, visitor, request)
+        else:
+            texts, members = texts_of(request), dict[str, Any]()
         if route.media in _STREAMED:
             await route.handle(visitor, request, **route.arguments(parts, texts, members))
             return None

@@ -122,8 +122,9 @@ def test_a_long_body_ends_the_connection() -> None:
     chunked = Connection(served())
     assert chunked.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk).code == 413
     assert chunked.transport.disconnecting
-    short = Connection(served())
-    assert short.send(head + b"Content-Length: 5\r\n\r\nhello").code == 405
+    longest = Connection(served())
+    body = bytes(BODY_BYTES_MAX)
+    assert longest.send(head + b"Content-Length: %d\r\n\r\n" % len(body) + body).code == 405
 
 
 def test_connections_are_bounded() -> None:

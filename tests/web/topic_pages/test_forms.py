@@ -42,6 +42,12 @@ class TestWriting(FormTests):
         texts = [row["key"]["text"], row["value"]["text"], row["headers"][0]["value"]["text"]]
         self.assertEqual(texts, ["0001", "ff00fefd", "ff"])
 
+    def test_long_values(self) -> None:
+        value = "v" * 20_000
+        answer = self.submit(self.form, partition="0", value=value, headers=f"h: {value}")
+        self.assertEqual(answer.code, 303)
+        self.assertGreater(self.node.broker.partitions.find("orders", 0).log.size, 2 * len(value))
+
     def test_tombstones(self) -> None:
         self.submit(self.form, partition="0", key="k", value="ignored", tombstone="true")
         self.assertEqual(self.stored()["value"]["format"], "null")
