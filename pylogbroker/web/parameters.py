@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from pylogbroker.java.text import is_digits
 from pylogbroker.web.router import BadRequest
-from pylogbroker.web.router.values import NUMBER_MAX, Capped, Trimmed
+from pylogbroker.web.router.values import NUMBER_MAX, Capped, Trimmed, whole_number
 
 ROWS_MAX: Final = 200
 INT32_MAX: Final = 2**31 - 1
@@ -24,8 +23,9 @@ Time = Annotated[str | int, Trimmed, "milliseconds since 1970, or ISO 8601, in U
 def milliseconds(given: str | int) -> int:
     """Return milliseconds since 1970 of a number, or of a time in ISO 8601, which is UTC unless it says."""
     text = str(given).strip()
-    if is_digits(text) and len(text) <= len(str(NUMBER_MAX)):
-        return min(int(text), NUMBER_MAX)
+    number = whole_number(text)
+    if number is not None and number >= 0:
+        return min(number, NUMBER_MAX)
     try:
         time = datetime.fromisoformat(text)
         return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))

@@ -8,12 +8,12 @@ from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.config import ConfigSource
 from pylogbroker.config.units import is_size, unit_ms, without_unit
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.java.text import is_digits
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.brokers.table import BrokerPage, broker_page
 from pylogbroker.web.formats import duration_text, size_text
 from pylogbroker.web.parameters import Index, Name, Search
 from pylogbroker.web.router import BadRequest
+from pylogbroker.web.router.values import whole_number
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -115,9 +115,9 @@ def _setting(config: DescribeConfigsResourceResult) -> BrokerSetting:
 
 def _with_unit(name: str, value: str | None) -> str | None:
     """Return a time or a size with its unit; any other value as it is."""
-    if value is None or not is_digits(value):
+    number, unit = whole_number(value or ""), unit_ms(name)
+    if value is None or number is None:
         return value
-    number, unit = int(value), unit_ms(name)
     if unit is not None:
         return duration_text(number * unit) if 0 < number < 2**62 else value
     return size_text(number) if is_size(name) and 1024 <= number < 2**62 else value

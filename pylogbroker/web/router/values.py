@@ -33,6 +33,7 @@ import attrs
 from pylogbroker.java.text import is_digits
 
 NUMBER_MAX: Final = 2**63 - 1
+_DIGITS_MAX: Final = len(str(NUMBER_MAX))
 _SHOWN_CHARACTERS_MAX: Final = 60
 _TRUE: Final = ("true", "1", "on")
 _FALSE: Final = ("false", "0", "")
@@ -70,6 +71,17 @@ class Lines:
     """Lines of text, with names and values and this between them, are an object or pairs."""
 
     separator: str
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a text has as digits, perhaps after a minus sign; None for any other text.
+
+    Java's long has up to 19 digits, and Python takes longer and longer for more.
+    """
+    digits = text.strip().removeprefix("-")
+    if not is_digits(digits) or len(digits) > _DIGITS_MAX:
+        return None
+    return int(text)
 
 
 def from_json(kind: Any, value: Any, name: str) -> Any:
@@ -235,8 +247,8 @@ def _read(kind: Any, rules: Sequence[Any], text: str, name: str) -> Any:
         return _members(pairs, name) if _is_object(kind) else pairs
     value: Any = None
     word = text.strip()
-    if kind is int and is_digits(word.removeprefix("-")) and len(word) <= len(str(NUMBER_MAX)):
-        value = int(word)
+    if kind is int:
+        value = whole_number(word)
     elif kind is float:
         try:
             number = float(word)

@@ -7,11 +7,11 @@ from typing import Annotated, Final, TypedDict, Unpack
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.java.text import is_digits
 from pylogbroker.web.changes import NewTopicRow, create_topic
 from pylogbroker.web.formats import duration_text
 from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.parameters import INT32_MAX
+from pylogbroker.web.router.values import whole_number
 from pylogbroker.web.topic_pages.setting_values import plain_value
 from pylogbroker.web.topic_records.query import BadField
 from pylogbroker.web.views import status_of
@@ -96,12 +96,12 @@ async def create_new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> N
 
 
 def _number(field: str, text: str, greatest: int) -> int | None:
-    word = text.strip()
-    if not word:
+    if not text.strip():
         return None
-    if not is_digits(word) or not 0 < int(word) <= greatest:
+    number = whole_number(text)
+    if number is None or not 0 < number <= greatest:
         raise BadField(field, f"Write a number from 1 to {greatest:,}, or nothing for the broker's default.")
-    return int(word)
+    return number
 
 
 def _settings(form: TopicForm) -> dict[str, str]:

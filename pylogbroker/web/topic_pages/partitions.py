@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 import attrs
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.java.text import is_digits
 from pylogbroker.metadata.image import NO_LEADER, PartitionState, TopicImage
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
@@ -20,7 +19,7 @@ from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import INT32_MAX, Name
 from pylogbroker.web.responsible_brokers import ask_all, controller_of
-from pylogbroker.web.router.values import OneOf
+from pylogbroker.web.router.values import OneOf, whole_number
 from pylogbroker.web.topic_pages.head import TopicPage, topic_head
 from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
@@ -265,10 +264,11 @@ async def add_partitions(
     """Give a topic more partitions; raise PageAgain with the form for a number that does not fit."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
     now = len(visitor.services.metadata.require_topic(topic).partitions)
-    word = count.strip().replace(",", "")
-    code, error = 400, "" if is_digits(word) and now < int(word) <= INT32_MAX else f"Write a number above {now}."
-    if not error:
-        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, int(word), None)], _TIMEOUT_MS)
+    number = whole_number(count.replace(",", ""))
+    code, error = 400, f"Write a number above {now}."
+    if number is not None and now < number <= INT32_MAX:
+        error = ""
+        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, number, None)], _TIMEOUT_MS)
         try:
             [result] = (await visitor.ask(request, controller_of(visitor.services))).results
             raise_for(result.error_code, result.error_message)

@@ -18,6 +18,7 @@ from pylogbroker.config.units import size_in_bytes
 from pylogbroker.config.value_kinds import LONG_MAX
 from pylogbroker.java.text import is_digits
 from pylogbroker.web.formats import count_text, duration_text, size_text
+from pylogbroker.web.router.values import whole_number
 
 Unit = Literal["", "time", "size"]
 _NO_LIMIT: Final = "no limit"
@@ -36,7 +37,7 @@ def shown_value(name: str, text: str | None) -> str:
     """Return a value for people; other texts, and those that are no numbers, stay as they are."""
     if text is None:
         return "not shown"
-    number = _whole(text)
+    number = whole_number(text)
     if number is None:
         return text or "empty"
     if number == _limitless(name):
@@ -49,13 +50,13 @@ def shown_value(name: str, text: str | None) -> str:
 
 def raw_text(text: str) -> str:
     """Return a value as the broker takes it, a number with separators."""
-    number = _whole(text)
+    number = whole_number(text)
     return text if number is None or number < 1000 else count_text(number)
 
 
 def field_text(name: str, text: str) -> str:
     """Return a value as a field has it: exact, with a unit if it is a whole number of one."""
-    number, unit = _whole(text), unit_of(name)
+    number, unit = whole_number(text), unit_of(name)
     if number is None or number == _limitless(name):
         return text if number is None else _NO_LIMIT
     if unit == "time" and number > 0:
@@ -103,11 +104,8 @@ def hint_of(name: str) -> str:
 
 
 def _limitless(name: str) -> int | None:
-    """Return the value that means no limit; None for a setting that always has one."""
+    """Return the value that means no limit; None for one that always has a limit, or is unknown."""
     if name in _WITHOUT_LIMIT:
         return _WITHOUT_LIMIT[name]
-    return LONG_MAX if TOPIC[name].default == LONG_MAX else None
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if is_digits(text.removeprefix("-")) else None
+    setting = TOPIC.get(name)
+    return LONG_MAX if setting is not None and setting.default == LONG_MAX else None

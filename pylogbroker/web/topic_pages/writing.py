@@ -7,12 +7,11 @@ from base64 import b64decode
 from typing import Annotated, Final, TypedDict, Unpack
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.java.text import is_digits
 from pylogbroker.records import Record
 from pylogbroker.web.changes import ProducedRecord, write_record
 from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.parameters import INT32_MAX, Name
-from pylogbroker.web.router.values import OneOf
+from pylogbroker.web.router.values import OneOf, whole_number
 from pylogbroker.web.topic_pages.head import TopicPage, topic_head
 from pylogbroker.web.topic_records.opened import BASE64, TEXT, RecordForm
 from pylogbroker.web.topic_records.page import QueryFields, opened_of
@@ -79,11 +78,12 @@ async def write_new_record(visitor: Visitor, topic: Name, **fields: Unpack[FormF
 def _partition(text: str) -> int | None:
     if not text.strip():
         return None
-    if not is_digits(text.strip()) or int(text) > INT32_MAX:
+    number = whole_number(text)
+    if number is None or not 0 <= number <= INT32_MAX:
         raise BadField(
             "partition", f"{text.strip()} is no partition. Write a number, or nothing: the key decides then."
         )
-    return int(text)
+    return number
 
 
 def _record(form: RecordForm, visitor: Visitor) -> Record:

@@ -56,7 +56,8 @@ class TestWriting(FormTests):
         self.expect_error(self.form, "key", "This is not base64", key="%%", key_form="base64", value="kept")
         self.expect_error(self.form, "value", "This is not base64", value="abc", value_form="base64")
         self.expect_error(self.form, "headers", "Line 2 has no colon.", headers="a: b\nno colon", value="v")
-        self.expect_error(self.form, "partition", "x is no partition.", partition="x")
+        for number in ("x", "-1", "9" * 5000):
+            self.expect_error(self.form, "partition", f"{number} is no partition.", partition=number)
         answer = self.submit(self.form, partition="9", value="kept")
         self.assertEqual(answer.code, 404)
         self.assertIn("orders has no partition 9.", Parsed(answer.body).text)
@@ -91,11 +92,14 @@ class TestCreation(FormTests):
             ("name", "orders", {"name": "orders"}),
             ("name", "Write the name of the topic.", {"name": " "}),
             ("partitions", "Write a number from 1 to", {"name": "new", "partitions": "none"}),
+            ("partitions", "Write a number from 1 to", {"name": "new", "partitions": "9" * 5000}),
             ("replication_factor", "Write a number from 1 to 32,767", {"name": "new", "replication_factor": "0"}),
             ("replication_factor", "3", {"name": "new", "replication_factor": "3"}),
             ("retention", "'soon' is not accepted", {"name": "new", "retention": "soon"}),
             ("settings", "Line 2 has no equals sign.", {"name": "new", "settings": "segment.ms=1d\nx"}),
             ("settings", "there is no such topic setting", {"name": "new", "settings": "no.such=1"}),
+            ("settings", "there is no such topic setting", {"name": "new", "settings": "no.such.ms=soon"}),
+            ("settings", "is not accepted", {"name": "new", "settings": f"flush.ms={'9' * 5000}"}),
             (
                 "settings",
                 "retention.ms is given twice",

@@ -110,6 +110,7 @@ class TestAdding(ChangeTests):
             ("", "Write a number above 2."),
             ("many", "Write a number above 2."),
             ("99999999999", "Write a number above 2."),
+            ("9" * 5000, "Write a number above 2."),
             ("20000", "10000"),
         ):
             answer = self.submit("topics/orders/partitions", count=count)

@@ -45,6 +45,7 @@ def test_values_are_read_back_as_they_were(name: str, raw: str, shown: str, fiel
 
 def test_raw_values_are_those_of_the_broker() -> None:
     assert [raw_text(text) for text in ("-1", "999", "604800000", "lz4")] == ["-1", "999", "604,800,000", "lz4"]
+    assert raw_text("9" * 5000) == "9" * 5000
 
 
 def test_values_that_somebody_types() -> None:
@@ -57,6 +58,8 @@ def test_values_that_somebody_types() -> None:
         ("segment.bytes", "1.5GiB", "1.5GiB"),
         ("min.insync.replicas", "2", "2"),
         ("min.insync.replicas", "7d", "7d"),
+        ("no.such.setting", "no limit", "no limit"),
+        ("retention.ms", "9" * 5000, "9" * 5000),
     ):
         assert plain_value(name, typed) == raw, typed
 
