@@ -11,7 +11,7 @@ from pylogbroker.web.charts import Chart, chart
 from pylogbroker.web.cluster_views import BrokerList, cluster
 from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.problems import LastingProblem
-from pylogbroker.web.topic_table import ListedTopic, listed_topic
+from pylogbroker.web.topic_table import ListedTopic, TopicLags, listed_topic, visible_lags
 from pylogbroker.web.visitors import Visitor
 
 _LISTED: Final = 5
@@ -47,6 +47,7 @@ async def overview(visitor: Visitor) -> Overview:
     seen_cluster = await cluster(visitor, with_logs=False) if sees_cluster else None
     history = list(samples.traffic.samples)
     last = history[-1] if history else None
+    lags = await visible_lags(visitor)
     rates = {name: rate for name, rate in samples.topic_rates.noted.items() if visitor.sees_topic(name)}
     busiest = heapq.nlargest(_LISTED, rates, key=lambda name: rates[name])
     images = [topic for topic in map(services.metadata.topics.get, busiest) if topic is not None]
@@ -68,26 +69,26 @@ async def overview(visitor: Visitor) -> Overview:
             [sample.bytes_out for sample in history],
         ),
         "cluster": seen_cluster,
-        "busiest": [await listed_topic(visitor, topic) for topic in images],
-        "most_lag": _most_lag(visitor),
+        "busiest": [await listed_topic(visitor, topic, lags) for topic in images],
+        "most_lag": _most_lag(visitor, lags),
     }
 
 
-def _most_lag(visitor: Visitor) -> list[LaggingGroup]:
-    """Return the groups of this broker that have most lag."""
+def _most_lag(visitor: Visitor, visible: TopicLags) -> list[LaggingGroup]:
+    """Return the groups of this broker that have most lag in topics that the visitor may see."""
     lags = visitor.samples.group_lags
     totals: dict[str, int] = {}
-    for by_group in lags.topics.values():
-        for group_id, lag in by_group.items():
+    for topic, by_group in visible.items():
+        for group_id, lag in by_group.items() if visitor.sees_topic(topic) else ():
             totals[group_id] = totals.get(group_id, 0) + lag
     largest = heapq.nlargest(_LISTED, totals, key=lambda group_id: totals[group_id])
     return [
         {
             "id": group_id,
             "lag": totals[group_id],
-            "history": lags.sparse(group_id),
-            "growth": lags.growth_a_minute(group_id),
+            "history": lags.sparse(group_id) if visitor.sees_samples_of(group_id) else (),
+            "growth": lags.growth_a_minute(group_id) if visitor.sees_samples_of(group_id) else None,
         }
         for group_id in largest
-        if visitor.sees_group(group_id) and totals[group_id]
+        if totals[group_id]
     ]

@@ -41,10 +41,11 @@ def problems_for(visitor: Visitor) -> list[LastingProblem]:
 def _may_see(visitor: Visitor, problem: ClusterProblem) -> bool:
     kinds = {
         "topic": AclResourceType.TOPIC,
-        "group": AclResourceType.GROUP,
         "transaction": AclResourceType.TRANSACTIONAL_ID,
     }
     kind = kinds.get(problem.kind)
+    if problem.kind == "group":
+        return visitor.sees_samples_of(problem.subject)
     return visitor.allows(
         AclOperation.DESCRIBE, kind or AclResourceType.CLUSTER, problem.subject if kind else CLUSTER_NAME
     )

@@ -79,6 +79,17 @@ class Visitor:
     def sees_group(self, group_id: str) -> bool:
         return self.allows(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
 
+    @property
+    def sees_broker_settings(self) -> bool:
+        return self.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+    def sees_samples_of(self, group_id: str) -> bool:
+        """Return whether the visitor may see a group, and all topics that count in its samples."""
+        if self.context.access is None:
+            return True
+        pace = self.samples.group_lags.paces.get(group_id)
+        return pace is not None and self.sees_group(group_id) and all(map(self.sees_topic, pace.topics))
+
     def check(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise KafkaError for what the visitor may not do."""
         access = self.context.access

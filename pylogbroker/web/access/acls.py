@@ -57,6 +57,8 @@ class MatrixRow(TypedDict):
 
 
 class AclMatrix(Paged):
+    """`super_users` and `is_open` are settings of the broker: empty and None for who may not see these."""
+
     is_enabled: bool
     principal: str
     resource: str
@@ -66,7 +68,7 @@ class AclMatrix(Paged):
     all_kinds: list[str]
     kinds: list[str]
     super_users: str
-    is_open: bool
+    is_open: bool | None
     rows: list[MatrixRow]
 
 
@@ -97,8 +99,8 @@ async def acl_matrix(
         "acls": len(matching),
         "all_kinds": [*KINDS],
         "kinds": [kind for kind in KINDS if kind in kinds],
-        "super_users": config.super_users,
-        "is_open": config.allow_everyone_if_no_acl_found,
+        "super_users": config.super_users if visitor.sees_broker_settings else "",
+        "is_open": config.allow_everyone_if_no_acl_found if visitor.sees_broker_settings else None,
         **values,
         "rows": [*_rows(entries)],
     }

@@ -27,7 +27,10 @@ _DEFAULT: Final = "(default)"
 
 
 class UserLine(TypedDict):
-    """A user: of SCRAM, or named in an ACL or a quota. Numbers are None for who may not see them."""
+    """A user: of SCRAM, or named in an ACL or a quota. Numbers are None for who may not see them.
+
+    `is_super` is False for who may not see the settings of the broker.
+    """
 
     name: str
     credentials: list[Credential]
@@ -71,7 +74,8 @@ class _Uses:
             **row,
             "acls": None if self.acls is None else self.acls[name],
             "quotas": None if self.quotas is None else self.quotas[name],
-            "is_super": f"{_PREFIX}{name}" in parse_super_users(visitor.services.config.super_users),
+            "is_super": visitor.sees_broker_settings
+            and f"{_PREFIX}{name}" in parse_super_users(visitor.services.config.super_users),
         }
 
 

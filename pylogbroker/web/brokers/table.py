@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, TypedDict
 
 from pylogbroker import __version__
-from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_CONTROLLER
 from pylogbroker.rpc.errors import raise_for
@@ -51,6 +50,8 @@ class BehindPartition(TypedDict):
 
 
 class BrokerPage(TypedDict):
+    """`behind` has the first replicas that are not in sync, of topics that the visitor may see."""
+
     this_broker: int
     controller: int | None
     broker: BrokerLine
@@ -120,7 +121,7 @@ async def broker_page(visitor: Visitor, broker: Index) -> BrokerPage:
     line = next((line for line in table["brokers"] if line["id"] == broker), None)
     if line is None:
         raise KafkaError(f"there is no broker {broker}", ErrorCode.RESOURCE_NOT_FOUND)
-    behind = [] if not line["behind"] else await _behind(visitor.services, broker)
+    behind = [] if not line["behind"] else await _behind(visitor, broker)
     return {
         "this_broker": table["this_broker"],
         "controller": table["controller"],
@@ -129,9 +130,12 @@ async def broker_page(visitor: Visitor, broker: Index) -> BrokerPage:
     }
 
 
-async def _behind(services: Services, broker: int) -> list[BehindPartition]:
+async def _behind(visitor: Visitor, broker: int) -> list[BehindPartition]:
     rows: list[BehindPartition] = []
-    async for topic in services.runtime.slices.over(tuple(services.metadata.image.topics.values())):
+    topics = tuple(visitor.services.metadata.image.topics.values())
+    async for topic in visitor.services.runtime.slices.over(topics):
+        if not visitor.sees_topic(topic.name):
+            continue
         for index, state in topic.partitions.items():
             if broker in state.replicas and broker not in (*state.isr, *state.adding) and len(rows) < _BEHIND_SHOWN:
                 in_sync = [*state.isr]

@@ -50,11 +50,14 @@ class TopicForm:
 
 
 class CreatePage(TypedDict):
-    """Values of the form, and the broker's defaults; `field` is the one that `error` is about."""
+    """Values of the form, and the broker's defaults; `field` is the one that `error` is about.
+
+    The defaults are empty for a visitor who may not see the settings of the broker.
+    """
 
     form: TopicForm
-    partitions: int
-    replication_factor: int
+    partitions: str
+    replication_factor: str
     kept: str
     policy: str
     field: str
@@ -63,17 +66,23 @@ class CreatePage(TypedDict):
 
 async def new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> CreatePage:
     """Return the form, with the broker's defaults for a new topic."""
-    config = visitor.services.config
-    defaults = config.topic({})
-    return {
+    page: CreatePage = {
         "form": TopicForm(**fields),
-        "partitions": config.num_partitions,
-        "replication_factor": config.default_replication_factor,
-        "kept": "no limit" if defaults.retention_ms < 0 else duration_text(defaults.retention_ms),
-        "policy": ",".join(defaults.cleanup_policy),
+        "partitions": "",
+        "replication_factor": "",
+        "kept": "",
+        "policy": "",
         "field": "",
         "error": "",
     }
+    if visitor.sees_broker_settings:
+        config = visitor.services.config
+        defaults = config.topic({})
+        page["partitions"] = str(config.num_partitions)
+        page["replication_factor"] = str(config.default_replication_factor)
+        page["kept"] = "no limit" if defaults.retention_ms < 0 else duration_text(defaults.retention_ms)
+        page["policy"] = ",".join(defaults.cleanup_policy)
+    return page
 
 
 async def create_new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> NewTopicRow:

@@ -231,8 +231,8 @@ async def _rows(visitor: Visitor, topic: TopicImage, readers: Sequence[TopicRead
                 is_at_least,
                 _named(missing),
                 len(topic.partitions) - len(lag_by_partition),
-                lags.sparse(reader.id),
-                lags.growth_a_minute(reader.id),
+                lags.sparse(reader.id) if visitor.sees_samples_of(reader.id) else (),
+                lags.growth_a_minute(reader.id) if visitor.sees_samples_of(reader.id) else None,
             )
         )
     return rows

@@ -13,7 +13,7 @@ from pylogbroker.metadata.image import NO_LEADER, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import TopicRow, topic_row
 from pylogbroker.web.offsets import Key, times_at
-from pylogbroker.web.topic_table import kept
+from pylogbroker.web.topic_table import Kept, kept
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import MAX_TIMESTAMP
 
@@ -48,7 +48,10 @@ class TopicRights:
 
 @attrs.frozen
 class TopicHead:
-    """Times are in milliseconds since 1970, None if no record has one or nobody answers."""
+    """Times are in milliseconds since 1970, None if no record has one or nobody answers.
+
+    Without the right to see settings, `kept` and `own_settings` are None.
+    """
 
     row: TopicRow
     rights: TopicRights
@@ -56,8 +59,7 @@ class TopicHead:
     oldest_ms: int | None
     newest_ms: int | None
     now_ms: int
-    kept_ms: int | None
-    is_compacted: bool
+    kept: Kept | None
     groups: int
     own_settings: int | None
     create_command: str
@@ -82,7 +84,6 @@ async def topic_head(visitor: Visitor, name: str) -> TopicHead:
     image = services.metadata.require_topic(name)
     settings = services.metadata.topic_settings(name)
     rights = TopicRights.of(visitor, name)
-    kept_ms, is_compacted = kept(settings, visitor)
     return TopicHead(
         await topic_row(visitor, image),
         rights,
@@ -90,9 +91,8 @@ async def topic_head(visitor: Visitor, name: str) -> TopicHead:
         await _time(visitor, image, _OLDEST),
         await _time(visitor, image, MAX_TIMESTAMP),
         services.runtime.now_ms(),
-        kept_ms,
-        is_compacted,
-        len(visitor.samples.group_lags.topics.get(name, ())),
+        kept(visitor, settings) if rights.see_settings else None,
+        sum(map(visitor.sees_group, visitor.samples.group_lags.topics.get(name, ()))),
         len(settings) if rights.see_settings else None,
         _create_command(image, settings if rights.see_settings else {}),
     )

@@ -85,15 +85,16 @@ async def topic_partitions(
     head = await topic_head(visitor, topic)
     image = visitor.services.metadata.require_topic(topic)
     config = visitor.services.config.topic(visitor.services.metadata.topic_settings(topic))
+    in_sync_min = config.min_insync_replicas if head.rights.see_settings else None
     sizes = await _sizes(visitor, image)
-    rows = await _rows(visitor, image, sizes, config.min_insync_replicas)
+    rows = await _rows(visitor, image, sizes, in_sync_min)
     key, is_descending = _ORDERS[sort.removeprefix("-")], sort.startswith("-")
     rows.sort(key=key, reverse=is_descending)  # 10,000 rows take some milliseconds
     values, shown = paged(page, sort, rows)
     return {
         "head": head,
         **values,
-        "sentences": sentences_of(rows, sizes, config.min_insync_replicas),
+        "sentences": sentences_of(rows, sizes, in_sync_min),
         "rows": shown,
         "adds": add and head.rights.alter,
         "typed": "",
@@ -134,7 +135,7 @@ async def _sizes(visitor: Visitor, topic: TopicImage) -> Sizes:
     return sizes
 
 
-async def _rows(visitor: Visitor, topic: TopicImage, sizes: Sizes, in_sync_min: int) -> list[ListedPartition]:
+async def _rows(visitor: Visitor, topic: TopicImage, sizes: Sizes, in_sync_min: int | None) -> list[ListedPartition]:
     services = visitor.services
     hosted = services.partitions.hosted
     keys: list[Key] = [(topic.name, index) for index in sorted(topic.partitions)]
@@ -152,12 +153,12 @@ async def _rows(visitor: Visitor, topic: TopicImage, sizes: Sizes, in_sync_min: 
     return rows
 
 
-def _state(index: int, state: PartitionState, sizes: Sizes, in_sync_min: int) -> tuple[str, str]:
+def _state(index: int, state: PartitionState, sizes: Sizes, in_sync_min: int | None) -> tuple[str, str]:
     """Return a partition's odd state in words, and how bad it is; empty texts if all is well."""
     if state.leader == NO_LEADER:
         return "no leader", "bad"
     missing = [broker for broker in state.replicas if broker not in state.isr]
-    if len(state.isr) < in_sync_min:
+    if in_sync_min is not None and len(state.isr) < in_sync_min:
         return f"{len(state.isr)} in sync, {in_sync_min} needed", "bad"
     if state.is_reassigned:
         return f"moves to {_listed(state.target)}{_share(index, state, state.adding, sizes)}", "warn"
@@ -177,12 +178,12 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def sentences_of(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int) -> list[Sentence]:
+def sentences_of(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int | None) -> list[Sentence]:
     """Return whether each replica is there, what moves, and whether one partition is too big."""
     return [*_about_replicas(rows, sizes, in_sync_min), *_about_moves(rows, sizes), *_about_sizes(rows)]
 
 
-def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int) -> Iterable[Sentence]:
+def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int | None) -> Iterable[Sentence]:
     offline = [row for row in rows if row.state.leader == NO_LEADER]
     if offline:
         brokers = sorted({broker for row in offline for broker in row.state.replicas})
@@ -191,12 +192,14 @@ def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: 
     behind = [row for row in rows if row not in offline and not row.state.is_reassigned and _missing(row.state)]
     if behind:
         missing = sorted({broker for row in behind for broker in _missing(row.state)})
-        rejecting = [row for row in behind if len(row.state.isr) < in_sync_min]
+        rejecting = [row for row in behind if in_sync_min is not None and len(row.state.isr) < in_sync_min]
         text = f"Broker {_listed(missing)} is missing{_left(behind, _missing, sizes)}: start it, or wait until it has "
         text += "caught up. "
         text += (
             f"Writes with acks=all are rejected in {len(rejecting)} of them: min.insync.replicas is {in_sync_min}."
             if rejecting
+            else ""
+            if in_sync_min is None
             else f"Writes go on: min.insync.replicas is {in_sync_min}."
         )
         yield Sentence("bad" if rejecting else "warn", f"{_named(behind)} replicas that are not in sync.", text)

@@ -1,0 +1,122 @@
+"""Lags of groups and settings on pages of topics, brokers and access: shown to those who may see them."""
+
+from __future__ import annotations
+
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.web.group_lags import INTERVAL_SECONDS
+from tests.broker.nodes import NODE_ID
+from tests.web.test_changes import ChangeTests
+from tests.web.test_pages import PageTests
+from tests.web.test_views import NOW
+from tests.web.test_visitors import AnonymousTests
+
+OTHER = NODE_ID + 1
+
+
+class HiddenTests(AnonymousTests, PageTests):
+    settings = {**AnonymousTests.settings, "super.users": "User:admin"}
+
+    def text(self, path: str) -> str:
+        return " ".join(self.show(path).text.split())
+
+    def names(self, query: str) -> list[str]:
+        links = self.show(f"/topics?{query}").links
+        return [link.split("/")[2] for link in links if link.startswith("/topics/")]
+
+
+class TestLags(HiddenTests):
+    def setUp(self) -> None:
+        super().setUp()
+        for topic, records in (("clicks", 30), ("orders", 7), ("closed", 1000)):
+            self.node.create(topic)
+            self.node.produce(topic, 0, *[NOW] * records)
+        self.commit("secret", "clicks", 0)
+        self.commit("seen", "orders", 0)
+        self.commit("seen", "closed", 0)
+        self.source.start(self.node.broker)
+        self.addCleanup(self.source.stop)
+        for _ in range(4):
+            self.node.clock.advance(INTERVAL_SECONDS)
+        for topic in ("clicks", "orders"):
+            self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "seen")
+
+    def test_topics_count_permitted_groups_alone(self) -> None:
+        cells = [row[6:8] for row in self.show("/topics").rows]
+        self.assertEqual((self.names(""), cells), (["clicks", "orders"], [["0", ""], ["1", "7"]]))
+        self.assertEqual(self.names("sort=-lag"), ["orders", "clicks"])
+        self.assertEqual(self.names("with_lag=true"), ["orders"])
+        self.assertEqual(self.names("without_group=true"), ["clicks"])
+        for topic, groups in (("clicks", 0), ("orders", 1)):
+            self.assertIn(f"Groups {groups} ", self.text(f"/topics/{topic}/records"))
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "secret")
+        self.assertEqual(self.names("sort=-lag"), ["clicks", "orders"])
+
+    def test_samples_of_a_group_need_all_of_its_topics(self) -> None:
+        page = self.show("/topics/orders/groups")
+        self.assertEqual((page.rows[0][3], page.rows[0][6].strip()), ("7", "not known yet"))
+        self.assertNotIn("polyline", page.tags)
+        overview = self.show("/")
+        self.assertNotIn("1,007", overview.text)
+        self.assertIn("not known yet", overview.rows[-1][3])
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "closed")
+        page = self.show("/topics/orders/groups")
+        self.assertEqual(page.rows[0][6].strip(), "steady")
+        self.assertIn("polyline", page.tags)
+        self.assertIn("1,007", self.show("/").text)
+
+
+class TestSettings(HiddenTests):
+    def test_settings_of_topics(self) -> None:
+        self.node.create("orders", retention_ms="172800000", cleanup_policy="compact,delete", min_insync_replicas="2")
+        self.node.create("clicks", retention_ms="1000")
+        self.node.change_partition("orders", 0, replicas=(NODE_ID, OTHER), isr=(NODE_ID,))
+        for topic in ("clicks", "orders"):
+            self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+        self.assertEqual(self.show("/topics").rows[1][8].strip(), "not shown")
+        self.assertEqual(self.names("sort=kept"), ["clicks", "orders"])
+        text = self.text("/topics/orders/partitions")
+        self.assertIn("Keptnot shown", text)
+        self.assertIn("Partition 0 has replicas that are not in sync.", text)
+        for secret in ("2 d", "compacted", "min.insync.replicas", "needed"):
+            self.assertNotIn(secret, text)
+        self.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, "orders")
+        self.assertEqual(self.show("/topics").rows[1][8].strip(), "2 d, compacted")
+        text = self.text("/topics/orders/partitions")
+        self.assertIn("Kept2 d, compacted", text)
+        self.assertIn("min.insync.replicas is 2.", text)
+        self.assertIn("1 in sync, 2 needed", text)
+
+    def test_settings_of_the_broker(self) -> None:
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.allow(AclOperation.READ, AclResourceType.TOPIC, "*")
+        secrets = (("/create-topic", "delete, the default"), ("/access/acls", "Super users may do everything"))
+        for path, secret in secrets:
+            self.assertNotIn(secret, self.text(path))
+        self.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
+        for path, secret in secrets:
+            self.assertIn(secret, self.text(path))
+
+    def test_replicas_of_hidden_topics(self) -> None:
+        for topic in ("closed", "orders"):
+            self.node.create(topic)
+            self.node.change_partition(topic, 0, replicas=(NODE_ID, OTHER), isr=(OTHER,), leader=OTHER)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.assertIn("2 replicas are not in sync, of topics that you may not see", self.text(f"/brokers/{NODE_ID}"))
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "orders")
+        text = self.text(f"/brokers/{NODE_ID}")
+        self.assertIn("1 of 2 are shown.", text)
+        self.assertNotIn("closed", text)
+
+
+class TestSuperUsers(HiddenTests, ChangeTests):
+    settings = {**HiddenTests.settings, "super.users": "User:root"}
+
+    def test_super_users_are_a_setting(self) -> None:
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.allow(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+        fields = {"principal": "User:root", "permission": "allow", "operation": "read", "resource": "topic"}
+        self.assertEqual(self.submit("access/acls/add", name="orders", **fields).code, 303)
+        self.assertNotIn("super user", self.text("/access/users"))
+        self.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.assertIn("super user", self.text("/access/users"))
