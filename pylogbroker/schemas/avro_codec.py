@@ -15,6 +15,7 @@ from pylogbroker.schemas.avro_schema import AvroTypes
 from pylogbroker.schemas.avro_writer import Write, writer_of
 from pylogbroker.schemas.errors import Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent
+from pylogbroker.schemas.limits import JsonBudget
 
 
 @attrs.frozen(slots=False)
@@ -38,8 +39,8 @@ class AvroCodec:
     def _write(self) -> Write:
         return writer_of(self.types)
 
-    def decode(self, frame: FramedContent) -> str:
-        source = AvroInput(frame.payload)
+    def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
+        source = AvroInput(frame.payload, budget)
         try:
             text = self._read(source)
         except RecursionError:

@@ -10,6 +10,9 @@
 | decimal                      | number, with the digits of its scale                                  |
 | date, time-*, (local-)timestamp-* | "2026-11-28", "09:30:00.000", "2026-11-28T07:00:00.000Z"         |
 | uuid; duration               | text; object of months, days, milliseconds                            |
+
+Each value spends its characters from a budget before the next one is read. Few bytes can stand for very much JSON:
+billions of items may take no bytes, and names of fields and symbols may be long.
 """
 
 from __future__ import annotations
@@ -26,23 +29,26 @@ import attrs
 
 from pylogbroker.schemas.avro_logical import decimal_text, number_text
 from pylogbroker.schemas.avro_schema import RECORDS, AvroTypes
-from pylogbroker.schemas.errors import InvalidSchema, Undecodable
+from pylogbroker.schemas.errors import Undecodable
 from pylogbroker.schemas.framing import read_zigzag
+from pylogbroker.schemas.limits import JsonBudget
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
 _DURATION: Final = struct.Struct("<III")
 _UUID_BYTES: Final = 16
+_BETWEEN: Final = ", "
 
 
 class AvroInput:
-    """Content, and where its reader stands."""
+    """Content, where its reader stands, and the budget of its JSON."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "data", "spend")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, budget: JsonBudget) -> None:
         self.data = data
         self.at = 0
+        self.spend = budget.spend
 
     def number(self) -> int:
         data, at = self.data, self.at
@@ -59,12 +65,17 @@ class AvroInput:
         self.at = end
         return self.data[begin:end]
 
+    def written(self, text: str) -> str:
+        """Return JSON, and spend its characters."""
+        self.spend(len(text))
+        return text
+
 
 Read = Callable[[AvroInput], str]
 
 
 def reader_of(types: AvroTypes) -> Read:
-    """Return what reads a value as JSON; it raises Undecodable, ValueError or RecursionError. Raise InvalidSchema."""
+    """Return what reads a value as JSON; it raises Undecodable, ValueError or RecursionError."""
     return _Compiler(types).read(types.root)
 
 
@@ -81,7 +92,6 @@ class _Compiler:
         if kind in RECORDS:
             return self._record(schema)
         if kind == "array":
-            self._check_items(schema["items"])
             return _array(self.read(schema["items"]))
         if kind == "map":
             return _map(self.read(schema["values"]))
@@ -92,12 +102,8 @@ class _Compiler:
         logical = number_text(str(schema.get("logicalType", ""))) if kind in ("int", "long") else None
         if logical is not None:
             write = logical
-            return lambda source: write(source.number())
+            return lambda source: source.written(write(source.number()))
         return _PRIMITIVES[kind]
-
-    def _check_items(self, items: Any) -> None:
-        if self._types.may_be_empty(items):
-            raise InvalidSchema("arrays whose items take no bytes are not decoded: content of any size could be one")
 
     def _record(self, schema: Any) -> Read:
         name = schema["name"]
@@ -106,9 +112,11 @@ class _Compiler:
         self._by_name[name] = lambda source: read(source)  # for a record that contains itself
         fields = schema["fields"]
         parts = [(f"{encode_basestring(field['name'])}: ", self.read(field["type"])) for field in fields]
+        characters = len("{}") + sum(len(head) + len(_BETWEEN) for head, _ in parts)
 
         def read(source: AvroInput) -> str:
-            return "{" + ", ".join([head + read_field(source) for head, read_field in parts]) + "}"
+            source.spend(characters)
+            return "{" + _BETWEEN.join([head + read_field(source) for head, read_field in parts]) + "}"
 
         self._by_name[name] = read
         return read
@@ -126,33 +134,37 @@ def _union(branches: list[Read]) -> Read:
     return read
 
 
-def _counts(source: AvroInput) -> int:
-    """Return the number of items in the next block, 0 behind the last one."""
+def _counts(source: AvroInput, characters: int) -> int:
+    """Return the number of items in the next block, 0 behind the last one.
+
+    Each item spends `characters`, those around it.
+    """
     count = source.number()
     if count < 0:
         count = -count
         source.number()  # bytes of the block
-    if count > len(source.data) - source.at:
-        raise Undecodable(f"it is cut: {count} items are expected at byte {source.at} of {len(source.data)}")
+    source.spend(count * characters)
     return count
 
 
 def _array(read_item: Read) -> Read:
     def read(source: AvroInput) -> str:
+        source.spend(len("[]"))
         items: list[str] = []
-        while count := _counts(source):
+        while count := _counts(source, len(_BETWEEN)):
             items += [read_item(source) for _ in range(count)]
-        return "[" + ", ".join(items) + "]"
+        return "[" + _BETWEEN.join(items) + "]"
 
     return read
 
 
 def _map(read_value: Read) -> Read:
     def read(source: AvroInput) -> str:
+        source.spend(len("{}"))
         members: list[str] = []
-        while count := _counts(source):
+        while count := _counts(source, len(_BETWEEN) + len(": ")):
             members += [f"{_string(source)}: {read_value(source)}" for _ in range(count)]
-        return "{" + ", ".join(members) + "}"
+        return "{" + _BETWEEN.join(members) + "}"
 
     return read
 
@@ -164,7 +176,7 @@ def _enum(symbols: list[str]) -> Read:
         index = source.number()
         if not 0 <= index < len(texts):
             raise Undecodable(f"it names symbol {index} of an enum of {len(texts)} at byte {source.at}")
-        return texts[index]
+        return source.written(texts[index])
 
     return read
 
@@ -173,9 +185,9 @@ def _binary(schema: Any) -> Read:
     size: int | None = schema["size"] if schema["type"] == "fixed" else None
     text = _binary_text(schema, size)
     if size is None:
-        return lambda source: text(source.take(source.number()))
+        return lambda source: source.written(text(source.take(source.number())))
     fixed = size
-    return lambda source: text(source.take(fixed))
+    return lambda source: source.written(text(source.take(fixed)))
 
 
 def _binary_text(schema: Any, size: int | None) -> Callable[[bytes], str]:
@@ -191,18 +203,25 @@ def _binary_text(schema: Any, size: int | None) -> Callable[[bytes], str]:
 
 
 def _string(source: AvroInput) -> str:
-    return encode_basestring(source.take(source.number()).decode())
+    return source.written(encode_basestring(source.take(source.number()).decode()))
+
+
+def _integer(source: AvroInput) -> str:
+    return source.written(str(source.number()))
 
 
 def _boolean(source: AvroInput) -> str:
     byte = source.take(1)[0]
     if byte > 1:
         raise Undecodable(f"it has {byte} as a boolean at byte {source.at - 1}")
-    return "true" if byte else "false"
+    return source.written("true" if byte else "false")
 
 
 def _float(source: AvroInput) -> str:
-    data = source.take(_FLOAT.size)
+    return source.written(_float_text(source.take(_FLOAT.size)))
+
+
+def _float_text(data: bytes) -> str:
     [number] = _FLOAT.unpack(data)
     if not math.isfinite(number):
         return _not_finite(number)
@@ -218,7 +237,7 @@ def _float(source: AvroInput) -> str:
 
 def _double(source: AvroInput) -> str:
     [number] = _DOUBLE.unpack(source.take(_DOUBLE.size))
-    return repr(number) if math.isfinite(number) else _not_finite(number)
+    return source.written(repr(number) if math.isfinite(number) else _not_finite(number))
 
 
 def _not_finite(number: float) -> str:
@@ -228,10 +247,10 @@ def _not_finite(number: float) -> str:
 
 
 _PRIMITIVES: Final[dict[str, Read]] = {
-    "null": lambda source: "null",
+    "null": lambda source: source.written("null"),
     "boolean": _boolean,
-    "int": lambda source: str(source.number()),
-    "long": lambda source: str(source.number()),
+    "int": _integer,
+    "long": _integer,
     "float": _float,
     "double": _double,
     "string": _string,

@@ -44,19 +44,6 @@ class AvroTypes:
             return self.resolved(schema["type"])
         return schema
 
-    def may_be_empty(self, schema: Any, within: frozenset[str] = frozenset()) -> bool:
-        """Return whether a value may take no bytes: any number of them would fit into any content."""
-        schema = self.resolved(schema)
-        if isinstance(schema, list):
-            return False
-        kind = schema["type"]
-        if kind in RECORDS:
-            if schema["name"] in within:
-                return True
-            inner = within | {schema["name"]}
-            return all(self.may_be_empty(field["type"], inner) for field in schema["fields"])
-        return bool(kind == "null" or (kind == "fixed" and schema["size"] == 0))
-
 
 def name_of(schema: Any) -> str:
     """Return the name of a resolved type: that of a named one, else the kind."""

@@ -17,6 +17,7 @@ from referencing.jsonschema import DRAFT7
 from pylogbroker.json_text import tokens_of
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent
+from pylogbroker.schemas.limits import JsonBudget
 
 _ROOT: Final = ""
 _MESSAGE_MAX: Final = 200
@@ -48,9 +49,10 @@ class JsonCodec:
         validator = kind(schema, registry=Registry().with_resources(resources))
         return cls(title if isinstance(title, str) else "", validator)
 
-    def decode(self, frame: FramedContent) -> str:
+    def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         try:
             text = frame.payload.decode()
+            budget.spend(len(text))
             tokens_of(text)
         except (ValueError, RecursionError) as error:
             raise Undecodable(f"it is no JSON: {error}") from error

@@ -38,6 +38,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes
+from pylogbroker.schemas.limits import JsonBudget
 
 _COMPILER: Final = "grpc_tools"
 _COMPILER_SECONDS: Final = 30
@@ -79,7 +80,7 @@ class ProtobufCodec:
     def record_name(self) -> str:
         return str(self._message.full_name)
 
-    def decode(self, frame: FramedContent) -> str:
+    def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         if frame.indexes is None:
             indexes, at = decoded_indexes(frame.payload)
         else:

@@ -22,6 +22,7 @@ from pylogbroker.features import on_first_use
 from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
 from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, Undecodable
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
+from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.registry_client import RegistryClient, blocking
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ ENTRIES_MAX: Final = 1000
 LOOKUPS_MAX: Final = 20
 """Schemas that are asked for at once: anybody may write records that name many."""
 DECODED_BYTES_MAX: Final = 1024 * 1024
+JSON_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+"""Characters of the JSON of one key or value."""
 _REQUEST_SECONDS: Final = 3.0
 _RETRY_SECONDS: Final = 10.0
 _FORGET_SECONDS: Final = 60.0
@@ -134,7 +137,9 @@ class SchemaStore:
         entry = self._entries.get(key)
         return entry is not None and self._runtime.clock.seconds() < entry[1]
 
-    def decoded(self, topic: str, field: Field, frame: FramedContent) -> DecodedContent:
+    def decoded(
+        self, topic: str, field: Field, frame: FramedContent, budget: JsonBudget | None = None
+    ) -> DecodedContent:
         """Return the JSON of content whose schema is loaded. May take long: for worker threads."""
         entry = self._entries.get(frame.schema)
         if entry is None:
@@ -146,7 +151,7 @@ class SchemaStore:
         if len(frame.payload) > DECODED_BYTES_MAX:
             return DecodedContent(problem=f"{label}: values above {DECODED_BYTES_MAX:,} bytes are not decoded here.")
         try:
-            return DecodedContent(schema.codec.decode(frame), label)
+            return DecodedContent(schema.codec.decode(frame, budget or JsonBudget(JSON_CHARACTERS_MAX)), label)
         except Undecodable as error:
             return DecodedContent(problem=f"It does not fit its schema ({label}): {error}.")
 

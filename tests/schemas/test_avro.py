@@ -138,7 +138,7 @@ def test_moments_outside_of_the_calendar_stay_numbers() -> None:
         ("boolean", b"\x02", "2 as a boolean"),
         (["null", "long"], b"\x04", "branch 2 of a union of 2"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "symbol 1 of an enum of 1"),
-        ({"type": "array", "items": "long"}, b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "items are expected"),
+        ({"type": "array", "items": "long"}, b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "its JSON would have more"),
         (
             {"type": "bytes", "logicalType": "decimal", "precision": 9999, "scale": 0},
             b"\xa0\x1f" + b"\x7f" * 2000,
@@ -149,13 +149,6 @@ def test_moments_outside_of_the_calendar_stay_numbers() -> None:
 def test_content_that_does_not_fit(schema: Any, payload: bytes, problem: str) -> None:
     with pytest.raises(Undecodable, match=problem):
         decoded(schema, payload)
-
-
-def test_items_without_bytes_are_not_decoded() -> None:
-    empty = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "null"}]}
-    for items in ("null", empty, {"type": "fixed", "name": "F", "size": 0}):
-        with pytest.raises(InvalidSchema, match="take no bytes"):
-            decoded({"type": "array", "items": items}, b"\0")
 
 
 RECORD = {

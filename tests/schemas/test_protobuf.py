@@ -15,12 +15,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from pylogbroker.schemas.codecs import codec_of
+from pylogbroker.schemas.codecs import SchemaCodec, codec_of
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent, encoded_indexes, frame_of, framed
 from pylogbroker.schemas.protobuf_codec import ProtobufCodec
 from pylogbroker.schemas.registry_client import RegistryClient, blocking
-from pylogbroker.schemas.values import PROTOBUF, Schema
+from pylogbroker.schemas.values import PROTOBUF
 
 CONTEXT = SerializationContext("orders", MessageField.VALUE)
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 units = 1; string currency = 2; }'
@@ -63,10 +63,8 @@ MESSAGES = [
 ]
 
 
-def own_codec(message: str = "") -> ProtobufCodec:
-    codec = codec_of(Schema(ORDER, PROTOBUF), REFERENCES, message)
-    assert isinstance(codec, ProtobufCodec)
-    return codec
+def own_codec(message: str = "") -> SchemaCodec:
+    return SchemaCodec(ProtobufCodec.of(ORDER, REFERENCES, message))
 
 
 @pytest.mark.parametrize(("name", "value", "indexes"), MESSAGES)
@@ -74,7 +72,7 @@ def test_confluent_s_serializer_and_back(
     theirs: SchemaRegistryClient, ours: RegistryClient, name: str, value: Any, indexes: bytes
 ) -> None:
     theirs.set_compatibility("orders-value", "NONE")
-    message_class = GetMessageClass(own_codec(name)._message)
+    message_class = GetMessageClass(ProtobufCodec.of(ORDER, REFERENCES, name)._message)
     message = ParseDict(value, message_class())
     content = ProtobufSerializer(message_class, theirs)(message, CONTEXT)
     assert content is not None
@@ -98,7 +96,7 @@ def test_source_of_a_registry_with_references(theirs: SchemaRegistryClient, ours
     reference = SchemaReference("shop/money.proto", "money", 1)
     schema_id = theirs.register_schema("source-value", TheirSchema(ORDER, PROTOBUF, [reference]))
     resolved = blocking(ours.by_id(schema_id))
-    own = ProtobufCodec.of(resolved.schema.text, resolved.references, "Order")
+    own = SchemaCodec(ProtobufCodec.of(resolved.schema.text, resolved.references, "Order"))
     assert json.loads(own.decode(FramedContent(schema_id, own.encode(json.dumps(FULL))))) == FULL
 
 

@@ -13,10 +13,14 @@ import attrs
 from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.conditions import Subject
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.schemas.framing import Field, FramedContent
+from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.web.record_search.batches import PreparedMessages, RegionPart
-from pylogbroker.web.schema_store import SchemaKey, SchemaStore, frames_of
+from pylogbroker.web.schema_store import JSON_CHARACTERS_MAX, SchemaKey, SchemaStore, frames_of
 
 _PROBLEMS_MAX: Final = 3
+_BATCH_CHARACTERS_MAX: Final = 64 * 1024 * 1024
+"""Characters of the JSON of one batch, all of which waits to be searched."""
 
 
 class DecodedSubject(Subject):
@@ -56,20 +60,33 @@ class RegionDecoder:
                 part.batches[place] = PreparedMessages(await self._in_thread(self._decoded, subjects))
 
     def _decoded(self, subjects: Sequence[Subject]) -> list[Subject]:
-        return [self._decoded_record(subject) for subject in subjects]
+        left = _BATCH_CHARACTERS_MAX
+        records = []
+        for subject in subjects:
+            for field, frame in frames_of(subject.key, subject.value, subject.headers).items():
+                if left <= 0:
+                    self._note("The JSON of a batch is too long: the last of its records were searched as they are.")
+                    break
+                budget = JsonBudget(min(left, JSON_CHARACTERS_MAX))
+                characters_max = budget.left
+                subject = self._with_json(subject, field, frame, budget)
+                left -= characters_max - budget.left
+            records.append(subject)
+        return records
 
-    def _decoded_record(self, subject: Subject) -> Subject:
-        frames = frames_of(subject.key, subject.value, subject.headers)
-        if not frames:
+    def _with_json(self, subject: Subject, field: Field, frame: FramedContent, budget: JsonBudget) -> Subject:
+        decoded = self._store.decoded(self._topic, field, frame, budget)
+        if decoded.text is None:
+            self._note(decoded.problem)
             return subject
-        contents = {"key": subject.key, "value": subject.value}
-        for field, frame in frames.items():
-            decoded = self._store.decoded(self._topic, field, frame)
-            if decoded.text is not None:
-                contents[field] = decoded.text.encode()
-            elif len(self.problems) < _PROBLEMS_MAX and decoded.problem and decoded.problem not in self.problems:
-                self.problems.append(decoded.problem)
-        return DecodedSubject(subject, contents["key"], contents["value"])
+        text = decoded.text.encode()
+        if field == "key":
+            return DecodedSubject(subject, text, subject.value)
+        return DecodedSubject(subject, subject.key, text)
+
+    def _note(self, problem: str) -> None:
+        if problem and problem not in self.problems and len(self.problems) < _PROBLEMS_MAX:
+            self.problems.append(problem)
 
 
 def _read(records: Iterator[Subject], subjects: list[Subject], keys: set[SchemaKey]) -> None:

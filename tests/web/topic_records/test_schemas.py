@@ -20,6 +20,7 @@ from pylogbroker.schemas.framing import framed
 from pylogbroker.schemas.registry_client import Answer, RegistryClient
 from pylogbroker.schemas.values import Schema
 from pylogbroker.testing import Broker
+from pylogbroker.web.record_search import decoding
 from pylogbroker.web.schema_store import SchemaSource, SchemaStore
 from tests.peers.processes import free_ports
 from tests.support.waiting import wait_until
@@ -47,6 +48,7 @@ class FakeRegistry:
     paths: list[str] = attrs.field(factory=list)
     is_away: bool = False
     status: int = 200
+    schema: str = SCHEMA
 
     async def __call__(self, method: str, path: str, body: bytes | None) -> Answer:
         self.paths.append(path)
@@ -55,7 +57,7 @@ class FakeRegistry:
         if self.status != 200:
             return Answer(self.status, b"")
         if path == "/schemas/ids/17":
-            return Answer(200, json.dumps({"schema": SCHEMA}).encode())
+            return Answer(200, json.dumps({"schema": self.schema}).encode())
         if path == "/schemas/ids/17/versions":
             versions = [{"subject": "copy-value", "version": 1}, {"subject": "orders-value", "version": 3}]
             return Answer(200, json.dumps(versions).encode())
@@ -121,6 +123,30 @@ class TestDecodedRecords(SchemaTests):
         self.append(0, *(Record(0, NOW, None, order(1, schema_id=1000 + number)) for number in range(500)))
         self.page(order="oldest")
         self.assertLess(len(self.registry.paths), 100)
+
+
+class TestMuchJson(SchemaTests):
+    """Values of a few bytes whose JSON is long."""
+
+    def append_nulls(self, count: int, records: int) -> None:
+        nulls = {"type": "array", "items": "null"}
+        self.registry.schema = json.dumps(nulls)
+        value = framed(17, codec_of(Schema(self.registry.schema), {}).encode(json.dumps([None] * count)))
+        self.append(0, *(Record(0, NOW, None, value) for _ in range(records)))
+
+    def test_a_value_with_too_much_json_is_shown_as_it_is(self) -> None:
+        self.append_nulls(1_000_000, 1)
+        problem = "its JSON would have more than 4,194,304 characters"
+        self.assertIn(problem, self.page(at="0:0").text)
+        self.assertIn(problem, self.page().text)
+
+    def test_a_batch_with_too_much_json_is_decoded_in_part(self) -> None:
+        self.patch(decoding, "_BATCH_CHARACTERS_MAX", 1000)
+        self.append_nulls(50, 10)  # 300 characters each
+        rows = self.page(where="value[0] == null", order="oldest")
+        self.assertEqual(self.places(rows), ["0:0", "0:1", "0:2"])
+        self.assertIn("its JSON would have more than ", rows.text)
+        self.assertIn("The JSON of a batch is too long: the last of its records were searched as they are.", rows.text)
 
 
 class TestRegistriesThatFail(SchemaTests):
