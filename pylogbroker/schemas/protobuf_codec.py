@@ -32,13 +32,14 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.json_format import MessageToJson, Parse, ParseError
+from google.protobuf.json_format import MessageToJson, Parse, ParseError, SerializeToJsonError
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes
 from pylogbroker.schemas.limits import JsonBudget
+from pylogbroker.schemas.protobuf_costs import MessageCosts
 
 _COMPILER: Final = "grpc_tools"
 _COMPILER_SECONDS: Final = 30
@@ -59,6 +60,7 @@ class ProtobufCodec:
     _file: Any
     _message: Any
     """Descriptor of the message to encode."""
+    _costs: MessageCosts
 
     @classmethod
     def of(cls, text: str, references: Mapping[str, str], message: str) -> ProtobufCodec:
@@ -74,7 +76,7 @@ class ProtobufCodec:
             descriptor = pool.FindFileByName(files[-1].name)
         except (TypeError, KeyError) as error:  # what a file needs is missing, or declared twice
             raise InvalidSchema(f"the Protobuf schema cannot be used: {error}") from error
-        return cls(pool, descriptor, _message_of(descriptor, message))
+        return cls(pool, descriptor, _message_of(descriptor, message), MessageCosts(pool, descriptor))
 
     @property
     def record_name(self) -> str:
@@ -88,6 +90,9 @@ class ProtobufCodec:
         try:
             message = GetMessageClass(self._at(indexes))()
             message.ParseFromString(frame.payload[at:])
+            is_small = self._costs.is_small(frame.payload, budget)
+            if not is_small:
+                self._costs.spend(message, budget)
             text: str = MessageToJson(
                 message,
                 preserving_proto_field_name=True,
@@ -96,8 +101,12 @@ class ProtobufCodec:
                 ensure_ascii=False,
                 descriptor_pool=self._pool,
             )
-        except (DecodeError, RecursionError, TypeError, ValueError) as error:
+        except RecursionError:
+            raise Undecodable("it is nested too deeply") from None
+        except (DecodeError, SerializeToJsonError, TypeError, ValueError) as error:
             raise Undecodable(f"it is no {self._at(indexes).full_name}: {error}") from error
+        if is_small:
+            budget.spend(len(text))
         return text
 
     def encode(self, text: str) -> bytes:
