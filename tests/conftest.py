@@ -1,7 +1,8 @@
 """Options, markers and fixtures that several test packages share.
 
-`--against kafka` starts Apache Kafka (tests/peers) in the broker's place, `--against HOST:PORT` uses a broker that
-runs already: both show whether a test asks for what Kafka does. By default the broker is this project's, in a process.
+`--against kafka` starts Apache Kafka 3.9 (tests/peers) in the broker's place, `--against kafka4` Kafka 4.4, and
+`--against HOST:PORT` uses a broker that runs already. They show whether a test asks for what Kafka does. By default the
+broker is this project's, in a process.
 
 Each test gets the markers that `tests.support.needs` finds from its code:
 
@@ -34,7 +35,7 @@ from tests.peers import available as java_available
 from tests.peers import spark
 from tests.support import budget, memory_files, run_services, second_tries, spark_session
 from tests.support.broker_process import BrokerProcess
-from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
+from tests.support.brokers import KAFKA_RELEASES, Broker, ExternalBroker, KafkaProcess
 from tests.support.needs import PROCESS, needs
 from tests.support.oracle_answers import OracleAnswers
 from tests.support.process_guard import ProcessGuard
@@ -76,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         pluginmanager.register(xdist_scheduler)
     parser.addoption(
         "--against",
-        metavar="kafka|HOST:PORT",
+        metavar="kafka|kafka4|HOST:PORT",
         default="",
         help="run the tests of clients against Apache Kafka, or a broker at this address, and not against ours",
     )
@@ -162,21 +163,27 @@ def against(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def broker(against: str, pytestconfig: pytest.Config) -> Broker:
     """One running broker for the whole run; tests keep apart by the names of topics and groups."""
-    if against == "kafka":
-        return shared_kafka(pytestconfig)
+    if against in KAFKA_RELEASES:
+        return shared_kafka(pytestconfig, against)
     return ExternalBroker(against) if against else shared_broker(pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def second_broker(pytestconfig: pytest.Config) -> Broker:
-    """Apache Kafka, beside the run's own broker."""
+    """Apache Kafka 3.9, beside the run's own broker."""
     return shared_kafka(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def kafka4(pytestconfig: pytest.Config) -> Broker:
+    """Apache Kafka 4.4, beside the run's own broker."""
+    return shared_kafka(pytestconfig, "kafka4")
 
 
 @pytest.fixture
 def new_broker(against: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     """Makes brokers of the test's own, `new_broker(**settings)`, not yet started, each on a directory of its own."""
-    if against not in ("", "kafka"):
+    if against not in ("", *KAFKA_RELEASES):
         pytest.skip("a broker that runs already cannot be started and ended by a test")
     made: list[Broker] = []
 
@@ -210,8 +217,8 @@ def group(fresh_name: Callable[[], str]) -> str:
 
 
 def make_broker(against: str, directory: Path, settings: dict[str, str]) -> Broker:
-    if against == "kafka":
-        return KafkaProcess(directory, settings)
+    if against in KAFKA_RELEASES:
+        return KafkaProcess(directory, settings, release=KAFKA_RELEASES[against])
     if against:
         return ExternalBroker(against)
     return BrokerProcess(directory, settings)

@@ -18,7 +18,7 @@ from tests.clients.admin import create_topic
 from tests.clients.model import START, Rec
 from tests.conftest import make_broker
 from tests.peers import available, tools
-from tests.support.brokers import Broker
+from tests.support.brokers import KAFKA_RELEASES, Broker
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 WRITERS = ("confluent", "afkak", "java-4")
@@ -28,7 +28,7 @@ RECORDS = 600
 @pytest.fixture(scope="module")
 def dumped(against: str, tmp_path_factory: pytest.TempPathFactory, client_named: Callable[[str], Client]) -> Path:
     """A copy of a partition's files, under Kafka's names, after the broker was stopped in order."""
-    if against not in ("", "kafka"):
+    if against not in ("", *KAFKA_RELEASES):
         pytest.skip("the files of a broker that runs already are not known")
     broker = make_broker(against, tmp_path_factory.mktemp("broker"), {})
     broker.start()

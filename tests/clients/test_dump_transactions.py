@@ -16,7 +16,7 @@ from tests.clients.admin import admin_client, create_topic, eventually
 from tests.clients.test_dump_log import dump
 from tests.conftest import make_broker
 from tests.peers import available
-from tests.support.brokers import Broker
+from tests.support.brokers import KAFKA_RELEASES, Broker
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 STATE_PARTITIONS = 5
@@ -26,7 +26,7 @@ CLOSED = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionS
 @pytest.fixture(scope="module")
 def dumped(against: str, tmp_path_factory: pytest.TempPathFactory, client_named: Callable[[str], Client]) -> Path:
     """A copy of the files, under Kafka's names, after the broker was stopped in order."""
-    if against not in ("", "kafka"):
+    if against not in ("", *KAFKA_RELEASES):
         pytest.skip("the files of a broker that runs already are not known")
     broker = make_broker(against, tmp_path_factory.mktemp("broker"), {})
     broker.start()

@@ -43,6 +43,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  * or leave work to shutdown hooks of the JVM itself.
  */
 public final class Resident {
+    /** Kafka's `Exit`, as it is called up to release 3.9, and in 4.4. */
+    private static final List<String> EXITS =
+            List.of("org.apache.kafka.common.utils.Exit", "org.apache.kafka.common.utils.internals.Exit");
     private static final PrintStream CONSOLE = System.out;
     private static final InheritableThreadLocal<Run> CURRENT = new InheritableThreadLocal<>();
     private static final Map<String, Deque<URLClassLoader>> IDLE = new HashMap<>();
@@ -119,8 +122,10 @@ public final class Resident {
             }
         }
         var loader = new URLClassLoader(urls(libraries), ClassLoader.getPlatformClassLoader());
-        if (loader.getResource("org/apache/kafka/common/utils/Exit.class") != null) {
-            replaceExit(loader);
+        for (String exit : EXITS) {
+            if (loader.getResource(exit.replace('.', '/') + ".class") != null) {
+                replaceExit(loader, exit);
+            }
         }
         return loader;
     }
@@ -132,10 +137,10 @@ public final class Resident {
     }
 
     /** Lets `Exit.exit` and `Exit.halt` end a run, and keeps its shutdown hooks. */
-    private static void replaceExit(URLClassLoader loader) throws Exception {
-        Class<?> exit = loader.loadClass("org.apache.kafka.common.utils.Exit");
-        Class<?> procedure = loader.loadClass("org.apache.kafka.common.utils.Exit$Procedure");
-        Class<?> adder = loader.loadClass("org.apache.kafka.common.utils.Exit$ShutdownHookAdder");
+    private static void replaceExit(URLClassLoader loader, String name) throws Exception {
+        Class<?> exit = loader.loadClass(name);
+        Class<?> procedure = loader.loadClass(name + "$Procedure");
+        Class<?> adder = loader.loadClass(name + "$ShutdownHookAdder");
         Object end = Proxy.newProxyInstance(loader, new Class<?>[] {procedure}, (proxy, method, values) -> {
             throw CURRENT.get().exit((Integer) values[0]);
         });

@@ -6,8 +6,8 @@ there already it takes no time and no network.
 
 What to use:
 
-- `maven.jars(peer)`, `maven.classpath(peer)`: the jars of one of `maven.PEERS` (`kafka-3.9`, `kafka-2.7`,
-  `kafka-0.8`, `clients-3.9`, `clients-4`, `companions-3.9`), fetched first if they are missing.
+- `maven.jars(peer)`, `maven.classpath(peer)`: the jars of one of `maven.PEERS` (`kafka-4.4`, `kafka-3.9`,
+  `kafka-2.7`, `kafka-0.8`, `clients-3.9`, `clients-4`, `companions-3.9`), fetched first if they are missing.
 - `kafka.KafkaBroker`: a real Apache Kafka broker of one node, as a context manager with an `.address`.
 - `zookeeper.ZooKeeper`, `zookeeper_mode.ZooKeeperModeBroker`: a ZooKeeper server, and a broker of a cluster on it.
 - `old_consumer.OldConsumer`: the console consumer of Kafka 0.8, as a member of a group that ZooKeeper keeps.

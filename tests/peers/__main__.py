@@ -5,7 +5,6 @@ import sys
 from tests.peers import kafka_classes, node, node_available
 from tests.peers.maven import PEERS, jars
 from tests.peers.spark import make_archive
-from tests.peers.zookeeper_mode import RELEASES
 
 
 def main(names: list[str]) -> None:
@@ -15,7 +14,7 @@ def main(names: list[str]) -> None:
     if not names and node_available():
         print(f"node: {len(list(node.modules().iterdir()))} packages")
     if not names:
-        for release in RELEASES:
+        for release in kafka_classes.RELEASES:
             print(f"{release}: {kafka_classes.make_archive(release).stat().st_size >> 20} MB of classes")
         print(f"spark: {make_archive().stat().st_size >> 20} MB of classes")
 

@@ -22,7 +22,6 @@ class JavaServer(Server):
     """
 
     main: ClassVar[str]
-    logging: ClassVar[str]  # properties of log4j; {log} is the path of `log`
     started: ClassVar[str]  # the pattern of a line in `log`
 
     directory: Path
@@ -37,6 +36,11 @@ class JavaServer(Server):
     def release(self) -> str:
         """The peer whose jars are run."""
         return "kafka-3.9"
+
+    @property
+    def logging(self) -> str:
+        """Properties of the release's log4j, in which {log} is the path of `log`; none, unless a subclass has some."""
+        return ""
 
     @property
     def log(self) -> Path:
@@ -54,7 +58,7 @@ class JavaServer(Server):
         self._prepare(properties, logging)
         if self.log.exists():
             self.log.rename(self.log.with_suffix(".previous"))
-        java = [*self.prefix, "java", f"-Dlog4j.configuration=file:{logging}", *self.java_options]
+        java = [*self.prefix, "java", *logging_options(logging), *self.java_options]
         if not any("Archive" in option for option in self.java_options):
             java += archive_options(self.release)
         command = [*java, "-cp", classpath(self.release), self.main, str(properties)]
@@ -67,3 +71,8 @@ class JavaServer(Server):
 
     def _prepare(self, properties: Path, logging: Path) -> None:
         """Do what has to be done before the start; nothing, unless a subclass has something."""
+
+
+def logging_options(properties: Path) -> tuple[str, ...]:
+    """Return the options by which log4j finds its properties: those of its first and of its second major release."""
+    return f"-Dlog4j.configuration=file:{properties}", f"-Dlog4j2.configurationFile={properties}"

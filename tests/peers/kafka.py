@@ -1,10 +1,10 @@
-"""A real Apache Kafka 3.9 broker: one node that is controller and broker at once (KRaft), on free ports.
+"""A real Apache Kafka broker of release 3.9 or 4.4: one node, controller and broker at once (KRaft), on free ports.
 
     with KafkaBroker(tmp_path) as kafka:
         client(bootstrap_servers=kafka.address)
 
-or, where a context manager doesn't fit, `kafka = KafkaBroker(directory).start(); ...; kafka.stop()`. As a
-pytest fixture:
+`kafka_release="kafka-4.4"` starts the newest release, which knows no ZooKeeper. Where a context manager does not fit,
+`kafka = KafkaBroker(directory).start(); ...; kafka.stop()`. As a pytest fixture:
 
     @pytest.fixture(scope="session")
     def kafka(tmp_path_factory):
@@ -35,7 +35,7 @@ from typing import Self
 
 import attrs
 
-from tests.peers.java_server import JavaServer
+from tests.peers.java_server import JavaServer, logging_options
 from tests.peers.maven import PeerError, classpath
 from tests.peers.processes import SHORT_LIVED, free_ports
 
@@ -47,6 +47,8 @@ SINGLE_NODE: Mapping[str, str] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 CLUSTER_OF_THREE: Mapping[str, str] = {
@@ -81,6 +83,20 @@ log4j.appender.file.File={log}
 log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=%d %p %m (%c)%n
 """
+LOGGING_IN_4 = """\
+status=error
+rootLogger.level=warn
+rootLogger.appenderRef.file.ref=file
+logger.server.name=kafka.server
+logger.server.level=info
+logger.cleaner.name=org.apache.kafka.storage.internals.log.LogCleaner
+logger.cleaner.level=info
+appender.file.type=File
+appender.file.name=file
+appender.file.fileName={log}
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d %p %m (%c)%n
+"""
 CLUSTER_ID = "cHlsb2dicm9rZXJwZWVyMQ"
 
 
@@ -89,7 +105,18 @@ class KafkaServer(JavaServer):
     """Apache Kafka on one node, in either mode."""
 
     main = "kafka.Kafka"
-    logging = LOGGING
+
+    kafka_release: str = attrs.field(default="kafka-3.9", kw_only=True)
+
+    @property
+    def release(self) -> str:
+        """The peer whose jars are run."""
+        return self.kafka_release
+
+    @property
+    def logging(self) -> str:
+        """Return the properties of the release's log4j."""
+        return LOGGING_IN_4 if self.kafka_release == "kafka-4.4" else LOGGING
 
     @property
     def data(self) -> Path:
@@ -127,7 +154,7 @@ class KafkaBroker(KafkaServer):
         if (self.data / "meta.properties").exists():
             return
         arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
-        java = ["java", f"-Dlog4j.configuration=file:{logging}", *SHORT_LIVED, "-cp", classpath(self.release)]
+        java = ["java", *logging_options(logging), *SHORT_LIVED, "-cp", classpath(self.release)]
         done = subprocess.run([*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True)
         if done.returncode:
             raise PeerError(f"Kafka could not format {self.data}:\n{done.stdout}{done.stderr}")

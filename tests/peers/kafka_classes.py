@@ -9,11 +9,13 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from tests.peers.class_archives import archive_path
+from tests.peers.kafka import KafkaBroker, KafkaServer
 from tests.peers.maven import PeerError, locked
 from tests.peers.processes import SHORT_LIVED
 from tests.peers.zookeeper import ZooKeeper
 from tests.peers.zookeeper_mode import ZooKeeperModeBroker
 
+RELEASES = ("kafka-4.4", "kafka-3.9", "kafka-2.7")
 STOP_SECONDS_MAX = 120.0
 
 
@@ -35,6 +37,10 @@ def make_archive(release: str) -> Path:
 
 def _live(release: str, directory: Path, archive: Path) -> None:
     """Start a broker, write a record, and let the JVM archive what it has loaded when it ends."""
+    options = (*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={archive}")
+    if release == "kafka-4.4":
+        _write_and_end(KafkaBroker(directory, kafka_release=release, java_options=options))
+        return
     with ZooKeeper(directory / "zookeeper") as server:
         broker = ZooKeeperModeBroker(
             directory / "broker",
@@ -42,15 +48,19 @@ def _live(release: str, directory: Path, archive: Path) -> None:
             broker_id=1,
             zookeeper=server.address,
             kafka_release=release,
-            java_options=(*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={archive}"),
+            java_options=options,
         )
-        with broker:
-            producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
-            producer.produce("topic", b"value")
-            producer.flush(120)
-            assert broker.process is not None
-            broker.process.terminate()
-            try:
-                broker.process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                raise PeerError(f"{release} does not end within {STOP_SECONDS_MAX:g} s") from None
+        _write_and_end(broker)
+
+
+def _write_and_end(server: KafkaServer) -> None:
+    with server as broker:
+        producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+        producer.produce("topic", b"value")
+        producer.flush(120)
+        assert broker.process is not None
+        broker.process.terminate()
+        try:
+            broker.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            raise PeerError(f"{broker.release} does not end within {STOP_SECONDS_MAX:g} s") from None

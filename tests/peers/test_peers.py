@@ -1,5 +1,6 @@
 """The peers themselves: they can be fetched, compiled, started and talked to, and they say what is wrong."""
 
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.peers import available
 from tests.peers.java import CLIENTS, Program
 from tests.peers.kafka import KafkaBroker
 from tests.peers.maven import PeerError, jars
-from tests.peers.tools import tool
+from tests.peers.tools import TOOLS, tool
 from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
@@ -49,8 +50,33 @@ def test_console_tools_write_and_read(second_broker: Broker, topic: str) -> None
     assert tool("kafka-console-consumer", *server, *options).stdout.splitlines() == ["one", "two"]
 
 
-def test_broker_keeps_its_records_over_a_restart(tmp_path: Path) -> None:
-    broker = KafkaBroker(tmp_path).start()
+def test_tools_of_4_4_and_a_broker_of_4_4(kafka4: Broker, topic: str) -> None:
+    server = ("--bootstrap-server", kafka4.bootstrap)
+    tool("kafka-topics", *server, "--create", "--topic", topic, "--partitions", "1", release="kafka-4.4")
+    tool("kafka-console-producer", *server, "--topic", topic, input="one\ntwo\n", release="kafka-4.4")
+    options = ("--topic", topic, "--from-beginning", "--max-messages", "2", "--timeout-ms", "200000")
+    done = tool("kafka-console-consumer", *server, *options, release="kafka-4.4")
+    assert done.stdout.splitlines() == ["one", "two"]
+    assert done.stderr.endswith("Processed a total of 2 messages\n")
+    assert "SLF4J" not in done.stderr
+    features = tool("kafka-features", *server, "describe", release="kafka-4.4").stdout
+    assert "Feature: share.version" in features
+    assert "FinalizedVersionLevel: 4.4-IV" in features
+    assert "4.4" in tool("kafka-topics", "--version", release="kafka-4.4").stdout
+
+
+@pytest.mark.parametrize("release", TOOLS)
+def test_each_tool_of_a_release_is_there(release: str) -> None:
+    names = set()
+    for path in jars(release):
+        with zipfile.ZipFile(path) as archive:
+            names.update(archive.namelist())
+    assert [tool for tool in TOOLS[release].values() if f"{tool.replace('.', '/')}.class" not in names] == []
+
+
+@pytest.mark.parametrize("release", ["kafka-3.9", "kafka-4.4"])
+def test_broker_keeps_its_records_over_a_restart(release: str, tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path, kafka_release=release).start()
     try:
         server = ("--bootstrap-server", broker.address)
         tool("kafka-console-producer", *server, "--topic", "kept", input="one\ntwo\nthree\n")

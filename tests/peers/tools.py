@@ -1,13 +1,15 @@
-"""Kafka's own command line tools of release 3.9, called by the names of its shell scripts.
+"""Kafka's own command line tools of releases 3.9 and 4.4, called by the names of its shell scripts.
 
     done = tool("kafka-topics", "--bootstrap-server", address, "--create", "--topic", "t")
     done = tool("kafka-console-producer", "--bootstrap-server", address, "--topic", "t", input="one\\ntwo\\n")
     process = start_tool("kafka-console-consumer", "--bootstrap-server", address, "--topic", "t")
+    done = tool("kafka-share-groups", "--bootstrap-server", address, "--list", release="kafka-4.4")
 
 Many tools report a failure on the standard output and end with 0: check the
-output. `TOOLS` names them all; a class name with dots in it is run as it is.
+output. `TOOLS` names those of each release; a class name with dots in it is run as it is.
 """
 
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -17,7 +19,7 @@ from tests.peers.java import write_library
 from tests.peers.maven import PeerError, jars
 from tests.peers.resident import JavaProgram
 
-TOOLS: Mapping[str, str] = {
+_TOOLS_OF_3_9: Mapping[str, str] = {
     "kafka-acls": "kafka.admin.AclCommand",
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "kafka-cluster": "kafka.tools.ClusterTool",
@@ -43,14 +45,35 @@ TOOLS: Mapping[str, str] = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+_TOOLS_OF_4_4: Mapping[str, str] = {
+    **{name: re.sub(r"^kafka\.(admin|tools)\.", "org.apache.kafka.tools.", of) for name, of in _TOOLS_OF_3_9.items()},
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
+    "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+}
+TOOLS: Mapping[str, Mapping[str, str]] = {"kafka-3.9": _TOOLS_OF_3_9, "kafka-4.4": _TOOLS_OF_4_4}
 #: Their last work is done by a shutdown hook of the JVM.
-ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}
+ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer", "kafka-verifiable-share-consumer"}
 LOGGING = """\
 log4j.rootLogger=WARN, stderr
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.Target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
 log4j.appender.stderr.layout.ConversionPattern=%p %m (%c)%n
+"""
+LOGGING_IN_4 = """\
+status=error
+rootLogger.level=warn
+rootLogger.appenderRef.stderr.ref=stderr
+appender.stderr.type=Console
+appender.stderr.name=stderr
+appender.stderr.target=SYSTEM_ERR
+appender.stderr.layout.type=PatternLayout
+appender.stderr.layout.pattern=%p %m (%c)%n
 """
 
 
@@ -61,35 +84,39 @@ def tool(
     timeout: float = 300.0,
     check: bool = True,
     alone: bool = False,
+    release: str = "kafka-3.9",
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end; with `check`, an exit status other than 0 is an error that shows the output.
 
     Tools that log in by SCRAM with extensions must run `alone`, in a JVM of their own. In a JVM that has used SCRAM
     before, the mechanism may be that of another class loader. It passes over extensions of this one.
     """
-    done = _program(name).run(arguments, input, timeout, alone=alone or name in ALONE)
+    done = _program(name, release).run(arguments, input, timeout, alone=alone or name in ALONE)
     if check and done.returncode:
         raise PeerError(f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
 
 
-def start_tool(name: str, *arguments: str) -> subprocess.Popen[str]:
+def start_tool(name: str, *arguments: str, release: str = "kafka-3.9") -> subprocess.Popen[str]:
     """Start a tool with pipes for its input, output and errors; the caller ends it."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(command(name, *arguments), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(command(name, *arguments, release=release), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
-def command(name: str, *arguments: str) -> list[str]:
+def command(name: str, *arguments: str, release: str = "kafka-3.9") -> list[str]:
     """Return the whole command that runs a tool in a JVM of its own."""
-    return _program(name).command(arguments)
+    return _program(name, release).command(arguments)
 
 
-def _program(name: str) -> JavaProgram:
-    if name not in TOOLS and "." not in name:
-        raise PeerError(f"no tool {name!r}: one of {', '.join(TOOLS)}")
-    return JavaProgram(TOOLS.get(name, name), (_logging(), *jars("kafka-3.9")))
+def _program(name: str, release: str) -> JavaProgram:
+    tools = TOOLS[release]
+    if name not in tools and "." not in name:
+        raise PeerError(f"no tool {name!r} in {release}: one of {', '.join(tools)}")
+    return JavaProgram(tools.get(name, name), (_logging(release), *jars(release)))
 
 
 @cache
-def _logging() -> Path:
+def _logging(release: str) -> Path:
+    if release == "kafka-4.4":
+        return write_library("logging-tools-4", "log4j2.properties", LOGGING_IN_4)
     return write_library("logging-tools", "log4j.properties", LOGGING)

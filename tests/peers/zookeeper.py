@@ -19,6 +19,12 @@ from tests.peers.processes import QUICK
 
 TICK_MS = 500
 SESSION_SECONDS_MAX = 3600
+LOGGING = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=%p %m%n
+"""
 
 
 @attrs.define
@@ -27,17 +33,15 @@ class ZooKeeper(JavaServer):
 
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     started = r"PrepRequestProcessor .* started"
-    logging = """\
-log4j.rootLogger=INFO, stdout
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=%p %m%n
-"""
-
     #: It sometimes hangs at its end, when all is stored; sessions of its clients must not end meanwhile.
     stop_seconds_max: ClassVar[float] = 5.0
 
     java_options: tuple[str, ...] = (*QUICK, "-Xshare:auto", "-Xmx128M", "-Dzookeeper.preAllocSize=4")
+
+    @property
+    def logging(self) -> str:
+        """Return LOGGING: the log is the standard output."""
+        return LOGGING
 
     def all_settings(self) -> Mapping[str, str]:
         """Return the lines of `zoo.cfg`."""

@@ -49,12 +49,6 @@ class ZooKeeperModeBroker(KafkaServer):
     broker_id: int = attrs.field(kw_only=True)
     zookeeper: str = attrs.field(kw_only=True)
     protocol: str | None = attrs.field(default=None, kw_only=True)
-    kafka_release: str = attrs.field(default="kafka-3.9", kw_only=True)
-
-    @property
-    def release(self) -> str:
-        """The peer whose jars are run."""
-        return self.kafka_release
 
     def all_settings(self) -> Mapping[str, str]:
         """Return QUICK_FAILURES, identity, address and directory, and `settings`."""

@@ -10,6 +10,9 @@ from tests.peers.kafka import KafkaBroker, KafkaServer
 from tests.peers.processes import QUICK
 from tests.support.broker_process import QUICK_SETTINGS
 
+#: Releases of Apache Kafka, as `--against` calls them.
+KAFKA_RELEASES: Mapping[str, str] = {"kafka": "kafka-3.9", "kafka4": "kafka-4.4"}
+
 
 class Broker(Protocol):
     """A broker that has been, or can be, started."""
@@ -42,10 +45,19 @@ class KafkaProcess:
 
     segment_suffix = ".log"
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
-        options = (*QUICK, "-Xmx512M")
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        release: str = "kafka-3.9",
+    ) -> None:
         self._kafka: KafkaServer = KafkaBroker(
-            directory, {**QUICK_SETTINGS, **(settings or {})}, java_options=options, prefix=prefix
+            directory,
+            {**QUICK_SETTINGS, **(settings or {})},
+            java_options=(*QUICK, "-Xmx512M"),
+            prefix=prefix,
+            kafka_release=release,
         )
 
     @property

@@ -48,12 +48,14 @@ FIXTURES: Mapping[str, frozenset[str]] = {
     "broker": frozenset((PROCESS,)),
     "new_broker": frozenset((PROCESS,)),
     "second_broker": frozenset((PROCESS, KAFKA)),
+    "kafka4": frozenset((PROCESS, KAFKA)),
     "spark": frozenset((PROCESS,)),
     "trees": frozenset(),
 }
 #: Values of parameters by which such a fixture chooses.
 PARAMETERS: Mapping[str, frozenset[str]] = {
     KAFKA: frozenset((PROCESS, KAFKA)),
+    "kafka4": frozenset((PROCESS, KAFKA)),
     "ZooKeeper": frozenset((PROCESS,)),
 }
 #: Functions and modules that choose the broker when they run; they are not searched.

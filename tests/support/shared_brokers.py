@@ -36,8 +36,13 @@ def start_broker(directory: Path) -> BrokerService:
 
 
 def start_kafka(directory: Path) -> BrokerService:
-    """Start Apache Kafka."""
+    """Start Apache Kafka 3.9."""
     return _started(KafkaProcess(directory, prefix=DIES_WITH_PARENT))
+
+
+def start_kafka4(directory: Path) -> BrokerService:
+    """Start Apache Kafka 4.4."""
+    return _started(KafkaProcess(directory, prefix=DIES_WITH_PARENT, release="kafka-4.4"))
 
 
 def _started(broker: BrokerProcess | KafkaProcess) -> BrokerService:
@@ -78,7 +83,7 @@ def shared_broker(config: pytest.Config) -> SharedBroker:
     return SharedBroker(facts["address"], BrokerProcess.segment_suffix, facts["data"] + "/{topic}_{number}")
 
 
-def shared_kafka(config: pytest.Config) -> SharedBroker:
-    """Return Apache Kafka."""
-    facts = run_services.of(config).get(f"{__name__}:start_kafka")
+def shared_kafka(config: pytest.Config, name: str = "kafka") -> SharedBroker:
+    """Return Apache Kafka, of the release that `--against` calls by this name."""
+    facts = run_services.of(config).get(f"{__name__}:start_{name}")
     return SharedBroker(facts["address"], KafkaProcess.segment_suffix, facts["data"] + "/{topic}-{number}")

@@ -20,7 +20,6 @@ class ConnectWorker(JavaServer):
     """`settings` name the brokers; the port is that of the REST interface."""
 
     main: ClassVar[str] = "org.apache.kafka.connect.cli.ConnectDistributed"
-    logging: ClassVar[str] = ""
     started: ClassVar[str] = "Finished starting connectors and tasks"
 
     @property
