@@ -8,17 +8,23 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.web.changes import NamedTopic, delete_topic
 from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.parameters import Name
-from pylogbroker.web.topic_pages.groups import TopicReader, readers_of
 from pylogbroker.web.topic_pages.head import TopicPage, topic_head
+from pylogbroker.web.topic_pages.readers import TopicReader, readers_of
 from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
 
 
 class DeletePage(TopicPage):
-    """Groups that read the topic, and how many members they have; `error` is about the name that was written."""
+    """Groups that read the topic, and how many members they have; `error` is about the name that was written.
+
+    Without `is_complete`, there may be more groups; without `sees_all`, the visitor may not see all of them.
+    """
 
     groups: Sequence[TopicReader]
     members: int
+    knows_members: bool
+    is_complete: bool
+    sees_all: bool
     confirm: str
     error: str
 
@@ -26,9 +32,17 @@ class DeletePage(TopicPage):
 async def topic_to_delete(visitor: Visitor, topic: Name) -> DeletePage:
     """Return what is lost if a topic is deleted."""
     head = await topic_head(visitor, topic)
-    groups, _ = await readers_of(visitor, visitor.services.metadata.require_topic(topic))
-    members = sum(group.members or 0 for group in groups)
-    return {"head": head, "groups": groups, "members": members, "confirm": "", "error": ""}
+    reading = await readers_of(visitor, visitor.services.metadata.require_topic(topic))
+    return {
+        "head": head,
+        "groups": reading.readers,
+        "members": sum(group.members or 0 for group in reading.readers),
+        "knows_members": all(group.members is not None for group in reading.readers),
+        "is_complete": reading.is_complete,
+        "sees_all": visitor.context.access is None,
+        "confirm": "",
+        "error": "",
+    }
 
 
 async def delete_topic_confirmed(visitor: Visitor, topic: Name, confirm: Name = "") -> NamedTopic:

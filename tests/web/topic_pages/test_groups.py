@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+from twisted.internet.testing import StringTransport
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import FetchResult
 from pylogbroker.records import Record, build
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.consumer_protocol import encode_assignment
+from tests.web.test_cluster_views import HERE
+from tests.web.test_cluster_views import GroupTests as ClusterGroupTests
 from tests.web.test_pages import PageTests, Parsed
+from tests.web.test_site import Connection
 from tests.web.test_views import NOW, MemberTests
 from tests.web.test_visitors import AnonymousTests
 
 MINUTE = 60_000
+FETCH = "pylogbroker.groups.coordinator.GroupCoordinator.fetch"
 
 
 class GroupsTests(PageTests):
@@ -59,10 +67,25 @@ class TestGroups(GroupsTests):
         self.assertEqual([row[0] for row in self.rows("?sort=-lag")], ["latest", "later", "late", "all"])
         self.assertEqual([row[0] for row in self.rows("?sort=behind")], ["all", "late", "later", "latest"])
 
-    def test_a_commit_beyond_the_end_is_shown_as_it_is(self) -> None:
-        self.commit("ahead", "clicks", 9)
-        self.assertEqual(self.rows()[0][3], "\N{MINUS SIGN}6")
+    def test_a_commit_beyond_the_end_hides_no_lag_of_other_partitions(self) -> None:
+        self.node.create("orders", partitions=2)
+        self.node.produce("orders", 1, *[NOW] * 4)
+        self.commit("ahead", "orders", 9)
+        self.commit("ahead", "clicks", 3)
+        text = " ".join(self.show("/topics/orders/groups").text.split())
+        self.assertIn("ahead is farthest behind: it has 4 records to read", text)
+        self.assertIn("no commit in 1: counted from the first offset", text)
+        self.assertIn("commit beyond the end in 0", text)
         self.assertIn("The group has read everything.", self.text())
+
+    def test_offsets_that_cannot_be_read_are_not_known(self) -> None:
+        self.commit("late", "clicks", 0)
+        with patch(FETCH, return_value=FetchResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)):
+            self.assertIn("Groups or their numbers are missing here.", self.text())
+            self.assertIn("No groups are known to read this topic", self.text())
+            text = " ".join(self.show("/topics/clicks/delete").text.split())
+        self.assertIn("Groups may read it. Not every broker has said", text)
+        self.assertNotIn("No group", text)
 
     def test_no_groups(self) -> None:
         self.assertIn("No groups read this topic", self.text())
@@ -95,6 +118,27 @@ class TestMembers(MemberTests, GroupsTests):
         [row] = self.rows()
         self.assertEqual(row[1:3], ["Stable", "1"])
         self.assertIn("Groups 1", self.text())
+
+
+class TestOtherBrokers(ClusterGroupTests):
+    """Broker 2 coordinates the only group that reads the topic."""
+
+    def text(self, path: str) -> str:
+        connection = Connection(self.factory, StringTransport(HERE, HERE))
+        connection.protocol.dataReceived(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.cluster.run()
+        return " ".join(Parsed(connection.transport.value().decode()).text.split())
+
+    def test_a_coordinator_that_does_not_answer(self) -> None:
+        self.assertIn("readers is farthest behind: it has 10 records to read", self.text("/topics/clicks/groups"))
+        self.assertIn("1 group with 0 members reads it: readers.", self.text("/topics/clicks/delete"))
+        self.cluster.down.add(2)
+        self.assertIn("Groups may read it. Not every broker has said", self.text("/topics/clicks/delete"))
+        self.assertIn("No groups are known to read this topic", self.text("/topics/clicks/groups"))
+
+    def test_a_coordinator_that_lists_its_groups_alone(self) -> None:
+        with patch(FETCH, return_value=FetchResult(ErrorCode.NOT_COORDINATOR)):
+            self.assertIn("Groups may read it.", self.text("/topics/clicks/delete"))
 
 
 class TestRights(AnonymousTests, GroupsTests):
