@@ -39,11 +39,13 @@ async def committed_of(visitor: Visitor, coordinator: int, group_id: str) -> Com
 async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[str]) -> dict[str, Committed]:
     """Return offsets of groups of one coordinator, on topics that the visitor may see.
 
-    Groups whose offsets are not known, or too many, are left out.
+    Groups are left out that the visitor may not describe, or whose offsets are not known, or too many.
     """
     services, offsets, left = visitor.services, dict[str, Committed](), LISTED_OFFSETS_MAX
+    over = services.runtime.slices.over
+    ids = [group_id for group_id in ids if visitor.sees_group(group_id)]
     if coordinator == services.node.id:
-        for group_id in ids:
+        async for group_id in over(ids):
             left -= services.groups.count_offsets(group_id)
             if left < 0:
                 break
@@ -52,7 +54,7 @@ async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[st
         return offsets
     with suppress(KafkaError, UnsupportedVersion):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None) for group_id in ids])
-        for group in (await services.peers.send(coordinator, request, _VERSION_OF_SEVERAL)).groups:
+        async for group in over((await services.peers.send(coordinator, request, _VERSION_OF_SEVERAL)).groups):
             left -= sum(len(topic.partitions) for topic in group.topics)
             if left < 0:
                 break

@@ -161,7 +161,7 @@ async def counts_of(visitor: Visitor, groups: Sequence[tuple[int, str]]) -> dict
             len(committed[group_id]) if group_id in committed else None,
             await lag_of(visitor, committed[group_id], ends) if group_id in committed else None,
         )
-        for _, group_id in groups
+        async for _, group_id in visitor.services.runtime.slices.over(groups)
     }
 
 

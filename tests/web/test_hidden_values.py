@@ -65,6 +65,16 @@ class TestLags(HiddenTests):
         self.assertIn("polyline", page.tags)
         self.assertIn("1,007", self.show("/").text)
 
+    def test_the_right_to_describe_the_cluster_shows_only_ids_of_groups(self) -> None:
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.allow(AclOperation.DELETE, AclResourceType.TOPIC, "clicks")
+        [secret] = [row for row in self.show("/groups").rows if row[0].startswith("secret")]
+        self.assertEqual(secret[3:6], ["not known"] * 3)
+        self.assertEqual(secret[8].strip(), "not shown")
+        self.assertEqual(self.ask("groups?search=secret")["groups"][0]["lag"], None)
+        self.assertEqual(self.show("/topics/clicks/groups").rows, [])
+        self.assertIn("No group that you may see reads it.", self.text("/topics/clicks/delete"))
+
 
 class TestSettings(HiddenTests):
     def test_settings_of_topics(self) -> None:

@@ -29,7 +29,10 @@ _SIMPLE: Final = "simple"
 
 @attrs.frozen
 class GroupLine:
-    """A group; what is not known is None. `growth` is that of the lag in a minute."""
+    """A group; what is not known or not shown is None. `growth` is that of the lag in a minute.
+
+    Who may describe the cluster sees the ids and states of all groups, but no more of others than their own.
+    """
 
     id: str
     state: str
@@ -42,6 +45,7 @@ class GroupLine:
     growth: int | None = None
     topics: tuple[str, ...] | None = None
     history: Sequence[int | None] = ()
+    is_hidden: bool = False
 
     @property
     def shown_topics(self) -> tuple[str, ...]:
@@ -92,6 +96,8 @@ def _row(visitor: Visitor, broker_id: int, listed: ListedGroup, members: Mapping
     """Return a group as the last sample found it."""
     group_id, lags = listed.group_id, visitor.samples.group_lags
     named = (group_id, listed.group_state, listed.protocol_type or _SIMPLE, broker_id)
+    if not visitor.sees_group(group_id):
+        return GroupLine(*named, is_hidden=True)
     if broker_id != visitor.services.node.id:
         return GroupLine(*named)
     pace, count = lags.paces.get(group_id), members.get(group_id)
@@ -129,7 +135,7 @@ def _order(column: str) -> Callable[[GroupLine], Any]:
 async def _completed(visitor: Visitor, shown: Sequence[GroupLine]) -> list[GroupLine]:
     """Return rows with the last hour of sampled groups; the coordinators of the others are asked for these."""
     lags, here = visitor.samples.group_lags, visitor.services.node.id
-    to_ask = [row for row in shown if row.topics is None]
+    to_ask = [row for row in shown if row.topics is None and not row.is_hidden]
     counts = await counts_of(visitor, [(row.coordinator, row.id) for row in to_ask])
     rows: list[GroupLine] = []
     for row in shown:
