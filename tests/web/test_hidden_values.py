@@ -94,7 +94,7 @@ class TestSettings(HiddenTests):
         self.assertEqual(self.show("/topics").rows[1][8].strip(), "2 d, compacted")
         text = self.text("/topics/orders/partitions")
         self.assertIn("Kept2 d, compacted", text)
-        self.assertIn("min.insync.replicas is 2.", text)
+        self.assertIn("min.insync.replicas, which is 2.", text)
         self.assertIn("1 in sync, 2 needed", text)
 
     def test_settings_of_the_broker(self) -> None:

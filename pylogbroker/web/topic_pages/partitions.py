@@ -157,14 +157,18 @@ def _state(index: int, state: PartitionState, sizes: Sizes, in_sync_min: int | N
     """Return a partition's odd state in words, and how bad it is; empty texts if all is well."""
     if state.leader == NO_LEADER:
         return "no leader", "bad"
-    missing = [broker for broker in state.replicas if broker not in state.isr]
-    if in_sync_min is not None and len(state.isr) < in_sync_min:
-        return f"{len(state.isr)} in sync, {in_sync_min} needed", "bad"
-    if state.is_reassigned:
-        return f"moves to {_listed(state.target)}{_share(index, state, state.adding, sizes)}", "warn"
-    if missing:
+    move = f"moves to {_listed(state.target)}{_share(index, state, state.adding, sizes)}" if state.is_reassigned else ""
+    if _rejects_writes(state, in_sync_min):
+        return f"{len(state.isr)} in sync, {in_sync_min} needed{', ' if move else ''}{move}", "bad"
+    missing = _missing(state)
+    if missing and not move:
         return f"{_listed(missing)} not in sync{_share(index, state, missing, sizes)}", "warn"
-    return "", ""
+    return (f"{_listed(missing)} not in sync, {move}" if missing else move), "warn" if move else ""
+
+
+def _rejects_writes(state: PartitionState, in_sync_min: int | None) -> bool:
+    """Return whether writes with acks=all are rejected; False if the setting is not shown to the visitor."""
+    return in_sync_min is not None and len(state.isr) < in_sync_min
 
 
 def _share(index: int, state: PartitionState, brokers: Iterable[int], sizes: Sizes) -> str:
@@ -180,30 +184,41 @@ def _listed(numbers: Iterable[int]) -> str:
 
 def sentences_of(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int | None) -> list[Sentence]:
     """Return whether each replica is there, what moves, and whether one partition is too big."""
-    return [*_about_replicas(rows, sizes, in_sync_min), *_about_moves(rows, sizes), *_about_sizes(rows)]
+    return [
+        *_about_leaders(rows),
+        *_about_writes(rows, in_sync_min),
+        *_about_replicas(rows, sizes, in_sync_min),
+        *_about_moves(rows, sizes),
+        *_about_sizes(rows),
+    ]
 
 
-def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int | None) -> Iterable[Sentence]:
+def _about_leaders(rows: Sequence[ListedPartition]) -> Iterable[Sentence]:
     offline = [row for row in rows if row.state.leader == NO_LEADER]
     if offline:
         brokers = sorted({broker for row in offline for broker in row.state.replicas})
         text = f"Clients can neither write nor read there. Start a broker that has the replicas: {_listed(brokers)}."
         yield Sentence("bad", f"{_named(offline)} no leader.", text)
-    behind = [row for row in rows if row not in offline and not row.state.is_reassigned and _missing(row.state)]
+
+
+def _about_writes(rows: Sequence[ListedPartition], in_sync_min: int | None) -> Iterable[Sentence]:
+    rejecting = [row for row in rows if row.state.leader != NO_LEADER and _rejects_writes(row.state, in_sync_min)]
+    if rejecting:
+        reject, have = ("rejects", "It has") if len(rejecting) == 1 else ("reject", "They have")
+        text = f"{have} fewer replicas in sync than min.insync.replicas, which is {in_sync_min}."
+        yield Sentence("bad", f"{_named(rejecting, '')} {reject} writes with acks=all.", text)
+
+
+def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: int | None) -> Iterable[Sentence]:
+    behind = [row for row in rows if row.state.leader != NO_LEADER and _missing(row.state)]
     if behind:
         missing = sorted({broker for row in behind for broker in _missing(row.state)})
-        rejecting = [row for row in behind if in_sync_min is not None and len(row.state.isr) < in_sync_min]
         text = f"Broker {_listed(missing)} is missing{_left(behind, _missing, sizes)}: start it, or wait until it has "
-        text += "caught up. "
-        text += (
-            f"Writes with acks=all are rejected in {len(rejecting)} of them: min.insync.replicas is {in_sync_min}."
-            if rejecting
-            else ""
-            if in_sync_min is None
-            else f"Writes go on: min.insync.replicas is {in_sync_min}."
-        )
-        yield Sentence("bad" if rejecting else "warn", f"{_named(behind)} replicas that are not in sync.", text)
-    if not offline and not behind:
+        text += "caught up."
+        if in_sync_min is not None and not any(_rejects_writes(row.state, in_sync_min) for row in behind):
+            text += f" Writes go on: min.insync.replicas is {in_sync_min}."
+        yield Sentence("warn", f"{_named(behind)} replicas that are not in sync.", text)
+    elif all(row.state.leader != NO_LEADER for row in rows):
         replicas = {len(row.state.origin) for row in rows}
         count = f"{count_text(len(rows))} partitions have" if len(rows) > 1 else "partition has"
         if replicas == {1}:
@@ -216,8 +231,8 @@ def _about_replicas(rows: Sequence[ListedPartition], sizes: Sizes, in_sync_min: 
 def _about_moves(rows: Sequence[ListedPartition], sizes: Sizes) -> Iterable[Sentence]:
     moving = [row for row in rows if row.state.is_reassigned]
     if moving:
-        text = f"Clients notice nothing{_left(moving, lambda state: state.adding, sizes)}. The replicas that go are "
-        text += "removed once the new ones are in sync."
+        text = f"Clients notice nothing of the move{_left(moving, lambda state: state.adding, sizes)}. "
+        text += "The replicas that go are removed once the new ones are in sync."
         are = "is" if len(moving) == 1 else "are"
         yield Sentence("warn", f"{_named(moving, '')} {are} being moved to other brokers.", text)
 
@@ -237,7 +252,8 @@ def _about_sizes(rows: Sequence[ListedPartition]) -> Iterable[Sentence]:
 
 
 def _missing(state: PartitionState) -> Sequence[int]:
-    return [broker for broker in state.replicas if broker not in state.isr]
+    """Return brokers whose replicas are not in sync, without those that a reassignment adds."""
+    return [broker for broker in state.replicas if broker not in state.isr and broker not in state.adding]
 
 
 def _left(rows: Sequence[ListedPartition], brokers_of: Callable[[PartitionState], Sequence[int]], sizes: Sizes) -> str:

@@ -73,7 +73,7 @@ class TestPartitions(PageTests):
         self.assertIn("Partition 1 has no leader. Clients can neither write nor read there.", text)
         self.assertIn(f"Start a broker that has the replicas: {NODE_ID}, {OTHER}.", text)
         self.assertIn("Partition 2 has replicas that are not in sync.", text)
-        self.assertIn("Writes with acks=all are rejected in 1 of them: min.insync.replicas is 2.", text)
+        self.assertIn("Partition 2 rejects writes with acks=all. It has fewer replicas in sync than", text)
         self.assertEqual(self.rows("?sort=-state")[:2], ["1", "2"])
         body = self.connect().get("/topics/orders/partitions").body
         self.assertIn('<span class="badge bad">no leader</span>', body)
@@ -87,6 +87,27 @@ class TestPartitions(PageTests):
         self.assertIn("Partition 1 is being moved to other brokers.", self.text())
         self.assertIn(f"moves to {OTHER}", self.text())
         self.assertNotIn("not in sync", self.text())
+        self.assertIn("The 2 partitions have their leader.", self.text())
+
+    def test_a_reassignment_with_too_few_replicas_in_sync_rejects_writes(self) -> None:
+        self.node.create("orders", partitions=2, min_insync_replicas="2")
+        third = OTHER + 1
+        moving = {"replicas": (NODE_ID, OTHER, third), "isr": (NODE_ID,), "adding": (third,), "removing": (OTHER,)}
+        self.node.change_partition("orders", 1, **moving)
+        text = self.text()
+        self.assertIn("Partitions 0, 1 reject writes with acks=all. They have fewer replicas in sync than", text)
+        self.assertIn(f"Partition 1 has replicas that are not in sync. Broker {OTHER} is missing", text)
+        self.assertIn("Partition 1 is being moved to other brokers. Clients notice nothing of the move.", text)
+        self.assertIn(f"1 in sync, 2 needed, moves to {NODE_ID}, {third}", text)
+        self.assertNotIn("Writes go on", text)
+
+    def test_a_reassignment_names_old_replicas_that_are_not_in_sync(self) -> None:
+        self.node.create("orders")
+        third = OTHER + 1
+        moving = {"replicas": (NODE_ID, OTHER, third), "isr": (NODE_ID,), "adding": (third,), "removing": (OTHER,)}
+        self.node.change_partition("orders", 0, **moving)
+        self.assertIn(f"{OTHER} not in sync, moves to {NODE_ID}, {third}", self.text())
+        self.assertIn("Writes go on: min.insync.replicas is 1.", self.text())
 
     def test_partitions_that_nobody_answers_for_are_not_known(self) -> None:
         self.node.create("orders")
