@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypedDict
+
+from pylogbroker.web.formats import NOT_KNOWN, count_text, number_text, size_rate_text
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
@@ -29,25 +31,51 @@ def _lines(values: Sequence[float | None], width: float, height: float, most: fl
 
 
 class Chart(TypedDict):
-    """Lines of one scale from 0 to `most`, and five times below them."""
+    """Lines of one scale from 0 to `most`, with texts beside them, five times below them, and all values as texts."""
 
     most: float
+    marks: list[str]
     first: list[str]
     second: list[str]
     times: list[int]
+    samples: list[tuple[int, list[str]]]
+    """Time and values of each sample, the oldest first."""
 
 
-def chart(
-    times: Sequence[int], first: Sequence[float | None], second: Sequence[float | None] = (), units: int = 1024
+def rate_chart(times: Sequence[int], first: Sequence[float | None], second: Sequence[float | None]) -> Chart:
+    """Return a chart of two rates of bytes."""
+    return _chart(times, (first, second), 1024, _rate_text, size_rate_text)
+
+
+def count_chart(times: Sequence[int], counts: Sequence[int | None]) -> Chart:
+    """Return a chart of numbers of records."""
+    return _chart(times, (counts,), 1000, count_text, _mark_text)
+
+
+def _rate_text(rate: float | None) -> str:
+    return size_rate_text(rate) or NOT_KNOWN
+
+
+def _mark_text(value: float) -> str:
+    return count_text(int(value)) if value.is_integer() else number_text(value)
+
+
+def _chart(
+    times: Sequence[int],
+    values: Sequence[Sequence[Any]],
+    units: int,
+    text: Callable[[Any], str],
+    mark: Callable[[float], str],
 ) -> Chart:
-    """Return a chart, whose scale ends with a round number of bytes, or of records if `units` is 1000."""
-    most = _round_up(max((value or 0 for value in (*first, *second)), default=0), units)
-    marks = [times[round(at * (len(times) - 1) / 4)] for at in range(5)] if times else []
+    most = float(_round_up(max((value or 0 for line in values for value in line), default=0), units))
+    lines = [list(_lines(line, WIDTH, HEIGHT, most)) for line in values]
     return {
         "most": most,
-        "first": list(_lines(first, WIDTH, HEIGHT, most)),
-        "second": list(_lines(second, WIDTH, HEIGHT, most)),
-        "times": marks,
+        "marks": [mark(most), mark(most / 2), "0"],
+        "first": lines[0],
+        "second": lines[1] if len(lines) > 1 else [],
+        "times": [times[round(at * (len(times) - 1) / 4)] for at in range(5)] if times else [],
+        "samples": [(time, [*map(text, row)]) for time, *row in zip(times, *values, strict=True)],
     }
 
 

@@ -102,6 +102,12 @@ def ago_text(milliseconds: int, now_ms: int) -> str:
     return f"{duration_text(passed)} ago" if passed >= 0 else f"in {duration_text(-passed)}"
 
 
+def second_text(milliseconds: int, is_local: bool = False) -> str:
+    """Return the hour, the minute and the second of a time."""
+    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return (time.astimezone() if is_local else time).strftime("%H:%M:%S")
+
+
 def clock_text(milliseconds: int, is_local: bool = False) -> str:
     """Return the hour and the minute of a time."""
     time = datetime.fromtimestamp(milliseconds / 1000, UTC)

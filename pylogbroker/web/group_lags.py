@@ -43,6 +43,8 @@ class GroupPace:
 @attrs.define(eq=False, repr=False)
 class GroupLags:
     _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
+    totals: deque[LagSample] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
+    """Lag of all sampled groups together, as far as it was known."""
     _lags: dict[str, deque[int | None]] = attrs.field(factory=dict, init=False)
     """Lags by group; the last ones are those of the last times."""
     topics: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict, init=False)
@@ -65,6 +67,8 @@ class GroupLags:
     def note(self, time_ms: int, lags: Mapping[str, int | None]) -> None:
         """Add a sample of all chosen groups, and forget the other groups."""
         self._times.append(time_ms)
+        sampled = [lag for lag in lags.values() if lag is not None]
+        self.totals.append(LagSample(time_ms, sum(sampled) if sampled or not lags else None))
         self._lags = {group_id: self._lags.get(group_id, deque(maxlen=SAMPLES_MAX)) for group_id in lags}
         for group_id, lag in lags.items():
             self._lags[group_id].append(lag)

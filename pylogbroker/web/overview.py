@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
-from pylogbroker.web.charts import Chart, chart
+from pylogbroker.web.charts import Chart, count_chart, rate_chart
 from pylogbroker.web.cluster_views import BrokerList, cluster
 from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.problems import LastingProblem
@@ -35,6 +35,8 @@ class Overview(TypedDict):
     bytes_in: float | None
     bytes_out: float | None
     traffic: Chart
+    total_lag: int | None
+    lag: Chart | None
     cluster: BrokerList | None
     busiest: list[ListedTopic]
     most_lag: list[LaggingGroup]
@@ -63,15 +65,33 @@ async def overview(visitor: Visitor) -> Overview:
         "messages_in": None if last is None else last.messages_in,
         "bytes_in": None if last is None else last.bytes_in,
         "bytes_out": None if last is None else last.bytes_out,
-        "traffic": chart(
+        "traffic": rate_chart(
             [sample.time_ms for sample in history],
             [sample.bytes_in for sample in history],
             [sample.bytes_out for sample in history],
         ),
+        **_total_lag(visitor),
         "cluster": seen_cluster,
         "busiest": [await listed_topic(visitor, topic, lags) for topic in images],
         "most_lag": _most_lag(visitor, lags),
     }
+
+
+class _TotalLag(TypedDict):
+    total_lag: int | None
+    lag: Chart | None
+
+
+def _total_lag(visitor: Visitor) -> _TotalLag:
+    """Return the lag of all groups of this broker, and its chart; the chart is null for visitors who do not see all."""
+    lags = visitor.samples.group_lags
+    if visitor.context.access is not None:
+        topics = {topic for pace in lags.paces.values() for topic in pace.topics}
+        if not all(map(visitor.sees_group, lags.paces)) or not all(map(visitor.sees_topic, topics)):
+            return {"total_lag": None, "lag": None}
+    samples = lags.totals
+    drawn = count_chart([sample.time_ms for sample in samples], [sample.lag for sample in samples])
+    return {"total_lag": samples[-1].lag if samples else None, "lag": drawn}
 
 
 def _most_lag(visitor: Visitor, visible: TopicLags) -> list[LaggingGroup]:

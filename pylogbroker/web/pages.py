@@ -19,7 +19,7 @@ from twisted.web.server import Request
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
 from pylogbroker.web.brokers.routes import BROKER_PAGES
-from pylogbroker.web.charts import HEIGHT, WIDTH, spark_lines
+from pylogbroker.web.charts import HEIGHT, WIDTH, rate_chart, spark_lines
 from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.figures import FigureStreams
 from pylogbroker.web.formats import (
@@ -32,6 +32,7 @@ from pylogbroker.web.formats import (
     quota_text,
     range_text,
     rate_text,
+    second_text,
     size_rate_text,
     size_text,
     time_text,
@@ -71,13 +72,16 @@ _SCRIPT: Final = b"text/javascript; charset=utf-8"
 _STATIC: Final = {
     **dict.fromkeys(("ui.css", "records.css"), b"text/css; charset=utf-8"),
     "icon.svg": b"image/svg+xml",
-    **dict.fromkeys(("theme.js", "keys.js", "parts.js", "tables.js", "figures.js", "records.js"), _SCRIPT),
+    **dict.fromkeys(("theme.js", "keys.js", "charts.js", "parts.js", "tables.js", "figures.js", "records.js"), _SCRIPT),
 }
+_STYLE_TIME_MS: Final = 1_700_000_000_000
+_STYLE_RATES: Final = (2e6, 3e6, 2.5e6, 4e6, 3.5e6, 5e6)
 
 
 async def style(visitor: Visitor) -> dict[str, Any]:
-    """Return nothing: the page shows each element of the design."""
-    return {}
+    """Return a made-up chart: the page shows each element of the design."""
+    times = [_STYLE_TIME_MS + 30_000 * number for number in range(len(_STYLE_RATES))]
+    return {"chart": rate_chart(times, _STYLE_RATES, [2 * rate for rate in _STYLE_RATES])}
 
 
 PAGES: Final = (
@@ -201,7 +205,13 @@ def _environment() -> Environment:
     environment.filters.update(rate=rate_text, size_rate=size_rate_text, count=count_text, spark_lines=spark_lines)
     environment.filters.update(range_text=range_text, quota=quota_text, moment=_shown_moment, ago=ago_text)
     environment.globals.update(
-        link=link, path_of=path_of, topic_link=topic_link, clock=clock_text, chart_width=WIDTH, chart_height=HEIGHT
+        link=link,
+        path_of=path_of,
+        topic_link=topic_link,
+        clock=clock_text,
+        second=second_text,
+        chart_width=WIDTH,
+        chart_height=HEIGHT,
     )
     return environment
 

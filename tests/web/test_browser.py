@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -17,7 +19,6 @@ from tests.support.budget import Budget
 from tests.support.waiting import wait_until
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
 
-SCRIPTS_OF_FRAME = 3
 HOSTILE = "</pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 _numbers = itertools.count()
 
@@ -138,7 +139,7 @@ def test_hostile_values_stay_text(browser: Browser, topic: str) -> None:
     produce(browser, topic, HOSTILE, key=hostile, headers=[(HOSTILE, hostile)])
     wait_until(lambda: len(browser.rows()) == 2)
     assert all(cell.startswith(HOSTILE[:40]) for row in browser.rows() for cell in row)
-    expect_harmless(browser, scripts=1)
+    expect_harmless(browser)
     for path, parameters in (
         ("groups", {}),
         (f"groups/{quote(HOSTILE, safe='')}", {}),
@@ -150,12 +151,16 @@ def test_hostile_values_stay_text(browser: Browser, topic: str) -> None:
         browser.open(path, **parameters)
         if path.startswith("group") or path.endswith("groups"):
             assert HOSTILE in browser.text, path
-        expect_harmless(browser, scripts=path == "topics")
+        expect_harmless(browser)
 
 
-def expect_harmless(browser: Browser, scripts: int = 0) -> None:
+def expect_harmless(browser: Browser) -> None:
     assert browser.driver.title != "owned"
-    assert (len(browser.all("script")), len(browser.all("img"))) == (SCRIPTS_OF_FRAME + scripts, 1)
+    scripts = {
+        str(script.get_attribute("src")).removeprefix(f"{browser.broker.url}/") for script in browser.all("script")
+    }
+    own = {path.name for path in files("pylogbroker.web").joinpath("static").iterdir()}
+    assert (scripts - own, len(browser.all("img"))) == (set(), 1)
 
 
 def test_a_restart_under_the_page(browser: Browser, topic: str) -> None:
@@ -197,6 +202,32 @@ def test_figures_change_while_they_are_looked_at(browser: Browser, topic: str) -
     browser.wait_for("live, ")
     browser.open("")
     browser.wait_for("live, ")
+
+
+def test_values_of_a_chart(browser: Browser) -> None:
+    browser.open("style")
+    plot, shown = browser.one(".plot"), browser.one(".at")
+    texts = [
+        " ".join(str(cell.get_attribute("textContent")) for cell in row.find_elements(By.CSS_SELECTOR, "th, td"))
+        for row in browser.all(".samples tbody tr")
+    ]
+    assert len(texts) == 6
+    assert not shown.is_displayed()
+    ActionChains(browser.driver).move_to_element_with_offset(plot, plot.size["width"] // 2 - 2, 0).perform()
+    assert shown.text == "22:15:50: in 4.77 MiB/s, out 9.54 MiB/s"
+    assert texts[0] == "22:15:50 4.77 MiB/s 9.54 MiB/s"
+    plot.send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert shown.text == "22:14:50: in 3.81 MiB/s, out 7.63 MiB/s"
+    assert plot.get_attribute("aria-valuetext") == shown.text
+    assert (plot.aria_role, plot.get_attribute("aria-valuenow"), plot.get_attribute("aria-valuemax")) == (
+        "slider",
+        "3",
+        "5",
+    )
+    plot.send_keys(Keys.HOME)
+    assert shown.text.startswith("22:13:20: in 1.91 MiB/s")
+    plot.send_keys(Keys.ESCAPE)
+    assert not shown.is_displayed()
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.charts import chart
+from pylogbroker.web.charts import count_chart
 from pylogbroker.web.group_lags import GROUPS_MAX, INTERVAL_SECONDS, SAMPLES_MAX, GroupLags, LagSample
 from tests.web.test_views import NOW, ViewTests
 from tests.web.test_visitors import AnonymousTests
@@ -52,9 +52,9 @@ def test_sparse_lags_end_with_the_last_one() -> None:
 
 
 def test_lines_of_a_chart() -> None:
-    assert chart([], [])["first"] == []
-    assert chart([0, 30], [0, None], units=1000)["first"] == ["0,120 0,120"]
-    lag = chart([0, 30, 60, 90], [1, 2, None, 1500], units=1000)
+    assert count_chart([], [])["first"] == []
+    assert count_chart([0, 30], [0, None])["first"] == ["0,120 0,120"]
+    lag = count_chart([0, 30, 60, 90], [1, 2, None, 1500])
     assert (lag["most"], lag["first"]) == (2000, ["0,120 200,120", "600,30.8 600,30.8"])
 
 

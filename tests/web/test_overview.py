@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
-from pylogbroker.web.charts import chart
+from pylogbroker.web.charts import rate_chart
 from pylogbroker.web.group_lags import GroupLags
 from tests.web.test_pages import PageTests
 from tests.web.test_views import NOW
@@ -15,8 +15,8 @@ from tests.web.test_visitors import AnonymousTests
 
 def test_scale_of_a_chart() -> None:
     for largest, most in ((0, 1), (1, 1), (3, 5), (700, 1000), (1025, 2048), (3 * 1024**2, 5 * 1024**2)):
-        assert chart([0, 30], [0, largest])["most"] == most, largest
-    shown = chart([0, 30, 60, 90, 120], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1])
+        assert rate_chart([0, 30], [0, largest], [0, 0])["most"] == most, largest
+    shown = rate_chart([0, 30, 60, 90, 120], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1])
     assert shown["times"] == [0, 30, 60, 90, 120]
     assert (shown["first"][0].split()[0], shown["second"][0].split()[0]) == ("0,120", "0,1")
 
@@ -87,6 +87,19 @@ class TestOverview(OverviewTests):
         self.assertEqual(looked_at.call_count, 0)
         self.assertIn("free", page.text)
 
+    def test_the_lag_of_all_groups(self) -> None:
+        for name in ("clicks", "orders"):
+            self.node.create(name)
+            self.node.produce(name, 0, *[NOW] * 10)
+            self.commit(f"readers of {name}", name, 3)
+        self.wait(30)
+        self.node.produce("orders", 0, *[NOW] * 5)
+        self.wait(30)
+        page = self.show("/")
+        self.assertIn("19 records, 12 of them readers of orders", page.text)
+        samples = [row[1:] for row in page.rows if len(row) == 2 and row[0].startswith("22:")]
+        self.assertEqual([row[0].strip() for row in samples], ["19", "14", "0"])
+
     def test_busiest_topics_and_most_lag(self) -> None:
         self.node.create("clicks")
         self.wait(10)
@@ -104,6 +117,16 @@ class TestOverview(OverviewTests):
 
 
 class TestRights(AnonymousTests, OverviewTests):
+    def test_the_lag_of_all_groups_is_for_those_who_see_all_of_it(self) -> None:
+        self.node.create("clicks")
+        self.node.produce("clicks", 0, *[NOW] * 10)
+        self.commit("readers", "clicks", 3)
+        self.wait(30)
+        for kind, name in ((AclResourceType.GROUP, "readers"), (AclResourceType.TOPIC, "clicks")):
+            self.assertNotIn("Lag of all groups", self.show("/").text)
+            self.allow(AclOperation.DESCRIBE, kind, name)
+        self.assertIn("7 records, 7 of them readers", self.show("/").text)
+
     def test_problems_of_hidden_topics_are_hidden(self) -> None:
         self.assertNotIn("Brokers", self.show("/").text.partition("Overview - ")[2].partition("Problems")[2])
         self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)

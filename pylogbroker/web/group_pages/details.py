@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import attrs
 
-from pylogbroker.web.charts import Chart, chart
+from pylogbroker.web.charts import Chart, count_chart
 from pylogbroker.web.group_lags import LagSample
 from pylogbroker.web.group_offsets import Committed
 from pylogbroker.web.group_pages.partitions import GroupPartition, ShownMember, members_of, partitions_of
@@ -102,7 +102,7 @@ async def group_details(
         "member_count": len(members),
         "members": members[:ROWS_MAX],
         "history": history,
-        "chart": chart([sample.time_ms for sample in samples], [sample.lag for sample in samples], units=1000),
+        "chart": count_chart([sample.time_ms for sample in samples], [sample.lag for sample in samples]),
     }
 
 
