@@ -160,6 +160,7 @@ class ErrorCode(IntEnum):
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is too large"
     INVALID_REGISTRATION = 119, False, "the registration is not valid"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted"
+    INVALID_RECORD_STATE = 121, False, "the record is not in a state that allows this"
 
 
 class PylogbrokerError(Exception):
