@@ -161,6 +161,9 @@ class ErrorCode(IntEnum):
     INVALID_REGISTRATION = 119, False, "the registration is not valid"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted"
     INVALID_RECORD_STATE = 121, False, "the record is not in a state that allows this"
+    SHARE_SESSION_NOT_FOUND = 122, True, "no such share session"
+    INVALID_SHARE_SESSION_EPOCH = 123, True, "the epoch of the share session is not the expected one"
+    FENCED_STATE_EPOCH = 124, False, "the share group has begun another life"
 
 
 class PylogbrokerError(Exception):

@@ -1,0 +1,236 @@
+"""The share coordinator: keeps the states of share partitions in `__share_group_state` (KIP-932).
+
+Leaders of partitions write what their groups do with the records; the group coordinator initializes and deletes.
+
+    initialize   a snapshot, with the state epoch of this life of the group
+    write        an update, or a snapshot after `updates_per_snapshot` of them
+    delete       a tombstone
+
+One append of a share partition is under way at a time. Writes that come meanwhile wait, and their batches are appended
+together. A state counts when its record is stored; if that fails, the former one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from pylogbroker.coordinators import (
+    APPEND_ERRORS,
+    CoordinatorContext,
+    CoordinatorRuntime,
+    EventQueue,
+    LazyRecords,
+    LogPort,
+    RecordWriter,
+    Reply,
+    record,
+)
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.share.state_records import (
+    SNAPSHOT,
+    UNCHANGED,
+    UPDATE,
+    SharePartitionKey,
+    ShareUpdateValue,
+    encode_key,
+    encode_value,
+    to_schema,
+)
+from pylogbroker.groups.share.state_shard import ReplayedStates, StateEntry, StateShard, StateShardHandler, Work
+from pylogbroker.groups.share.stored_state import StoredState
+from pylogbroker.groups.share.values import StateBatch
+from pylogbroker.metadata.zk_schema import id_text
+
+_WRITE_ERRORS: Final = {**APPEND_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+@attrs.frozen
+class ShareStateSettings:
+    partitions: int = 50  # share.coordinator.state.topic.num.partitions
+    updates_per_snapshot: int = 500  # share.coordinator.snapshot.update.records.per.snapshot
+
+
+@attrs.frozen
+class StateWrite:
+    """`start_offset` and `delivery_complete_count` are -1 if they do not change or are not known."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+@attrs.define(eq=False, repr=False)
+class ShareStateCoordinator:
+    """States of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
+
+    settings: ShareStateSettings
+    _log_port: LogPort
+    runtime: CoordinatorRuntime[ReplayedStates, StateShard] = attrs.field(init=False)
+    _events: EventQueue = attrs.field(init=False)
+    _writer: RecordWriter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        context = CoordinatorContext(self._log_port)
+        self._events = context.events
+        self._writer = context.writer
+        self.runtime = CoordinatorRuntime(self.settings.partitions, context, StateShardHandler())
+
+    def partition_for(self, key: SharePartitionKey) -> int:
+        return self.runtime.partition_for(_coordinator_key(key))
+
+    def initialize(
+        self, key: SharePartitionKey, state_epoch: int, start_offset: int, reply: Reply[ErrorCode], now_ms: int
+    ) -> None:
+        """Begin a life of the group: forget what an earlier one had. FENCED_STATE_EPOCH for an earlier epoch."""
+
+        def begin(state: StoredState | None) -> StoredState | ErrorCode:
+            if state is not None and state.state_epoch > state_epoch:
+                return ErrorCode.FENCED_STATE_EPOCH
+            if state is not None and state.state_epoch == state_epoch:
+                return state  # repeated
+            return StoredState(state_epoch, start_offset=start_offset, created_ms=now_ms)
+
+        self._change(key, begin, reply, now_ms)
+
+    def write(self, key: SharePartitionKey, write: StateWrite, reply: Reply[ErrorCode], now_ms: int) -> None:
+        """FENCED_STATE_EPOCH for an earlier life of the group, FENCED_LEADER_EPOCH for a former leader."""
+
+        def apply(state: StoredState | None) -> StoredState | ErrorCode:
+            state = state or StoredState(write.state_epoch, created_ms=now_ms)
+            if state.state_epoch > write.state_epoch:
+                return ErrorCode.FENCED_STATE_EPOCH
+            if state.leader_epoch > write.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            return state.written(write.leader_epoch, write.start_offset, write.delivery_complete_count, write.batches)
+
+        self._change(key, apply, reply, now_ms)
+
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, reply: Reply[StoredState | ErrorCode], now_ms: int
+    ) -> None:
+        """Reply with the state, and fence earlier leaders; a state without start offset if there is none."""
+
+        def take_over(state: StoredState | None) -> StoredState | ErrorCode | None:
+            if state is None or state.leader_epoch == leader_epoch:
+                return state
+            if state.leader_epoch > leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            return state.written(leader_epoch, UNCHANGED, state.delivery_complete_count, ())
+
+        def answer(error: ErrorCode) -> None:
+            reply(error or self._state(key) or StoredState())
+
+        self._change(key, take_over, answer, now_ms)
+
+    def summary(self, key: SharePartitionKey) -> StoredState | ErrorCode:
+        """Return the state; one without start offset if there is none."""
+        shard = self._find_shard(key)
+        return shard if isinstance(shard, ErrorCode) else self._state(key) or StoredState()
+
+    def delete(self, key: SharePartitionKey, reply: Reply[ErrorCode], now_ms: int) -> None:
+        """Delete the state; NONE also if there is none."""
+        self._change(key, lambda state: None, reply, now_ms)
+
+    # -- appends -----------------------------------------------------------------------------------------------------
+
+    def _change(
+        self,
+        key: SharePartitionKey,
+        change: Callable[[StoredState | None], StoredState | ErrorCode | None],
+        reply: Reply[ErrorCode],
+        now_ms: int,
+    ) -> None:
+        """Store what `change` makes of the state, after the changes before it; None deletes the state."""
+        with self._events:
+            shard = self._find_shard(key)
+            if isinstance(shard, ErrorCode):
+                self._events.reply(reply, shard)
+                return
+            entry = shard.entry(key)
+            entry.waiting.append(Work(change, reply))
+            if not entry.is_storing:
+                self._store_next(shard, key, entry, now_ms)
+
+    def _store_next(self, shard: StateShard, key: SharePartitionKey, entry: StateEntry, now_ms: int) -> None:
+        """Append one record with all changes that wait."""
+        target, done = entry.state, []
+        for work in entry.waiting:
+            result = work.change(target)
+            if isinstance(result, ErrorCode):
+                self._events.reply(work.reply, result)
+            else:
+                target = result
+                done.append(work.reply)
+        entry.waiting.clear()
+        if target is entry.state:
+            self._answer(done, ErrorCode.NONE)
+            shard.forget_if_empty(key, entry)
+            return
+        entry.is_storing = True
+        stored_target, records = self._records(key, entry.state, target, now_ms)
+
+        def stored(error: ErrorCode, done_ms: int) -> None:
+            entry.is_storing = False
+            if not shard.active:
+                error = ErrorCode.NOT_COORDINATOR
+            elif not error:
+                entry.state = stored_target
+            self._answer(done, error)
+            if shard.active:
+                self._store_next(shard, key, entry, done_ms)
+
+        self._writer.append(shard.partition, records, now_ms, stored, _WRITE_ERRORS)
+
+    def _records(
+        self, key: SharePartitionKey, former: StoredState | None, target: StoredState | None, now_ms: int
+    ) -> tuple[StoredState | None, LazyRecords]:
+        """Return the state with the epoch of its snapshot, and the record that stores it."""
+        if target is None:
+            return None, LazyRecords(1, lambda: iter([record(encode_key(key, SNAPSHOT), None, now_ms)]))
+        if former is None or self._needs_snapshot(former, target):
+            epoch = 0 if former is None else former.snapshot_epoch + 1
+            state = attrs.evolve(target, snapshot_epoch=epoch, updates=0)
+            snapshot = record(encode_key(key, SNAPSHOT), encode_value(state.snapshot(now_ms)), now_ms)
+            return state, LazyRecords(1, lambda: iter([snapshot]))
+        state = attrs.evolve(target, updates=former.updates + 1)
+        update = ShareUpdateValue(
+            state.snapshot_epoch,
+            state.leader_epoch,
+            state.start_offset,
+            state.delivery_complete_count,
+            to_schema(_changed(former.batches, state.batches)),
+        )
+        return state, LazyRecords(1, lambda: iter([record(encode_key(key, UPDATE), encode_value(update), now_ms)]))
+
+    def _needs_snapshot(self, former: StoredState, target: StoredState) -> bool:
+        return former.state_epoch != target.state_epoch or former.updates >= self.settings.updates_per_snapshot
+
+    def _answer(self, replies: Sequence[Reply[ErrorCode]], error: ErrorCode) -> None:
+        for reply in replies:
+            self._events.reply(reply, error)
+
+    def _find_shard(self, key: SharePartitionKey) -> StateShard | ErrorCode:
+        if not key.group_id or key.partition < 0:
+            return ErrorCode.INVALID_REQUEST
+        return self.runtime.find(_coordinator_key(key))
+
+    def _state(self, key: SharePartitionKey) -> StoredState | None:
+        shard = self._find_shard(key)
+        entry = None if isinstance(shard, ErrorCode) else shard.entries.get(key)
+        return None if entry is None else entry.state
+
+
+def _changed(former: Sequence[StateBatch], target: Sequence[StateBatch]) -> list[StateBatch]:
+    """Return the batches that an update has to name."""
+    unchanged = set(former)
+    return [batch for batch in target if batch not in unchanged]
+
+
+def _coordinator_key(key: SharePartitionKey) -> str:
+    """Return the key by which Kafka chooses the partition of the topic."""
+    return f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}"
