@@ -164,6 +164,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_NOT_FOUND = 122, True, "no such share session"
     INVALID_SHARE_SESSION_EPOCH = 123, True, "the epoch of the share session is not the expected one"
     FENCED_STATE_EPOCH = 124, False, "the share group has begun another life"
+    SHARE_SESSION_LIMIT_REACHED = 133, True, "the broker has as many share sessions as it may have"
 
 
 class PylogbrokerError(Exception):
