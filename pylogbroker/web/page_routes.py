@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import HTML
 from pylogbroker.web.visitors import Visitor
@@ -28,6 +29,18 @@ class TypedForm:
 EMPTY_FORM: Final = TypedForm({})
 
 
+class RejectedField(KafkaError):
+    """Error of a change that concerns one field of its form."""
+
+    def __init__(self, failure: KafkaError, field: str) -> None:
+        super().__init__(failure.detail, failure.code)
+        self.field = field
+
+
+class Preview(Exception):
+    """A form asks what its change would do: its page is shown again, and nothing is changed."""
+
+
 @attrs.frozen(slots=False)
 class PageRoute(HttpRoute):
     """`template` is by default named like the path; the figures of a page that is live are sent as they change."""
@@ -38,7 +51,10 @@ class PageRoute(HttpRoute):
 
 @attrs.frozen(slots=False)
 class FormRoute(HttpRoute):
-    """A form of the page `page`; `after` returns the address that shows what has changed."""
+    """A form of the page `page`; `after` returns the address that shows what has changed.
+
+    A change that raises an error, or Preview, shows the page again, as `form` and its parameters of the same names say.
+    """
 
     page: PageRoute = attrs.field(kw_only=True)
     after: Callable[[Mapping[str, Any]], str] = attrs.field(kw_only=True)
@@ -52,25 +68,10 @@ class FormRoute(HttpRoute):
             arguments = self.page.arguments(parts, {name: typed[name] for name in typed if name in names}, {})
         except BadRequest:
             arguments = self.page.arguments(parts, {}, {})
-        field = error.field if isinstance(error, BadRequest) else ""
+        field = error.field if isinstance(error, BadRequest | RejectedField) else ""
+        reason = "" if isinstance(error, Preview) else f"{str(error).rstrip('.')}."
         values: dict[str, Any] = await self.page.handle(visitor, **arguments)
-        return {**values, "form": TypedForm(typed, str(error), field, self.path)}
-
-
-class PageAgain(Exception):
-    """Values of the page of an AgainRoute, with what is wrong or what a change would do; `code` is the status."""
-
-    def __init__(self, values: Mapping[str, Any], code: int = 400) -> None:
-        super().__init__("the form is shown again")
-        self.values = values
-        self.code = code
-
-
-@attrs.frozen(slots=False)
-class AgainRoute(PageRoute):
-    """A form whose change may raise PageAgain; `after` returns the address that shows what has changed."""
-
-    after: Callable[[Mapping[str, Any]], str] = attrs.field(kw_only=True)
+        return {**values, "form": TypedForm(typed, reason, field, self.path)}
 
 
 @attrs.frozen(slots=False)

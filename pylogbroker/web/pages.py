@@ -43,7 +43,7 @@ from pylogbroker.web.going import go
 from pylogbroker.web.group_pages.routes import GROUP_PAGES
 from pylogbroker.web.links import link, path_of, topic_link
 from pylogbroker.web.overview import overview
-from pylogbroker.web.page_routes import EMPTY_FORM, AgainRoute, FormRoute, MovedRoute, PageRoute
+from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute, Preview
 from pylogbroker.web.page_routes import page as _page
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
@@ -121,7 +121,7 @@ class HtmlPresentation(Presentation):
         return await _rendered(visitor, prepare_page(request, source, visitor, route, values))
 
     def changed(self, request: Request, route: HttpRoute, values: Mapping[str, Any]) -> bytes:
-        assert isinstance(route, FormRoute | AgainRoute), "other routes change nothing"
+        assert isinstance(route, FormRoute), "other routes change nothing"
         request.setResponseCode(303)
         request.setHeader(b"location", route.after(values).encode())
         return b""
@@ -129,13 +129,12 @@ class HtmlPresentation(Presentation):
     async def rejected(
         self, request: Request, source: Source, visitor: Visitor, change: AskedChange, error: Exception
     ) -> bytes:
-        if not isinstance(change.route, FormRoute):
-            raise error
+        assert isinstance(change.route, FormRoute), "other routes change nothing"
         try:
             values = await change.route.again(visitor, change.parts, change.texts, error)
-        except (BadRequest, PylogbrokerError):
-            raise error from None
-        request.setResponseCode(status_of(error))
+        except (BadRequest, PylogbrokerError) as failure:
+            raise (failure if isinstance(error, Preview) else error) from None
+        request.setResponseCode(200 if isinstance(error, Preview) else status_of(error))
         return await _rendered(visitor, prepare_page(request, source, visitor, change.route.page, values))
 
     def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:

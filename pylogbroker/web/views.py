@@ -30,7 +30,7 @@ from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.live import Ended, NewRecords, live
 from pylogbroker.web.log_directory_views import log_directory
-from pylogbroker.web.page_routes import PageAgain
+from pylogbroker.web.page_routes import Preview
 from pylogbroker.web.quota_views import quotas, remove_quota, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import (
@@ -213,7 +213,7 @@ class Presentation:
     async def rejected(
         self, request: Request, source: Source, visitor: Visitor, change: AskedChange, error: Exception
     ) -> bytes:
-        """Return the answer to a change that is wrong; by default, raise the error."""
+        """Return the answer to a change that is wrong, or only to be previewed; by default, raise the error."""
         raise error
 
     def error_body(self, request: Request, source: Source, code: int, reason: str) -> bytes:
@@ -279,10 +279,7 @@ class ViewResource(Resource):
             return None
         try:
             values = await route.handle(visitor, **route.arguments(parts, texts, members))
-        except PageAgain as again:
-            request.setResponseCode(again.code)
-            return await shown.body(request, self._source, visitor, route, again.values)
-        except (BadRequest, PylogbrokerError) as error:
+        except (BadRequest, PylogbrokerError, Preview) as error:
             if not is_change:
                 raise
             return await shown.rejected(request, self._source, visitor, AskedChange(route, parts, texts), error)

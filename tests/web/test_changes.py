@@ -295,7 +295,7 @@ class TestDenials(AnonymousTests, ChangeTests):
         denied: list[tuple[str, dict[str, Any]]] = [
             ("create-topic", {"name": "other"}),
             ("topics/{topic}/partitions", {"topic": "clicks", "count": 9}),
-            ("topics/{topic}/settings", {"topic": "clicks", "setting": "retention.ms", "value": "1"}),
+            ("topics/{topic}/settings", {"topic": "clicks", "edit": "retention.ms", "value": "1"}),
             ("topics/{topic}/delete", {"topic": "clicks", "confirm": "clicks"}),
             ("topics/{topic}/records/new", {"topic": "clicks", "partition": 0, "value": "v"}),
             ("access/users/password", {"name": "bob", "password": "secret"}),
@@ -331,7 +331,8 @@ class TestDenials(AnonymousTests, ChangeTests):
         for name, fields in denied:
             if name not in _FORMS_ALONE:
                 api = operation(in_other_form.get(name, name))
-                named = {**fields, "name": fields.get("name", fields.get("topic", ""))}
+                renamed = {"name": fields.get("name", fields.get("topic", "")), "setting": fields.get("edit", "")}
+                named = {**fields, **renamed}
                 self.change(api.name, 403, **{each: value for each, value in named.items() if each in api.names})
             parts = {each: str(value) for each, value in fields.items() if f"{{{each}}}" in name}
             answer = self.submit(

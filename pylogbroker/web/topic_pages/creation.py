@@ -9,12 +9,11 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.web.changes import NewTopicRow, create_topic
 from pylogbroker.web.formats import duration_text
-from pylogbroker.web.page_routes import PageAgain
+from pylogbroker.web.page_routes import RejectedField
 from pylogbroker.web.parameters import INT32_MAX
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import whole_number
 from pylogbroker.web.topic_pages.setting_values import plain_value
-from pylogbroker.web.topic_records.query import BadField
-from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
 
 _REPLICAS_MAX: Final = 2**15 - 1
@@ -50,30 +49,26 @@ class TopicForm:
 
 
 class CreatePage(TypedDict):
-    """Values of the form, and the broker's defaults; `field` is the one that `error` is about.
+    """Values of the form, and the broker's defaults.
 
     The defaults are empty for a visitor who may not see the settings of the broker.
     """
 
-    form: TopicForm
+    fields: TopicForm
     partitions: str
     replication_factor: str
     kept: str
     policy: str
-    field: str
-    error: str
 
 
 async def new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> CreatePage:
     """Return the form, with the broker's defaults for a new topic."""
     page: CreatePage = {
-        "form": TopicForm(**fields),
+        "fields": TopicForm(**fields),
         "partitions": "",
         "replication_factor": "",
         "kept": "",
         "policy": "",
-        "field": "",
-        "error": "",
     }
     if visitor.sees_broker_settings:
         config = visitor.services.config
@@ -86,22 +81,20 @@ async def new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> CreatePa
 
 
 async def create_new_topic(visitor: Visitor, **fields: Unpack[TopicFields]) -> NewTopicRow:
-    """Create a topic; raise PageAgain with the form for what is not understood or not accepted."""
+    """Create a topic; raise BadRequest or RejectedField for what is not understood or not accepted."""
     form = TopicForm(**fields)
+    if not form.name.strip():
+        raise BadRequest("Write the name of the topic.", "name")
+    partitions = _number("partitions", form.partitions, INT32_MAX)
+    replicas = _number("replication_factor", form.replication_factor, _REPLICAS_MAX)
+    settings = _settings(form)
     try:
-        if not form.name.strip():
-            raise BadField("name", "Write the name of the topic.")
-        partitions = _number("partitions", form.partitions, INT32_MAX)
-        replicas = _number("replication_factor", form.replication_factor, _REPLICAS_MAX)
-        return await create_topic(visitor, form.name.strip(), partitions, replicas, _settings(form))
-    except BadField as error:
-        field, message, code = error.field, str(error), 400
+        return await create_topic(visitor, form.name.strip(), partitions, replicas, settings)
     except KafkaError as failure:
-        field, message = _FIELDS.get(failure.code, ""), f"{failure.detail.rstrip('.')}."
-        code = status_of(failure)
-    if field == "settings" and form.retention and message.startswith("retention.ms"):
-        field = "retention"
-    raise PageAgain({**await new_topic(visitor, **fields), "field": field, "error": message}, code)
+        field = _FIELDS.get(failure.code, "")
+        if field == "settings" and form.retention and failure.detail.startswith("retention.ms"):
+            field = "retention"
+        raise RejectedField(failure, field) from None
 
 
 def _number(field: str, text: str, greatest: int) -> int | None:
@@ -109,7 +102,7 @@ def _number(field: str, text: str, greatest: int) -> int | None:
         return None
     number = whole_number(text)
     if number is None or not 0 < number <= greatest:
-        raise BadField(field, f"Write a number from 1 to {greatest:,}, or nothing for the broker's default.")
+        raise BadRequest(f"Write a number from 1 to {greatest:,}, or nothing for the broker's default.", field)
     return number
 
 
@@ -123,8 +116,8 @@ def _settings(form: TopicForm) -> dict[str, str]:
         name, equals, value = (part.strip() for part in line.partition("="))
         if line.strip():
             if not equals:
-                raise BadField("settings", f"Line {number} has no equals sign. Write name=value.")
+                raise BadRequest(f"Line {number} has no equals sign. Write name=value.", "settings")
             if name in settings:
-                raise BadField("settings", f"Line {number}: {name} is given twice.")
+                raise BadRequest(f"Line {number}: {name} is given twice.", "settings")
             settings[name] = plain_value(name, value)
     return settings

@@ -15,13 +15,13 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.formats import count_text, size_text
 from pylogbroker.web.offsets import Key, known_ends, known_starts
-from pylogbroker.web.page_routes import PageAgain
+from pylogbroker.web.page_routes import RejectedField
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import INT32_MAX, Name
 from pylogbroker.web.responsible_brokers import ask_all, controller_of
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import OneOf, whole_number
 from pylogbroker.web.topic_pages.head import TopicPage, topic_head
-from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pylogbroker.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -70,8 +70,6 @@ class PartitionTable(TopicPage, Paged):
     sentences: Sequence[Sentence]
     rows: Sequence[ListedPartition]
     adds: bool
-    typed: str
-    error: str
 
 
 async def topic_partitions(
@@ -97,8 +95,6 @@ async def topic_partitions(
         "sentences": sentences_of(rows, sizes, in_sync_min),
         "rows": shown,
         "adds": add and head.rights.alter,
-        "typed": "",
-        "error": "",
     }
 
 
@@ -280,20 +276,16 @@ def _named(rows: Sequence[ListedPartition], has: str = " has") -> str:
 async def add_partitions(
     visitor: Visitor, topic: Name, count: Annotated[str, "partitions of the topic in all"] = ""
 ) -> dict[str, str]:
-    """Give a topic more partitions; raise PageAgain with the form for a number that does not fit."""
+    """Give a topic more partitions."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
     now = len(visitor.services.metadata.require_topic(topic).partitions)
     number = whole_number(count.replace(",", ""))
-    code, error = 400, f"Write a number above {now}."
-    if number is not None and now < number <= INT32_MAX:
-        error = ""
-        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, number, None)], _TIMEOUT_MS)
-        try:
-            [result] = (await visitor.ask(request, controller_of(visitor.services))).results
-            raise_for(result.error_code, result.error_message)
-        except KafkaError as failure:
-            error, code = f"{failure.detail.rstrip('.')}.", status_of(failure)
-    if error:
-        values = await topic_partitions(visitor, topic, add=True)
-        raise PageAgain({**values, "adds": True, "typed": count, "error": error}, code)
+    if number is None or not now < number <= INT32_MAX:
+        raise BadRequest(f"Write a number above {now}.", "count")
+    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, number, None)], _TIMEOUT_MS)
+    try:
+        [result] = (await visitor.ask(request, controller_of(visitor.services))).results
+        raise_for(result.error_code, result.error_message)
+    except KafkaError as failure:
+        raise RejectedField(failure, "count") from None
     return {"topic": topic}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from pylogbroker.web.links import topic_link
-from pylogbroker.web.page_routes import AgainRoute, moved, page
+from pylogbroker.web.page_routes import form, moved, page
 from pylogbroker.web.parameters import milliseconds
 from pylogbroker.web.router import BadRequest
-from pylogbroker.web.router.routes import HTML
 from pylogbroker.web.topic_pages.creation import create_new_topic, new_topic
 from pylogbroker.web.topic_pages.deletion import delete_topic_confirmed, topic_to_delete
 from pylogbroker.web.topic_pages.groups import topic_groups
@@ -20,16 +19,14 @@ from pylogbroker.web.topic_pages.writing import new_record, write_new_record
 from pylogbroker.web.topic_records.query import RecordQuery
 
 
-def _form(
-    path: str, change: Callable[..., Any], template: str, after: Callable[[Mapping[str, Any]], str]
-) -> AgainRoute:
-    return AgainRoute("POST", path, change, media=HTML, template=template, after=after)
-
-
 def _saved(done: Mapping[str, Any]) -> str:
     """Return the address of the settings that says what was saved, at the row of the setting."""
     rest = {name: value for name, value in done.items() if name != "topic"}
     return f"{topic_link(done['topic'], 'settings', **rest)}#{done['saved']}"
+
+
+def _written(done: Mapping[str, Any]) -> str:
+    return RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link()
 
 
 def _records(given: Mapping[str, str]) -> str:
@@ -48,28 +45,24 @@ def _time(text: str) -> str:
         return text
 
 
+_PARTITIONS: Final = page("/topics/{topic}/partitions", topic_partitions, "topic-partitions")
+_SETTINGS: Final = page("/topics/{topic}/settings", topic_settings, "topic-settings")
+_DELETE: Final = page("/topics/{topic}/delete", topic_to_delete, "topic-delete")
+_WRITE: Final = page("/topics/{topic}/records/new", new_record, "record-form")
+_CREATE: Final = page("/create-topic", new_topic)
+
 TOPIC_PAGES: Final = (
-    page("/topics/{topic}/partitions", topic_partitions, "topic-partitions"),
+    _PARTITIONS,
     page("/topics/{topic}/groups", topic_groups, "topic-groups"),
-    page("/topics/{topic}/settings", topic_settings, "topic-settings"),
-    page("/topics/{topic}/delete", topic_to_delete, "topic-delete"),
-    page("/topics/{topic}/records/new", new_record, "record-form"),
-    page("/create-topic", new_topic),
-    _form(
-        "/topics/{topic}/partitions",
-        add_partitions,
-        "topic-partitions",
-        lambda done: topic_link(done["topic"], "partitions"),
-    ),
-    _form("/topics/{topic}/settings", change_setting, "topic-settings", _saved),
-    _form("/topics/{topic}/delete", delete_topic_confirmed, "topic-delete", lambda done: "/topics"),
-    _form(
-        "/topics/{topic}/records/new",
-        write_new_record,
-        "record-form",
-        lambda done: RecordQuery(done["topic"], at=f"{done['partition']}:{done['offset']}").link(),
-    ),
-    _form("/create-topic", create_new_topic, "create-topic", lambda done: topic_link(done["name"])),
+    _SETTINGS,
+    _DELETE,
+    _WRITE,
+    _CREATE,
+    form(_PARTITIONS.path, add_partitions, _PARTITIONS, lambda done: topic_link(done["topic"], "partitions")),
+    form(_SETTINGS.path, change_setting, _SETTINGS, _saved),
+    form(_DELETE.path, delete_topic_confirmed, _DELETE, lambda done: "/topics"),
+    form(_WRITE.path, write_new_record, _WRITE, _written),
+    form(_CREATE.path, create_new_topic, _CREATE, lambda done: topic_link(done["name"])),
     moved("/topics/{topic}", lambda given: topic_link(given["topic"])),
     moved("/topic", lambda given: topic_link(given.get("name", ""))),
     moved("/topic-delete", lambda given: topic_link(given.get("name", ""), "delete")),

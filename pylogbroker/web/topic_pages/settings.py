@@ -9,9 +9,9 @@ from typing import Annotated, Final, TypedDict
 import attrs
 
 from pylogbroker.config import TOPIC, ConfigSource, Description, describe_topic, parse_overrides
-from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.web.changes import restore_setting, set_setting
-from pylogbroker.web.page_routes import PageAgain
+from pylogbroker.web.page_routes import Preview, RejectedField
 from pylogbroker.web.parameters import Name, Search
 from pylogbroker.web.topic_pages.consequences import consequences
 from pylogbroker.web.topic_pages.head import TopicHead, TopicPage, topic_head
@@ -24,7 +24,6 @@ from pylogbroker.web.topic_pages.setting_values import (
     shown_value,
     unit_of,
 )
-from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
 
 _GROUPS: Final = (
@@ -104,7 +103,6 @@ class SettingsPage(TopicPage):
     all_settings: int
     edited: EditedSetting | None
     saved: SavedSetting | None
-    unknown: str
 
 
 Changed = Annotated[bool, "only the topic's own settings"]
@@ -125,9 +123,8 @@ async def topic_settings(
     page = _page(visitor, head, search, changed, edit)
     if page["groups"] is None:
         return page
-    for name in (edit, saved):
-        if name and name not in TOPIC:
-            raise PageAgain({**page, "unknown": _unknown(name)}, 404)
+    for name in filter(None, (edit, saved)):
+        _require_known(name)
     if edit and head.rights.alter_settings:
         page["edited"] = await _edited(visitor, topic, edit, value)
     if saved:
@@ -154,7 +151,6 @@ def _page(visitor: Visitor, head: TopicHead, search: str, changed: bool, edit: s
         "all_settings": len(rows),
         "edited": None,
         "saved": None,
-        "unknown": "",
     }
 
 
@@ -191,57 +187,56 @@ def _group(name: str) -> int:
     return next(number for number, (_, beginnings) in enumerate(_GROUPS) if name.startswith(beginnings))
 
 
-def _unknown(name: str) -> str:
+def _require_known(name: str) -> None:
+    """Raise KafkaError for an unknown setting."""
     try:
-        parse_overrides({name: ""})
+        parse_overrides({} if name in TOPIC else {name: ""})
     except ConfigError as error:
-        return f"{str(error).rstrip('.')}."
-    return ""
+        raise KafkaError(str(error), ErrorCode.RESOURCE_NOT_FOUND) from None
 
 
-async def _edited(visitor: Visitor, topic: str, name: str, typed: str, error: str = "") -> EditedSetting:
+async def _edited(visitor: Visitor, topic: str, name: str, typed: str) -> EditedSetting:
     """Return the field of a setting, with its value now if nothing was typed."""
     settings = visitor.services.config.topic(visitor.services.metadata.topic_settings(topic))
     row = next(row for row in describe_topic(visitor.services.config, settings) if row.name == name)
-    text = typed if typed or error else field_text(name, row.value or "")
-    raw, sentences = plain_value(name, text), list[str]()
-    if typed and not error:
+    text = typed or field_text(name, row.value or "")
+    raw, sentences, error = plain_value(name, text), list[str](), ""
+    if typed:
         try:
             image = visitor.services.metadata.require_topic(topic)
             sentences = await consequences(visitor, image, name, raw)
         except ConfigError as failure:
-            error = _reason(name, str(failure))
+            error = f"{_reason(name, str(failure))}."
     return EditedSetting(name, text, "" if error else raw, choices_of(name), hint_of(name), sentences, error)
 
 
 def _reason(name: str, text: str) -> str:
-    return f"{text.removeprefix(f'{name}: ').rstrip('.')}."
+    return text.removeprefix(f"{name}: ").rstrip(".")
 
 
 async def change_setting(
     visitor: Visitor,
     topic: Name,
-    setting: Name,
+    edit: Annotated[Name, "the setting"],
     value: str = "",
     restore: Annotated[bool, "use the default"] = False,
     preview: Annotated[bool, "only say what the value would do"] = False,
     search: Search = "",
     changed: Changed = False,
 ) -> dict[str, str]:
-    """Change a setting of a topic, or use its default again; raise PageAgain with the form for what does not go."""
+    """Change a setting of a topic, or use its default again; raise Preview to say only what that would do."""
+    _require_known(edit)
     if preview and not restore:
-        raise PageAgain(await topic_settings(visitor, topic, search, changed, edit=setting, value=value), 200)
-    before = visitor.services.metadata.topic_settings(topic).get(setting, "")
+        raise Preview
+    before = visitor.services.metadata.topic_settings(topic).get(edit, "")
     try:
         if restore:
-            await restore_setting(visitor, topic, setting)
+            await restore_setting(visitor, topic, edit)
         else:
-            await set_setting(visitor, topic, setting, plain_value(setting, value))
+            await set_setting(visitor, topic, edit, plain_value(edit, value))
     except KafkaError as failure:
-        page = await topic_settings(visitor, topic, search, changed, edit=setting)
-        if page["edited"] is None:
+        if failure.code is not ErrorCode.INVALID_CONFIG:
             raise
-        page["edited"] = await _edited(visitor, topic, setting, value, _reason(setting, failure.detail))
-        raise PageAgain(page, status_of(failure)) from None
+        raise RejectedField(KafkaError(_reason(edit, failure.detail), failure.code), "value") from None
     filters = {"search": search, "changed": "true" if changed else ""}
-    return {"topic": topic, "saved": setting, "was": before, **filters}
+    return {"topic": topic, "saved": edit, "was": before, **filters}

@@ -9,14 +9,13 @@ from typing import Annotated, Final, TypedDict, Unpack
 from pylogbroker.errors import KafkaError
 from pylogbroker.records import Record
 from pylogbroker.web.changes import ProducedRecord, write_record
-from pylogbroker.web.page_routes import PageAgain
 from pylogbroker.web.parameters import INT32_MAX, Name
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import OneOf, whole_number
 from pylogbroker.web.topic_pages.head import TopicPage, topic_head
 from pylogbroker.web.topic_records.opened import BASE64, TEXT, RecordForm
 from pylogbroker.web.topic_records.page import QueryFields, opened_of
 from pylogbroker.web.topic_records.query import BadField, RecordQuery
-from pylogbroker.web.views import status_of
 from pylogbroker.web.visitors import Visitor
 
 _FORMS: Final = (TEXT, BASE64)
@@ -24,13 +23,11 @@ Form = Annotated[str, OneOf(_FORMS), "what is written in the field"]
 
 
 class WritePage(TopicPage):
-    """Values of the form; `field` is the one that `error` is about, empty if it is about none."""
+    """Values of the form, and why they are not those of the record that is opened."""
 
     query: RecordQuery
-    form: RecordForm
+    record: RecordForm
     problem: str
-    field: str
-    error: str
 
 
 class FormFields(TypedDict, total=False):
@@ -49,7 +46,7 @@ class FormFields(TypedDict, total=False):
 async def new_record(visitor: Visitor, topic: Name, **fields: Unpack[QueryFields]) -> WritePage:
     """Return the form that writes a record: empty, or filled in with the record that is opened."""
     head, query = await topic_head(visitor, topic), RecordQuery(topic, **fields)
-    form, problem = RecordForm(partition=query.partition), ""
+    record, problem = RecordForm(partition=query.partition), ""
     if query.at and head.rights.read:
         try:
             again = (await opened_of(visitor, query)).again
@@ -57,22 +54,14 @@ async def new_record(visitor: Visitor, topic: Name, **fields: Unpack[QueryFields
             problem = f"{(error.detail if isinstance(error, KafkaError) else str(error)).rstrip('.')}."
         else:
             problem = "" if again else "The record is too long for a form, or has headers that no form can hold."
-            form = again or form
-    return {"head": head, "query": query, "form": form, "problem": problem, "field": "", "error": ""}
+            record = again or record
+    return {"head": head, "query": query, "record": record, "problem": problem}
 
 
 async def write_new_record(visitor: Visitor, topic: Name, **fields: Unpack[FormFields]) -> ProducedRecord:
-    """Write one record; raise PageAgain with the form for what is not understood or not accepted."""
+    """Write one record; raise BadRequest or KafkaError for what is not understood or not accepted."""
     form = RecordForm(**fields)
-    try:
-        return await write_record(visitor, topic, _partition(form.partition), _record(form, visitor))
-    except BadField as error:
-        field, message, code = error.field, str(error), 400
-    except KafkaError as failure:
-        field, message = "partition" if "partition" in failure.detail else "", f"{failure.detail.rstrip('.')}."
-        code = status_of(failure)
-    page = await new_record(visitor, topic)
-    raise PageAgain({**page, "form": form, "field": field, "error": message}, code)
+    return await write_record(visitor, topic, _partition(form.partition), _record(form, visitor))
 
 
 def _partition(text: str) -> int | None:
@@ -80,8 +69,8 @@ def _partition(text: str) -> int | None:
         return None
     number = whole_number(text)
     if number is None or not 0 <= number <= INT32_MAX:
-        raise BadField(
-            "partition", f"{text.strip()} is no partition. Write a number, or nothing: the key decides then."
+        raise BadRequest(
+            f"{text.strip()} is no partition. Write a number, or nothing: the key decides then.", "partition"
         )
     return number
 
@@ -93,13 +82,13 @@ def _record(form: RecordForm, visitor: Visitor) -> Record:
 
 
 def _bytes(field: str, text: str, form: str) -> bytes:
-    """Return what a field has; raise BadField for a text that is not base64."""
+    """Return what a field has; raise BadRequest for a text that is not base64."""
     if form == TEXT:
         return text.encode()
     try:
         return b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise BadField(field, "This is not base64: it has letters, digits, +, / and = at its end.") from None
+        raise BadRequest("This is not base64: it has letters, digits, +, / and = at its end.", field) from None
 
 
 def _headers(form: RecordForm) -> tuple[tuple[str, bytes], ...]:
@@ -108,6 +97,6 @@ def _headers(form: RecordForm) -> tuple[tuple[str, bytes], ...]:
         name, colon, text = line.partition(":")
         if line.strip():
             if not colon:
-                raise BadField("headers", f"Line {number} has no colon. Write name: value.")
+                raise BadRequest(f"Line {number} has no colon. Write name: value.", "headers")
             headers.append((name.strip(), _bytes("headers", text.strip(), form.headers_form)))
     return tuple(headers)

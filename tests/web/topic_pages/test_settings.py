@@ -170,10 +170,10 @@ class TestSaving(ChangeTests):
     def undo(self, address: str) -> dict[str, str]:
         """Return the fields of the form that undoes a change, of the page that a change leads to."""
         toast = self.connect().get(address.partition("#")[0]).body.partition('<div class="toast"')[2]
-        return dict(re.findall(r'name="(setting|value|restore)" value="([^"]*)"', toast))
+        return dict(re.findall(r'name="(edit|value|restore)" value="([^"]*)"', toast))
 
     def test_a_change_says_what_is_so_now_and_can_be_undone(self) -> None:
-        answer = self.save(setting="retention.ms", value="14d", changed="true")
+        answer = self.save(edit="retention.ms", value="14d", changed="true")
         self.assertEqual(answer.code, 303)
         address = answer.headers["location"]
         expected = f"/topics/orders/settings?saved=retention.ms&was={7 * DAY}&changed=true#retention.ms"
@@ -183,18 +183,18 @@ class TestSaving(ChangeTests):
         self.assertEqual(self.value("retention.ms"), str(7 * DAY))
 
     def test_the_default_can_be_used_and_undone(self) -> None:
-        address = self.save(setting="retention.ms", value="1d", restore="true").headers["location"]
+        address = self.save(edit="retention.ms", value="1d", restore="true").headers["location"]
         self.assertIsNone(self.value("retention.ms"))
         self.save(**self.undo(address))
         self.assertEqual(self.value("retention.ms"), str(7 * DAY))
-        address = self.save(setting="segment.bytes", value="64MiB").headers["location"]
+        address = self.save(edit="segment.bytes", value="64MiB").headers["location"]
         self.assertEqual(self.value("segment.bytes"), "67108864")
-        self.assertEqual(self.undo(address), {"setting": "segment.bytes", "restore": "true"})
+        self.assertEqual(self.undo(address), {"edit": "segment.bytes", "restore": "true"})
         self.save(**self.undo(address))
         self.assertIsNone(self.value("segment.bytes"))
 
     def test_a_preview_changes_nothing(self) -> None:
-        answer = self.save(setting="retention.ms", value="2d", preview="true")
+        answer = self.save(edit="retention.ms", value="2d", preview="true")
         self.assertEqual(answer.code, 200)
         self.assertIn("The next check deletes nothing more", answer.body)
         self.assertIn('name="value" value="2d"', answer.body)
@@ -207,11 +207,11 @@ class TestSaving(ChangeTests):
             ("delete.policies", "nothing", "expected any of"),
             ("min.insync.replicas", "7d", "'7d' is not accepted"),
         ):
-            answer = self.save(setting=setting, value=value)
+            answer = self.save(edit=setting, value=value)
             self.assertEqual(answer.code, 400, setting)
             self.assertIn(expected, Parsed(answer.body).text)
             self.assertIn(f'name="value" value="{value}"', answer.body)
             self.assertIn('aria-invalid="true"', answer.body)
         self.assertEqual(self.value("retention.ms"), str(7 * DAY))
-        self.assertEqual(self.save(setting="no.such.setting", value="1").code, 404)
-        self.assertEqual(self.submit("topics/nothing/settings", setting="retention.ms", value="1").code, 404)
+        self.assertEqual(self.save(edit="no.such.setting", value="1").code, 404)
+        self.assertEqual(self.submit("topics/nothing/settings", edit="retention.ms", value="1").code, 404)
