@@ -207,7 +207,10 @@ async def _edited(visitor: Visitor, topic: str, name: str, typed: str) -> Edited
             sentences = await consequences(visitor, image, name, raw)
         except ConfigError as failure:
             error = f"{_reason(name, str(failure))}."
-    return EditedSetting(name, text, "" if error else raw, choices_of(name), hint_of(name), sentences, error)
+    choices = choices_of(name)
+    others = (text,) if choices and text not in choices else ()
+    raw = "" if error else raw
+    return EditedSetting(name, text, raw, (*choices, *others), hint_of(name), sentences, error)
 
 
 def _reason(name: str, text: str) -> str:

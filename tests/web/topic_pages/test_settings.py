@@ -215,3 +215,8 @@ class TestSaving(ChangeTests):
         self.assertEqual(self.value("retention.ms"), str(7 * DAY))
         self.assertEqual(self.save(edit="no.such.setting", value="1").code, 404)
         self.assertEqual(self.submit("topics/nothing/settings", edit="retention.ms", value="1").code, 404)
+
+    def test_a_value_that_is_not_in_the_list_can_be_chosen_again(self) -> None:
+        self.node.create("clicks", cleanup_policy="delete,compact")
+        body = self.connect().get("/topics/clicks/settings?edit=cleanup.policy").body
+        self.assertIn("<option selected>delete,compact</option>", body)
