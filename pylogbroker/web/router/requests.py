@@ -10,11 +10,11 @@ from twisted.web.http import Request
 from pylogbroker.json_text import MemberTwice, named_once
 from pylogbroker.web.router.parameters import BadRequest
 
-_TEXT_BYTES_MAX: Final = 1000
+TEXT_BYTES_MAX: Final = 1000
 """Bytes of a parameter in an address."""
 
 
-def texts_of(request: Request, bytes_max: int = _TEXT_BYTES_MAX) -> dict[str, str]:
+def texts_of(request: Request, bytes_max: int = TEXT_BYTES_MAX) -> dict[str, str]:
     """Return the parameters of query and form, of several of one name the last; raise BadRequest."""
     texts: dict[str, str] = {}
     for name, (*_, last) in (request.args or {}).items():

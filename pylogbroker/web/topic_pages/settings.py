@@ -11,8 +11,10 @@ import attrs
 from pylogbroker.config import TOPIC, ConfigSource, Description, describe_topic, parse_overrides
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.web.changes import restore_setting, set_setting
+from pylogbroker.web.links import topic_link
 from pylogbroker.web.page_routes import Preview, RejectedField
 from pylogbroker.web.parameters import Name, Search
+from pylogbroker.web.router.requests import TEXT_BYTES_MAX
 from pylogbroker.web.topic_pages.consequences import consequences
 from pylogbroker.web.topic_pages.head import TopicHead, TopicPage, topic_head
 from pylogbroker.web.topic_pages.setting_values import (
@@ -24,6 +26,7 @@ from pylogbroker.web.topic_pages.setting_values import (
     shown_value,
     unit_of,
 )
+from pylogbroker.web.topic_table import sees_settings
 from pylogbroker.web.visitors import Visitor
 
 _GROUPS: Final = (
@@ -85,12 +88,15 @@ class EditedSetting:
 
 @attrs.frozen
 class SavedSetting:
-    """A setting that was changed, with the topic's own value before; empty if it had none."""
+    """A setting that was changed; `undo` is the address of the form with the value before, empty if that is not known.
+
+    The address of this page says what the value was. Anybody can write such an address, so it fills in a form at most.
+    """
 
     name: str
     value: str
+    undo: str
     before: str
-    before_shown: str
 
 
 class SettingsPage(TopicPage):
@@ -117,6 +123,7 @@ async def topic_settings(
     value: Annotated[str, "text of the field"] = "",
     saved: Annotated[Name, "setting that was changed"] = "",
     was: Annotated[str, "its own value before"] = "",
+    was_default: Annotated[bool, "it had no value of its own before"] = False,
 ) -> SettingsPage:
     """Return the settings, and for the one that is edited what its new value would do."""
     head = await topic_head(visitor, topic)
@@ -129,7 +136,10 @@ async def topic_settings(
         page["edited"] = await _edited(visitor, topic, edit, value)
     if saved:
         row = next(row for row in _settings(visitor, topic) if row.name == saved)
-        page["saved"] = SavedSetting(saved, row.value, was, shown_value(saved, was) if was else "the default")
+        before = shown_value(saved, was) if was else "the default"
+        filters = {"search": search, "changed": "true" if changed else ""}
+        undo = topic_link(topic, "settings", edit=saved, value=field_text(saved, was), **filters)
+        page["saved"] = SavedSetting(saved, row.value, f"{undo}#{saved}" if was or was_default else "", before)
     return page
 
 
@@ -231,7 +241,7 @@ async def change_setting(
     _require_known(edit)
     if preview and not restore:
         raise Preview
-    before = visitor.services.metadata.topic_settings(topic).get(edit, "")
+    before = _own_value(visitor, topic, edit)
     try:
         if restore:
             await restore_setting(visitor, topic, edit)
@@ -242,4 +252,14 @@ async def change_setting(
             raise
         raise RejectedField(KafkaError(_reason(edit, failure.detail), failure.code), "value") from None
     filters = {"search": search, "changed": "true" if changed else ""}
-    return {"topic": topic, "saved": edit, "was": before, **filters}
+    return {"topic": topic, "saved": edit, **before, **filters}
+
+
+def _own_value(visitor: Visitor, topic: str, name: str) -> dict[str, str]:
+    """Return parameters that say what a setting is now; none for who may not see it, or if it is too long."""
+    if not sees_settings(visitor, topic):
+        return {}
+    own = visitor.services.metadata.topic_settings(topic)
+    if name not in own:
+        return {"was_default": "true"}
+    return {"was": own[name]} if len(own[name].encode()) <= TEXT_BYTES_MAX else {}

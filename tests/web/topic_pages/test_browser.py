@@ -72,7 +72,9 @@ def test_a_setting_is_previewed_saved_and_undone(browser: Browser) -> None:
     browser.press("Save")
     browser.wait_for("retention.ms of orders is 1 d 12 h now.")
     assert browser.one("tr.own .badge").text == "this topic"
-    browser.press("Undo")
+    browser.follow(".toast a")
+    assert browser.one("form.edit input[name=value]").get_attribute("value") == "7d"
+    browser.press("Save")
     browser.wait_for("retention.ms of orders is 7 d now.")
     browser.open("topics/orders/settings", edit="retention.ms")
     browser.press("Use the default, no limit")
@@ -122,7 +124,8 @@ def test_the_page_works_without_scripts(browser: Browser) -> None:
         assert "A new segment begins at 64.0 MiB." in plain.text
         plain.follow("form.edit button.main")
         plain.wait_for("segment.bytes of orders is 64.0 MiB now.")
-        plain.follow(".toast button")
+        plain.follow(".toast a")
+        plain.follow("[name=restore]")
         plain.wait_for("segment.bytes of orders is 1 GiB now.")
 
 
