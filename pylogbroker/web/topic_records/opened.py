@@ -31,7 +31,6 @@ _HEADERS_MAX: Final = 100
 _HEADER_BYTES_MAX: Final = 4 * 1024
 _HEX_BYTES_MAX: Final = 4 * 1024
 _HEX_WIDTH: Final = 16
-_COMMAND_CHARACTERS_MAX: Final = 500
 
 
 @attrs.frozen
