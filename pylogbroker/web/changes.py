@@ -114,7 +114,7 @@ async def produce(
     content = Record(
         0,
         visitor.services.runtime.now_ms(),
-        key.encode() if key else None,
+        None if key is None else key.encode(),
         None if value is None or tombstone else value.encode(),
         tuple((name, text.encode()) for name, text in headers),
     )

@@ -131,7 +131,7 @@ class TestProduce(ChangeTests):
             return indexes[-1]
 
         with patch("pylogbroker.web.changes.random.choice", choose):
-            for more in ({}, {"key": ""}, {"tombstone": True}):
+            for more in ({}, {"key": None}, {"tombstone": True}):
                 self.assertEqual(self.change("produce", topic="clicks", value="no key", **more)["partition"], 3)
         self.assertEqual(given, [[0, 2, 3]] * 3)
         self.assertEqual(self.record("clicks", 3)["key"]["format"], "null")

@@ -41,6 +41,7 @@ class FormFields(TypedDict, total=False):
     headers: Annotated[str, "one in a line, name: value"]
     headers_form: Form
     tombstone: Annotated[bool, "no value, whatever is given"]
+    empty_key: Annotated[bool, "an empty key in place of none, without a text"]
 
 
 async def new_record(visitor: Visitor, topic: Name, **fields: Unpack[QueryFields]) -> WritePage:
@@ -76,9 +77,11 @@ def _partition(text: str) -> int | None:
 
 
 def _record(form: RecordForm, visitor: Visitor) -> Record:
-    key = _bytes("key", form.key, form.key_form)
+    if form.key and form.empty_key:
+        raise BadRequest("A key that is written here is not empty: write none, or remove the mark below.", "key")
+    key = _bytes("key", form.key, form.key_form) if form.key or form.empty_key else None
     value = None if form.tombstone else _bytes("value", form.value, form.value_form)
-    return Record(0, visitor.services.runtime.now_ms(), key or None, value, _headers(form))
+    return Record(0, visitor.services.runtime.now_ms(), key, value, _headers(form))
 
 
 def _bytes(field: str, text: str, form: str) -> bytes:

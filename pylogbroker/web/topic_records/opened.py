@@ -85,6 +85,7 @@ class RecordForm:
     headers: str = ""
     headers_form: str = TEXT
     tombstone: bool = False
+    empty_key: bool = False
 
 
 @attrs.frozen
@@ -220,7 +221,7 @@ def _hex(data: bytes) -> ShownContent:
 def _again(record: Record) -> RecordForm | None:
     """Return the texts of a form; None for a record that is too long for one, or has headers that none can hold."""
     names, values = [name for name, _ in record.headers], [value for _, value in record.headers]
-    if None in values or any(":" in name or "\n" in name for name in names):
+    if None in values or any(":" in name or not _is_line(name.encode(errors="surrogatepass")) for name in names):
         return None
     contents = [value or b"" for value in values]
     headers_form = TEXT if all(_is_line(content) for content in contents) else BASE64
@@ -236,6 +237,7 @@ def _again(record: Record) -> RecordForm | None:
         "\n".join(lines),
         headers_form,
         record.value is None,
+        record.key is not None and not key,
     )
     return None if len(form.key) + len(form.value) + len(form.headers) > SHOWN_BYTES_MAX // 2 else form
 
@@ -253,4 +255,8 @@ def _is_text(content: bytes) -> bool:
 
 
 def _is_line(content: bytes) -> bool:
-    return _is_text(content) and b"\n" not in bytes(content) and bytes(content).strip() == bytes(content)
+    """Return whether a line of a form, without the space around it, gives these bytes back."""
+    if not _is_text(content):
+        return False
+    text = bytes(content).decode()
+    return "\n" not in text and text == text.strip()

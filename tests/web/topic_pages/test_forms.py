@@ -48,6 +48,36 @@ class TestWriting(FormTests):
         self.assertEqual(answer.code, 303)
         self.assertGreater(self.node.broker.partitions.find("orders", 0).log.size, 2 * len(value))
 
+    def test_no_key_and_an_empty_key(self) -> None:
+        self.submit(self.form, partition="0", value="v")
+        self.assertEqual(self.stored()["key"]["format"], "null")
+        self.submit(self.form, partition="0", value="v", empty_key="true")
+        self.assertEqual((self.stored()["key"]["format"], self.stored()["key"]["text"]), ("text", ""))
+        body = self.connect().get("/topics/orders/records/new?at=0:1").body
+        self.assertIn('name="empty_key" value="true" checked', body)
+        self.assertNotIn("checked", self.connect().get("/topics/orders/records/new?at=0:0").body)
+        self.expect_error(self.form, "key", "A key that is written here is not empty", key="k", empty_key="true")
+
+    def test_a_header_that_the_form_would_change_is_not_filled_in(self) -> None:
+        partition = self.node.broker.partitions.find("orders", 0)
+        for offset, (name, value) in enumerate(
+            (
+                (" a", b""),
+                ("a\r", b""),
+                ("\udcff", b""),
+                ("a\u00a0", b""),
+                ("a:b", b""),
+                ("a", b"v\xc2\xa0"),
+                ("a", b"\r\n"),
+            )
+        ):
+            partition.append(build([Record(0, NOW, None, b"v", ((name, value),))]), NOW)
+            body = self.connect().get(f"/topics/orders/records/new?at=0:{offset}").body
+            if name == "a":
+                self.assertIn(f"a: {b64encode(value).decode()}</textarea>", body)
+            else:
+                self.assertIn("has headers that no form can hold", body)
+
     def test_tombstones(self) -> None:
         self.submit(self.form, partition="0", key="k", value="ignored", tombstone="true")
         self.assertEqual(self.stored()["value"]["format"], "null")
