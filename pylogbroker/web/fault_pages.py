@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Final, TypedDict
 
-from pylogbroker.web.fault_port import FaultRow
-from pylogbroker.web.fault_views import add_fault_of_form, faults, release_fault, remove_fault
+from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.web.fault_port import FaultRow, fault_row
+from pylogbroker.web.fault_views import add_fault_of_form, fault_port, faults, release_fault, remove_fault
 from pylogbroker.web.page_routes import form, page
-from pylogbroker.web.paging import PageNumber
-from pylogbroker.web.parameters import ROWS_MAX
+from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.visitors import Visitor
 
 
-class FaultTable(TypedDict):
-    page: int
-    pages: int
-    total: int
+class FaultTable(Paged):
     faults: list[FaultRow]
 
 
@@ -26,10 +23,8 @@ class FaultChoices(TypedDict):
 
 async def fault_table(visitor: Visitor, page: PageNumber = 1) -> FaultTable:
     """Return a page of the faults."""
-    page = max(1, page)
-    listed = await faults(visitor, (page - 1) * ROWS_MAX)
-    pages = max(1, -(-listed["total"] // ROWS_MAX))
-    return {"page": page, "pages": pages, "total": listed["total"], "faults": listed["faults"]}
+    values, shown = paged(page, "", fault_port(visitor, AclOperation.DESCRIBE).listed())
+    return {**values, "faults": [fault_row(fault) for fault in shown]}
 
 
 async def new_fault(visitor: Visitor) -> FaultChoices:

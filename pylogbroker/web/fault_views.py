@@ -27,7 +27,8 @@ class FaultList(RowRange):
     faults: list[FaultRow]
 
 
-def _faults(visitor: Visitor, operation: AclOperation) -> FaultPort:
+def fault_port(visitor: Visitor, operation: AclOperation) -> FaultPort:
+    """Return the faults of the broker to a visitor with a right on the cluster; raise KafkaError."""
     visitor.check(operation, AclResourceType.CLUSTER)
     if visitor.faults is None:
         raise KafkaError("the broker does not run with testing.faults=true", ErrorCode.RESOURCE_NOT_FOUND)
@@ -36,7 +37,7 @@ def _faults(visitor: Visitor, operation: AclOperation) -> FaultPort:
 
 async def faults(visitor: Visitor, start: Start = 0, count: Count = ROWS_MAX) -> FaultList:
     """Return the faults from the `start`th on, and what fields of a new one may be."""
-    values, shown = slice_rows(start, count, _faults(visitor, AclOperation.DESCRIBE).listed())
+    values, shown = slice_rows(start, count, fault_port(visitor, AclOperation.DESCRIBE).listed())
     return {
         "apis": [_ANY_API, *sorted(api.name for api in visitor.services.apis)],
         "moments": [_NEVER, *get_args(CloseMoment)],
@@ -47,7 +48,7 @@ async def faults(visitor: Visitor, start: Start = 0, count: Count = ROWS_MAX) ->
 
 async def add_fault(visitor: Visitor, **fields: Unpack[FaultFields]) -> FaultRow:
     """Add a fault: by default for one request, or for one with each of several errors."""
-    port = _faults(visitor, AclOperation.ALTER)
+    port = fault_port(visitor, AclOperation.ALTER)
     if not 0 <= fields.get("delay", 0.0) <= _SECONDS_MAX:
         raise BadRequest(f"delay must be a number of seconds from 0 to {_SECONDS_MAX:g}")
     try:
@@ -116,7 +117,7 @@ async def remove_fault(visitor: Visitor, id: _FaultId) -> FaultRow:
 
 
 def _find(visitor: Visitor, number: int) -> ListedFault:
-    for fault in _faults(visitor, AclOperation.ALTER).listed():
+    for fault in fault_port(visitor, AclOperation.ALTER).listed():
         if fault.id == number:
             return fault
     raise KafkaError(f"there is no fault {number}", ErrorCode.RESOURCE_NOT_FOUND)

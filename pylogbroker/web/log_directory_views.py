@@ -83,6 +83,13 @@ async def log_directory(
     visitor: Visitor, broker: Index, path: str, start: Start = 0, count: Count = ROWS_MAX
 ) -> LogDirectoryDetails:
     """Return the logs in a directory of a broker, the largest first, from the `start`th on."""
+    row, logs = await directory_with_logs(visitor, broker, path)
+    values, shown = slice_rows(start, count, logs)
+    return {**row, **values, "details": [*shown]}
+
+
+async def directory_with_logs(visitor: Visitor, broker: int, path: str) -> tuple[LogDirectoryRow, list[LogRow]]:
+    """Return a directory of a broker, and its logs, the largest first; raise KafkaError."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     services, slices = visitor.services, visitor.services.runtime.slices
     if broker not in (services.node.id, *services.metadata.image.brokers):
@@ -94,8 +101,7 @@ async def log_directory(
         raise KafkaError(f"broker {broker} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
     rows = [_log_row(topic, partition) async for topic, partition in slices.over(_logs(directory))]
     ordered = await slices.in_order(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"]))
-    values, shown = slice_rows(start, count, ordered)
-    return {**await _row(visitor, broker, directory), **values, "details": [*shown]}
+    return await _row(visitor, broker, directory), ordered
 
 
 def _log_row(topic: str, partition: DescribeLogDirsPartition) -> LogRow:

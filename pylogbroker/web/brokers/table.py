@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from pylogbroker import __version__
@@ -11,9 +12,9 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.brokers.reassignments import count_reassignments
 from pylogbroker.web.cluster_views import BrokerList, BrokerRow, brokers
-from pylogbroker.web.log_directory_views import LogDirectoryDetails, LogDirectoryRow, log_directory
-from pylogbroker.web.paging import PageNumber
-from pylogbroker.web.parameters import ROWS_MAX, Index
+from pylogbroker.web.log_directory_views import LogDirectoryRow, LogRow, directory_with_logs
+from pylogbroker.web.paging import Paged, PageNumber, paged
+from pylogbroker.web.parameters import Index
 from pylogbroker.web.placement import Placement, count_placement
 from pylogbroker.web.responsible_brokers import controller_of
 from pylogbroker.web.visitors import Visitor
@@ -58,9 +59,8 @@ class BrokerPage(TypedDict):
     behind: list[BehindPartition]
 
 
-class DirectoryPage(LogDirectoryDetails):
-    page: int
-    pages: int
+class DirectoryPage(LogDirectoryRow, Paged):
+    details: Sequence[LogRow]
 
 
 class ElectedLeaders(TypedDict):
@@ -145,9 +145,9 @@ async def _behind(visitor: Visitor, broker: int) -> list[BehindPartition]:
 
 async def directory_page(visitor: Visitor, broker: Index, path: str, page: PageNumber = 1) -> DirectoryPage:
     """Return a page of the logs in a directory of a broker, the largest first."""
-    page = max(1, page)
-    details = await log_directory(visitor, broker, path, (page - 1) * ROWS_MAX)
-    return {**details, "page": page, "pages": max(1, -(-details["total"] // ROWS_MAX))}
+    row, logs = await directory_with_logs(visitor, broker, path)
+    values, shown = paged(page, "", logs)
+    return {**row, **values, "details": shown}
 
 
 async def elect_leaders(visitor: Visitor) -> ElectedLeaders:
