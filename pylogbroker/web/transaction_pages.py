@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, TypedDict
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.web.formats import count_text, duration_text
+from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.links import link, path_of
 from pylogbroker.web.page_routes import form, moved, page
-from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
+from pylogbroker.web.paging import Paged, PageNumber, paged
+from pylogbroker.web.parameters import Index, Name, Offset, Search
 from pylogbroker.web.router import BadRequest
+from pylogbroker.web.router.values import OneOf
 from pylogbroker.web.transaction_views import (
+    OPEN_STATES,
     AbortedProducer,
     FencedProducer,
-    OpenTransactions,
+    ListedTransaction,
     ProducerRow,
     State,
     TransactionalId,
-    TransactionParts,
     TransactionRow,
     abort_transaction,
+    active_producers,
+    describe_transactions,
     fence_producer,
-    producers,
-    transaction,
-    transactions,
+    has_open_transaction,
+    list_transactions,
+    partition_rows,
+    producer_rows,
+    transaction_with_partitions,
 )
 from pylogbroker.web.visitors import Visitor
+
+_ORDERS: Final[Mapping[str, Callable[[ListedTransaction], Any]]] = {
+    "id": lambda row: row.id,
+    "state": lambda row: (row.state, row.id),
+    "producer": lambda row: (row.producer_id, row.id),
+    "coordinator": lambda row: (row.coordinator, row.id),
+}
+Sort = Annotated[str, OneOf((*_ORDERS, *(f"-{key}" for key in _ORDERS))), "a column; with - before it downwards"]
+_LOOKED_AT_MAX: Final = 2000
+"""Open transactions whose age is compared with their timeout, to find those that are stuck."""
 
 
 @attrs.frozen
@@ -39,12 +57,30 @@ class TransactionState:
     detail: str = ""
 
 
-class TransactionTable(OpenTransactions):
+class TransactionTable(Paged):
+    """`stuck` are transactions of any page, of those that are open and were looked at."""
+
+    search: str
+    state: str
+    longer_than: int | None
+    is_complete: bool
+    transactions: list[TransactionRow]
     stuck: list[TransactionRow]
+    looked_at: int
+    all_open: int
 
 
-class TransactionPage(TransactionParts):
+class TransactionPage(TransactionRow, Paged):
+    partitions: list[TopicPartition]
     verdict: TransactionState
+
+
+class ProducerTable(TopicPartition, Paged):
+    """`open_transactions` counts those of all pages, of which the first begins at `first_open`."""
+
+    producers: list[ProducerRow]
+    open_transactions: int
+    first_open: int | None
 
 
 class ProducerToAbort(TypedDict):
@@ -79,20 +115,54 @@ async def transaction_table(
     search: Search = "",
     state: State = "open",
     longer_than: Offset | None = None,
-    start: Start = 0,
-    count: Count = ROWS_MAX,
+    sort: Sort = "id",
+    page: PageNumber = 1,
 ) -> TransactionTable:
-    """Return transactional ids, and those of them whose transaction is stuck."""
-    table = await transactions(visitor, search, state, longer_than, start, count)
-    return {**table, "stuck": [row for row in table["transactions"] if is_stuck(row)]}
+    """Return a page of transactional ids, and those with a stuck transaction, on whatever page they are."""
+    slices = visitor.services.runtime.slices
+    listing = await list_transactions(visitor, search, state, longer_than)
+    ordered = await slices.in_order(listing.transactions, key=_ORDERS[sort.removeprefix("-")])
+    values, shown = paged(page, sort, ordered[::-1] if sort.startswith("-") else ordered)
+    described = await describe_transactions(visitor, shown)
+    all_open = [row async for row in slices.over(ordered) if row.state in OPEN_STATES]
+    looked_at = await describe_transactions(visitor, all_open[:_LOOKED_AT_MAX])
+    return {
+        "search": search,
+        "state": state,
+        "longer_than": longer_than,
+        "is_complete": listing.is_complete and described.is_complete and looked_at.is_complete,
+        **values,
+        "transactions": described.rows,
+        "stuck": [row for row in looked_at.rows if is_stuck(row)],
+        "looked_at": min(len(all_open), _LOOKED_AT_MAX),
+        "all_open": len(all_open),
+    }
 
 
-async def transaction_page(
-    visitor: Visitor, id: TransactionalId, start: Start = 0, count: Count = ROWS_MAX
-) -> TransactionPage:
-    """Return a transactional id with a part of the partitions of its transaction."""
-    parts = await transaction(visitor, id, start, count)
-    return {**parts, "verdict": state_of(parts)}
+async def transaction_page(visitor: Visitor, id: TransactionalId, page: PageNumber = 1) -> TransactionPage:
+    """Return a transactional id with a page of the partitions of its transaction."""
+    row, keys = await transaction_with_partitions(visitor, id)
+    values, shown = paged(page, "", keys)
+    return {**row, **values, "partitions": partition_rows(shown), "verdict": state_of(row)}
+
+
+async def producer_table(visitor: Visitor, topic: Name, partition: Index = 0, page: PageNumber = 1) -> ProducerTable:
+    """Return a page of the producers of a partition; those with an open transaction come first."""
+    producers = await active_producers(visitor, topic, partition)
+    starts = [
+        producer.current_txn_start_offset
+        async for producer in visitor.services.runtime.slices.over(producers)
+        if has_open_transaction(producer)
+    ]
+    values, shown = paged(page, "", producers)
+    return {
+        "topic": topic,
+        "partition": partition,
+        **values,
+        "producers": producer_rows(shown),
+        "open_transactions": len(starts),
+        "first_open": min(starts, default=None),
+    }
 
 
 async def fence_producer_confirmed(visitor: Visitor, id: TransactionalId, confirm: Name) -> FencedProducer:
@@ -106,7 +176,7 @@ async def producer_to_abort(
     visitor: Visitor, topic: Name, producer_id: Offset, partition: Index = 0
 ) -> ProducerToAbort:
     """Return a producer with an open transaction in a partition."""
-    for row in (await producers(visitor, topic, partition))["producers"]:
+    for row in producer_rows(await active_producers(visitor, topic, partition)):
         if row["producer_id"] == producer_id and row["transaction_start"] is not None:
             return {"topic": topic, "partition": partition, "producer": row}
     raise KafkaError(
@@ -131,7 +201,7 @@ TRANSACTION_PAGES: Final = (
     page("/transactions", transaction_table),
     _TRANSACTION,
     _FENCE,
-    page("/topics/{topic}/producers", producers, "producers"),
+    page("/topics/{topic}/producers", producer_table, "producers"),
     _ABORT,
     form(
         "/transactions/{id}/fence",

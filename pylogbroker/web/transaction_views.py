@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Annotated, Final, Literal, TypedDict
 
+import attrs
 from twisted.internet.task import deferLater
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
+from pylogbroker.web.offsets import Key
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
 from pylogbroker.web.responsible_brokers import ask_all, leader_of, transaction_coordinator
+from pylogbroker.web.router.values import NUMBER_MAX
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
@@ -25,7 +27,10 @@ from pylogbroker.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_GONE: Final = (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+_DESCRIBED_AT_ONCE: Final = 500
+"""Transactional ids of one request: to encode it must not take long."""
 _FENCE_ATTEMPTS: Final = 50
 _RETRY_SECONDS: Final = 0.1
 
@@ -89,42 +94,86 @@ async def transactions(
     count: Count = ROWS_MAX,
 ) -> OpenTransactions:
     """Return transactional ids in order, from the `start`th on: those with an open transaction, or all."""
-    longer_than_ms = -1 if longer_than is None else min(longer_than * 1000, 2**63 - 1)
-    slices = visitor.services.runtime.slices
-    states = [*_OPEN] if state == "open" else []
-    answers = await ask_all(visitor, ListTransactionsRequest(states, [], longer_than_ms))
-    matching: dict[str, int] = {}
-    for broker_id, answer in answers.items():
-        async for listed in slices.over(() if answer is None else answer.transaction_states):
-            if search in listed.transactional_id:
-                matching[listed.transactional_id] = broker_id
-    values, shown = slice_rows(start, count, await slices.in_order(list(matching.items())))
+    listing = await list_transactions(visitor, search, state, longer_than)
+    ordered = await visitor.services.runtime.slices.in_order(listing.transactions, key=lambda row: row.id)
+    values, shown = slice_rows(start, count, ordered)
+    described = await describe_transactions(visitor, shown)
     return {
         "search": search,
         "state": state,
         "longer_than": longer_than,
         **values,
-        "is_complete": not any(answer is None or answer.error_code for answer in answers.values()),
-        "transactions": await _rows(visitor, shown),
+        "is_complete": listing.is_complete and described.is_complete,
+        "transactions": described.rows,
     }
 
 
-async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[TransactionRow]:
-    """Return rows of transactional ids with their coordinators; those that have gone meanwhile are left out."""
+@attrs.frozen
+class ListedTransaction:
+    id: str
+    state: str
+    producer_id: int
+    coordinator: int
+
+
+@attrs.frozen
+class TransactionSearch:
+    """Transactional ids of all coordinators; some are missing unless all have answered."""
+
+    transactions: Sequence[ListedTransaction]
+    is_complete: bool
+
+
+@attrs.frozen
+class DescribedTransactions:
+    """Rows of transactional ids, without those that have gone; others are missing unless all have answered."""
+
+    rows: list[TransactionRow]
+    is_complete: bool
+
+
+async def list_transactions(visitor: Visitor, search: str, state: State, longer_than: int | None) -> TransactionSearch:
+    """Return the transactional ids that contain `search`, by their coordinators."""
+    longer_than_ms = -1 if longer_than is None else min(longer_than * 1000, NUMBER_MAX)
+    states = [*OPEN_STATES] if state == "open" else []
+    answers = await ask_all(visitor, ListTransactionsRequest(states, [], longer_than_ms))
+    matching: dict[str, ListedTransaction] = {}
+    for broker_id, answer in answers.items():
+        async for listed in visitor.services.runtime.slices.over(() if answer is None else answer.transaction_states):
+            name = listed.transactional_id
+            if search in name:
+                matching[name] = ListedTransaction(name, listed.transaction_state, listed.producer_id, broker_id)
+    is_complete = not any(answer is None or answer.error_code for answer in answers.values())
+    return TransactionSearch([*matching.values()], is_complete)
+
+
+async def describe_transactions(visitor: Visitor, listed: Sequence[ListedTransaction]) -> DescribedTransactions:
+    """Return the rows of listed transactional ids in their order."""
     by_broker: dict[int, list[str]] = {}
-    for name, broker_id in shown:
-        by_broker.setdefault(broker_id, []).append(name)
+    for transaction in listed:
+        by_broker.setdefault(transaction.coordinator, []).append(transaction.id)
     rows: dict[str, TransactionRow] = {}
-    for broker_id, names in by_broker.items():
-        with suppress(KafkaError):
-            for state in (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states:
-                if not state.error_code:
-                    rows[state.transactional_id] = _row(visitor, broker_id, state)
-    return [rows[name] for name, _ in shown if name in rows]
+    is_complete = True
+    parts = [
+        (broker_id, names[start : start + _DESCRIBED_AT_ONCE])
+        for broker_id, names in by_broker.items()
+        for start in range(0, len(names), _DESCRIBED_AT_ONCE)
+    ]
+    for broker_id, names in parts:
+        try:
+            states = (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states
+        except KafkaError:
+            is_complete = False
+            continue
+        async for state in visitor.services.runtime.slices.over(states):
+            if not state.error_code:
+                rows[state.transactional_id] = _row(visitor, broker_id, state)
+            is_complete &= state.error_code in _GONE
+    return DescribedTransactions([rows[row.id] for row in listed if row.id in rows], is_complete)
 
 
 def _row(visitor: Visitor, coordinator: int, state: TransactionState) -> TransactionRow:
-    is_open = state.transaction_state in _OPEN and state.transaction_start_time_ms >= 0
+    is_open = state.transaction_state in OPEN_STATES and state.transaction_start_time_ms >= 0
     began = state.transaction_start_time_ms
     return {
         "id": state.transactional_id,
@@ -143,13 +192,22 @@ async def transaction(
     visitor: Visitor, id: TransactionalId, start: Start = 0, count: Count = ROWS_MAX
 ) -> TransactionParts:
     """Return a transactional id, and the partitions of its transaction from the `start`th on."""
-    coordinator = transaction_coordinator(visitor.services, id)
-    [state] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
+    row, keys = await transaction_with_partitions(visitor, id)
+    values, shown = slice_rows(start, count, keys)
+    return {**row, **values, "partitions": partition_rows(shown)}
+
+
+async def transaction_with_partitions(visitor: Visitor, name: str) -> tuple[TransactionRow, list[Key]]:
+    """Return a transactional id, and the partitions of its transaction; raise KafkaError."""
+    coordinator = transaction_coordinator(visitor.services, name)
+    [state] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
     raise_for(state.error_code)
     keys = ((topic.topic, index) for topic in state.topics for index in topic.partitions)
-    values, shown = slice_rows(start, count, [key async for key in visitor.services.runtime.slices.over(keys)])
-    partitions: list[TopicPartition] = [{"topic": topic, "partition": index} for topic, index in shown]
-    return {**_row(visitor, coordinator, state), **values, "partitions": partitions}
+    return _row(visitor, coordinator, state), [key async for key in visitor.services.runtime.slices.over(keys)]
+
+
+def partition_rows(keys: Sequence[Key]) -> list[TopicPartition]:
+    return [{"topic": topic, "partition": index} for topic, index in keys]
 
 
 async def fence_producer(visitor: Visitor, id: TransactionalId) -> FencedProducer:
@@ -170,32 +228,35 @@ async def producers(
     visitor: Visitor, topic: Name, partition: Index = 0, start: Start = 0, count: Count = ROWS_MAX
 ) -> ProducerList:
     """Return the producers of a partition from the `start`th on, and the first offsets of open transactions."""
-    values, shown = slice_rows(start, count, await _producers(visitor, topic, partition))
-    return {
-        "topic": topic,
-        "partition": partition,
-        **values,
-        "producers": [
-            {
-                "producer_id": writer.producer_id,
-                "producer_epoch": writer.producer_epoch,
-                "last_sequence": writer.last_sequence,
-                "last_timestamp": writer.last_timestamp,
-                "transaction_start": writer.current_txn_start_offset if writer.current_txn_start_offset >= 0 else None,
-            }
-            for writer in shown
-        ],
-    }
+    values, shown = slice_rows(start, count, await active_producers(visitor, topic, partition))
+    return {"topic": topic, "partition": partition, **values, "producers": producer_rows(shown)}
 
 
-async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerState]:
+def producer_rows(producers: Sequence[ProducerState]) -> list[ProducerRow]:
+    return [
+        {
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "last_sequence": producer.last_sequence,
+            "last_timestamp": producer.last_timestamp,
+            "transaction_start": producer.current_txn_start_offset if has_open_transaction(producer) else None,
+        }
+        for producer in producers
+    ]
+
+
+def has_open_transaction(producer: ProducerState) -> bool:
+    return producer.current_txn_start_offset >= 0
+
+
+async def active_producers(visitor: Visitor, topic: str, index: int) -> list[ProducerState]:
     """Return producers in order; those with an open transaction come first."""
     request = DescribeProducersRequest([TopicRequest(topic, [index])])
     answer = await visitor.ask(request, leader_of(visitor, topic, index))
     [partition] = answer.topics[0].partitions
     raise_for(partition.error_code, partition.error_message)
     return await visitor.services.runtime.slices.in_order(
-        partition.active_producers, key=lambda writer: (writer.current_txn_start_offset < 0, writer.producer_id)
+        partition.active_producers, key=lambda producer: (not has_open_transaction(producer), producer.producer_id)
     )
 
 
@@ -205,8 +266,8 @@ async def abort_transaction(
     """Write a marker that aborts a producer's transaction in one partition, which its coordinator has forgotten."""
     writers = [
         writer
-        for writer in await _producers(visitor, topic, partition)
-        if writer.producer_id == producer_id and writer.current_txn_start_offset >= 0
+        for writer in await active_producers(visitor, topic, partition)
+        if writer.producer_id == producer_id and has_open_transaction(writer)
     ]
     if not writers:
         raise KafkaError(

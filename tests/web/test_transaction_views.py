@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.formats import duration_text
 from pylogbroker.web.transaction_pages import state_of
 from pylogbroker.web.transaction_views import TransactionRow
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
 from tests.broker.transactions import TransactionTests
 from tests.web.test_changes import ChangeTests
 from tests.web.test_pages import HOSTILE, Parsed
@@ -44,6 +51,57 @@ class TestTransactions(TransactionViewTests):
         self.assertEqual((found["age_ms"], found["partitions"]), (32_500, [{"topic": "t", "partition": 0}]))
         self.ask("transaction?id=nobody", 404)
         self.ask("transactions?state=some", 400)
+
+    def test_the_list_has_pages_and_an_order(self) -> None:
+        for number in range(3):
+            self.producer(f"idle-{number}")
+        self.begun(b"v", transactional_id="open")
+        with patch("pylogbroker.web.paging.ROWS_MAX", 2):
+            page = Parsed(self.connect().get("/transactions?state=all&sort=-producer").body)
+            self.assertEqual([row[0][:6] for row in page.rows], ["open1 ", "idle-2"])
+            self.assertIn("/transactions?page=2&state=all&sort=-producer", page.links)
+            page = Parsed(self.connect().get("/transactions?state=all&page=9").body)
+            self.assertEqual([row[0][:6] for row in page.rows], ["idle-2", "open1 "])
+        self.assertIn("sort must be one of", self.connect().get("/transactions?sort=age").body)
+
+    def test_stuck_transactions_of_other_pages_are_named(self) -> None:
+        self.begun(b"v", transactional_id="stuck")
+        self.begun(b"v", transactional_id="also")
+        with patch("pylogbroker.web.transaction_pages.is_stuck", lambda row: row["id"] == "stuck"):
+            with patch("pylogbroker.web.paging.ROWS_MAX", 1):
+                page = Parsed(self.connect().get("/transactions").body)
+                self.assertEqual([row[0][:4] for row in page.rows], ["also"])
+                self.assertIn("1 transaction is open for longer than its timeout.", page.text)
+                self.assertIn("/transactions/stuck", page.links)
+            with patch("pylogbroker.web.transaction_pages._LOOKED_AT_MAX", 1):
+                page = Parsed(self.connect().get("/transactions").body)
+        self.assertIn("1 of 2 open transactions were looked at", page.text)
+
+    def test_ids_that_cannot_be_described_are_missing(self) -> None:
+        self.begun(b"v")
+        for error, is_complete in (("TRANSACTIONAL_ID_NOT_FOUND", True), ("COORDINATOR_LOAD_IN_PROGRESS", False)):
+            failed = [TransactionState(ErrorCode[error], "p")]
+            answer = DescribeTransactionsResponse(transaction_states=failed)
+            with patch("pylogbroker.web.transaction_views.Visitor.ask", self._asking(answer)):
+                self.assertIs(self.ask("transactions")["is_complete"], is_complete)
+
+    def _asking(self, answer: DescribeTransactionsResponse) -> Any:
+        """Return what answers requests in place of Visitor.ask."""
+        ask = Visitor.ask
+
+        async def asked(visitor: Visitor, request: Any, *arguments: Any) -> Any:
+            is_described = isinstance(request, DescribeTransactionsRequest)
+            return answer if is_described else await ask(visitor, request, *arguments)
+
+        return asked
+
+    def test_producers_have_pages(self) -> None:
+        for number in range(3):
+            self.begun(b"v", transactional_id=f"p{number}")
+        with patch("pylogbroker.web.paging.ROWS_MAX", 2):
+            page = Parsed(self.connect().get("/topics/t/producers?page=2").body)
+        self.assertEqual(len(page.rows), 1)
+        self.assertIn("3 transactions are open here. Readers of committed records wait at offset 0.", page.text)
 
     def test_fence(self) -> None:
         producer = self.begun(b"v")
