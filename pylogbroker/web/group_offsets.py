@@ -31,7 +31,7 @@ async def committed_of(visitor: Visitor, coordinator: int, group_id: str) -> Com
         return {
             key: offset async for key, offset in over(fetched.offsets.items()) if isinstance(offset, CommittedOffset)
         }
-    answer = await visitor.services.peers.send(coordinator, OffsetFetchRequest(group_id, None), _VERSION_OF_ONE)
+    answer = await visitor.send(coordinator, OffsetFetchRequest(group_id, None), _VERSION_OF_ONE)
     check(group_id, answer.error_code)
     return {key: offset async for key, offset in visitor.services.runtime.slices.over(_rows(answer.topics))}
 
@@ -54,7 +54,7 @@ async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[st
         return offsets
     with suppress(KafkaError, UnsupportedVersion):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None) for group_id in ids])
-        async for group in over((await services.peers.send(coordinator, request, _VERSION_OF_SEVERAL)).groups):
+        async for group in over((await visitor.send(coordinator, request, _VERSION_OF_SEVERAL)).groups):
             left -= sum(len(topic.partitions) for topic in group.topics)
             if left < 0:
                 break

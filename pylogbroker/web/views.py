@@ -303,7 +303,7 @@ def status_of(error: Exception) -> int:
     code = error.code
     if code in _FORBIDDEN:
         return 403
-    return 404 if code in _NOT_FOUND else 503 if code.retriable else 400
+    return 404 if code in _NOT_FOUND else 503 if code.retriable or code is ErrorCode.BROKER_NOT_AVAILABLE else 400
 
 
 class DescriptionPage(Page):

@@ -110,13 +110,19 @@ class Visitor:
         services = api.select_services(self.services)
         return await self.services.runtime.slices.run(settled(handle(services, context, request)))
 
+    async def send(self, broker_id: int, request: Request, version: int | None = None) -> Any:
+        """Return the answer of another broker, whose rights the caller has checked; raise KafkaError without one."""
+        if broker_id not in self.services.metadata.image.brokers:
+            raise KafkaError(f"there is no broker {broker_id} now", ErrorCode.BROKER_NOT_AVAILABLE)
+        return await self.services.peers.send(broker_id, request, version)
+
     def _forwarding(self, api: Api, broker_id: int, version: int | None) -> Handler:
         """Return what lets another broker handle requests; raise ValueError for an API without rules of its own."""
         if by_handler in api.access:
             raise ValueError(f"{api.name} checks rights where it is handled")
 
         async def forward(services: object, context: RequestContext, request: Request) -> Any:
-            return await self.services.peers.send(broker_id, request, version)
+            return await self.send(broker_id, request, version)
 
         return forward if self.context.access is None else guard(forward, api.access)
 

@@ -132,6 +132,8 @@ async def alter_broker_setting(
     restore: bool = False,
 ) -> ChangedBrokerSetting:
     """Set a dynamic setting of one broker or of all, or restore what holds without it."""
+    if broker not in (visitor.services.node.id, *visitor.services.metadata.image.brokers):
+        raise KafkaError(f"there is no broker {broker} now", ErrorCode.RESOURCE_NOT_FOUND)
     change = AlterableConfig(edit, _SET, without_unit(edit, value).strip())
     if restore:
         change = AlterableConfig(edit, _RESTORE, None)

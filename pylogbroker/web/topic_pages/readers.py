@@ -93,7 +93,7 @@ async def _committed(
         for start in range(0, len(ids), step):
             groups = [OffsetFetchRequestGroup(group_id, topics=requested) for group_id in ids[start : start + step]]
             request = OffsetFetchRequest(groups=groups)
-            answer = await visitor.services.peers.send(broker_id, request, _VERSION_OF_SEVERAL)
+            answer = await visitor.send(broker_id, request, _VERSION_OF_SEVERAL)
             async for group in visitor.services.runtime.slices.over(answer.groups):
                 rows = [row for described in group.topics for row in described.partitions]
                 if not group.error_code and not any(row.error_code for row in rows):

@@ -67,6 +67,17 @@ class TestSettings(SettingsTests):
         self.assertEqual(self.save("log.segment.bytes", "1", scope="the world").code, 400)
         self.assertEqual(self.row("log.segment.bytes")[2], "built in")
 
+    def test_a_broker_that_is_not_there(self) -> None:
+        other = NODE_ID + 1
+        self.assertEqual(self.submit(f"brokers/{other}/settings", edit="log.segment.bytes", value="1MB").code, 404)
+        self.show(f"/brokers/{other}/settings", 404)
+        self.node.create("clicks")
+        self.node.change_partition("clicks", 0, replicas=(NODE_ID, other), isr=(other,), leader=other)
+        self.assertIn(f"there is no broker {other} now", self.show(f"/brokers/{other}/settings", 503).text)
+        self.show(f"/brokers/{other}")
+        for part in ("records", "partitions", "groups", "producers"):
+            self.assertIn(self.connect().get(f"/topics/clicks/{part}").code, (200, 503), part)
+
 
 class TestRights(AnonymousTests, SettingsTests):
     settings = AnonymousTests.settings
