@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.metadata.config_resources import ResourceType
+from pylogbroker.errors import KafkaError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
@@ -31,6 +33,21 @@ _DEFAULT: Final = -1
 _NONE: Final[Mapping[str, str]] = {}
 _ALL_IN_SYNC: Final = -1
 _TIMEOUT_MS: Final = 10_000
+
+
+class PartlyDone(KafkaError):
+    """Error of a change in several parts, of which some were made."""
+
+
+@contextmanager
+def after_others(done: int) -> Iterator[None]:
+    """Raise PartlyDone in place of a KafkaError if other parts of a change were made."""
+    try:
+        yield
+    except KafkaError as error:
+        if not done:
+            raise
+        raise PartlyDone(f"{error.detail.rstrip('.')}; a part of the change was made", error.code) from None
 
 
 class NamedTopic(TypedDict):

@@ -10,6 +10,7 @@ import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
+from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_offsets import Committed
 from pylogbroker.web.group_views import GroupId, read_group
 from pylogbroker.web.offsets import Key, offsets_at
@@ -161,7 +162,8 @@ async def reset_group(
         )
     offsets = list(plan.after.items())
     for start in range(0, len(offsets), _COMMITTED_MAX):
-        await _commit(visitor, plan, offsets[start : start + _COMMITTED_MAX])
+        with after_others(start):
+            await _commit(visitor, plan, offsets[start : start + _COMMITTED_MAX])
     return plan.values(request)
 
 
@@ -172,10 +174,15 @@ async def _commit(visitor: Visitor, plan: ResetPlan, offsets: Sequence[tuple[Key
         topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(row)
     request = OffsetCommitRequest(plan.group, topics=[*topics.values()])
     answer = await visitor.ask(request, group_coordinator(visitor.services, plan.group))
-    async for topic_answer in visitor.services.runtime.slices.over(answer.topics):
-        for row in topic_answer.partitions:
-            if row.error_code:
-                raise KafkaError(f"{topic_answer.name}-{row.partition_index} was not reset", code_of(row.error_code))
+    failed = [
+        (f"{topic_answer.name}-{row.partition_index}", code_of(row.error_code))
+        async for topic_answer in visitor.services.runtime.slices.over(answer.topics)
+        for row in topic_answer.partitions
+        if row.error_code
+    ]
+    with after_others(len(offsets) - len(failed)):
+        for name, code in failed:
+            raise KafkaError(f"{name} was not reset: {code.meaning}", code)
 
 
 async def plan_reset(visitor: Visitor, group_id: str, request: ResetRequest) -> ResetPlan:

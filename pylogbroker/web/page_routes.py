@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.web.changes import PartlyDone
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import HTML
 from pylogbroker.web.visitors import Visitor
@@ -18,15 +19,25 @@ from pylogbroker.web.visitors import Visitor
 
 @attrs.frozen
 class TypedForm:
-    """Texts of a form, and why it was rejected; `field` is the wrong one, or empty."""
+    """Texts of a form, and why it was rejected; `field` is the wrong one, or empty.
+
+    `outcome` says what was changed all the same.
+    """
 
     values: Mapping[str, str]
     reason: str = ""
+    outcome: str = ""
     field: str = ""
     action: str = ""
 
 
 EMPTY_FORM: Final = TypedForm({})
+_UNKNOWN_OUTCOME: Final = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+"""Errors after which a change may have been made."""
 
 
 class RejectedField(KafkaError):
@@ -71,7 +82,14 @@ class FormRoute(HttpRoute):
         field = error.field if isinstance(error, BadRequest | RejectedField) else ""
         reason = "" if isinstance(error, Preview) else f"{str(error).rstrip('.')}."
         values: dict[str, Any] = await self.page.handle(visitor, **arguments)
-        return {**values, "form": TypedForm(typed, reason, field, self.path)}
+        return {**values, "form": TypedForm(typed, reason, _outcome(error), field, self.path)}
+
+
+def _outcome(error: Exception) -> str:
+    if isinstance(error, PartlyDone):
+        return "Only a part was changed."
+    is_known = not isinstance(error, KafkaError) or error.code not in _UNKNOWN_OUTCOME
+    return "Nothing was changed." if is_known else "It is not known what was changed: look before you repeat it."
 
 
 @attrs.frozen(slots=False)

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypedDict, get_args
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS
 from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
+from pylogbroker.web.changes import after_others
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
 from pylogbroker.web.responsible_brokers import controller_of
 from pylogbroker.web.router import BadRequest
@@ -82,8 +83,9 @@ async def set_password(
     """Add a user, or change the password of one, for one mechanism or for all."""
     if not password:
         raise BadRequest("password is empty")
-    for mechanism_name, number in _NUMBERS.items():
-        if mechanism in ("all", mechanism_name):
+    numbers = {name: number for name, number in _NUMBERS.items() if mechanism in ("all", name)}
+    for done, (mechanism_name, number) in enumerate(numbers.items()):
+        with after_others(done):
             salt = os.urandom(_SALT_BYTES)
             in_thread = visitor.services.runtime.in_thread
             salted = await in_thread(salt_password, mechanism_name, password, salt, ITERATIONS_MIN)
@@ -98,9 +100,10 @@ async def delete_user(visitor: Visitor, name: Name) -> NamedUser:
     raise_for(answer.error_code, answer.error_message)
     [result] = answer.results
     raise_for(result.error_code, result.error_message)
-    for credential in result.credential_infos:
+    for done, credential in enumerate(result.credential_infos):
         row = ScramCredentialDeletion(name, credential.mechanism)
-        await _alter(visitor, AlterUserScramCredentialsRequest([row], []))
+        with after_others(done):
+            await _alter(visitor, AlterUserScramCredentialsRequest([row], []))
     return {"name": name}
 
 

@@ -10,6 +10,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclPermission, AclResourceType, PatternType
 from pylogbroker.web.access.acls import KINDS, OneKind, OnePattern, acl_entry
 from pylogbroker.web.acl_views import OPERATIONS, AclRow, Operation, add_acl, delete_acl
+from pylogbroker.web.changes import after_others
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.visitors import Visitor
@@ -77,8 +78,10 @@ async def allow_task(
         AclCreation(kind, name, pattern, principal, host or "*", operation, AclPermission.ALLOW)
         for kind, name, pattern, operation in _needed(task, topic, pattern, group, transactional_id)
     ]
-    for result in (await visitor.ask(CreateAclsRequest(rows))).results:
-        raise_for(result.error_code, result.error_message)
+    results = (await visitor.ask(CreateAclsRequest(rows))).results
+    with after_others(sum(not result.error_code for result in results)):
+        for result in results:
+            raise_for(result.error_code, result.error_message)
     return {"principal": principal}
 
 
@@ -128,9 +131,10 @@ async def remove_acls(
     """Remove all ACLs of a principal on one resource; the principal is given twice."""
     if confirm != principal:
         raise BadRequest(f"write {principal}, the principal whose ACLs are removed", "confirm")
-    for acl in (await acl_entry(visitor, principal, resource, name, pattern))["acls"]:
-        try:
-            await delete_acl(visitor, **acl)
-        except KafkaError as error:
-            raise KafkaError(f"{acl['operation']} was not removed: {error.detail}", error.code) from None
+    for number, acl in enumerate((await acl_entry(visitor, principal, resource, name, pattern))["acls"]):
+        with after_others(number):
+            try:
+                await delete_acl(visitor, **acl)
+            except KafkaError as error:
+                raise KafkaError(f"{acl['operation']} was not removed: {error.detail}", error.code) from None
     return {"principal": principal}

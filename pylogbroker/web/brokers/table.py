@@ -11,6 +11,7 @@ from pylogbroker.metadata.image import NO_CONTROLLER
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.brokers.reassignments import count_reassignments
+from pylogbroker.web.changes import after_others
 from pylogbroker.web.cluster_views import BrokerList, BrokerRow, brokers
 from pylogbroker.web.log_directory_views import LogDirectoryRow, LogRow, directory_with_logs
 from pylogbroker.web.paging import Paged, PageNumber, paged
@@ -155,10 +156,10 @@ async def elect_leaders(visitor: Visitor) -> ElectedLeaders:
     visitor.check(AclOperation.ALTER, AclResourceType.CLUSTER)
     answer = await visitor.ask(ElectLeadersRequest(0, None), controller_of(visitor.services))
     raise_for(answer.error_code)
-    elected = 0
-    for topic in answer.replica_election_results:
-        for result in topic.partition_result:
-            if result.error_code not in _NOT_NEEDED:
-                raise_for(result.error_code, f"{topic.topic}-{result.partition_id}: {result.error_message}")
-            elected += result.error_code == ErrorCode.NONE
+    results = [(topic.topic, row) for topic in answer.replica_election_results for row in topic.partition_result]
+    elected = sum(row.error_code == ErrorCode.NONE for _, row in results)
+    with after_others(elected):
+        for topic, row in results:
+            if row.error_code not in _NOT_NEEDED:
+                raise_for(row.error_code, f"{topic}-{row.partition_id}: {row.error_message}")
     return {"elected": elected}

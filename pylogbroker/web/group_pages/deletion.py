@@ -7,6 +7,7 @@ from typing import Annotated, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
+from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_pages.partitions import ShownMember, members_of
 from pylogbroker.web.group_pages.reset import NAMED_MEMBERS_MAX
 from pylogbroker.web.group_reset import may_reset
@@ -98,10 +99,12 @@ async def delete_offsets_confirmed(
     for start in range(0, len(indexes), _DELETED_MAX):
         partitions = [OffsetDeleteRequestPartition(index) for index in indexes[start : start + _DELETED_MAX]]
         request = OffsetDeleteRequest(id, [OffsetDeleteRequestTopic(topic, partitions)])
-        answer = await visitor.ask(request, coordinator)
-        _check(failed, answer.error_code)
-        async for row in over([row for deleted in answer.topics for row in deleted.partitions]):
-            _check(failed, row.error_code)
+        with after_others(start):
+            answer = await visitor.ask(request, coordinator)
+            _check(failed, answer.error_code)
+        codes = [row.error_code for deleted in answer.topics for row in deleted.partitions]
+        with after_others(start + codes.count(ErrorCode.NONE)):
+            _check(failed, next(filter(None, codes), 0))
     return {"id": id}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import attrs
 
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_LEADER, PartitionState, TopicImage
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
@@ -35,6 +35,8 @@ _BIG_TIMES: Final = 4
 BIG_BYTES_MIN: Final = 64 * 1024 * 1024
 """A partition is big if it has at least these bytes, and so many times those of the middle one."""
 _TIMEOUT_MS: Final = 10_000
+_ABOUT_COUNT: Final = (ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REQUEST, ErrorCode.POLICY_VIOLATION)
+"""Errors that the number of partitions is the cause of."""
 
 Sizes = Mapping[tuple[int, int], int]
 """Bytes of a replica by broker and partition."""
@@ -287,5 +289,7 @@ async def add_partitions(
         [result] = (await visitor.ask(request, controller_of(visitor.services))).results
         raise_for(result.error_code, result.error_message)
     except KafkaError as failure:
+        if failure.code not in _ABOUT_COUNT:
+            raise
         raise RejectedField(failure, "count") from None
     return {"topic": topic}
