@@ -120,7 +120,8 @@ async def visible_lags(visitor: Visitor) -> TopicLags:
 
 
 async def _in_order(visitor: Visitor, topics: list[TopicImage], sort: str, lags: TopicLags) -> list[TopicImage]:
-    key, is_descending = _order(visitor, sort.removeprefix("-"), lags), sort.startswith("-")
+    column, is_descending = sort.removeprefix("-"), sort.startswith("-")
+    key = await _kept_order(visitor, topics) if column == "kept" else _order(visitor, column, lags)
     if len(topics) <= _SORTED_AT_ONCE_MAX:
         return sorted(topics, key=key, reverse=is_descending)  # the map has them by name
     ordered = await visitor.services.runtime.slices.in_order(topics, key=lambda topic: (key(topic), topic.name))
@@ -137,26 +138,23 @@ def _order(visitor: Visitor, column: str, lags: TopicLags) -> Callable[[TopicIma
         "rate": lambda topic: rates.get(topic.name, 0.0),
         "groups": lambda topic: len(lags.get(topic.name, ())),
         "lag": lambda topic: max(lags.get(topic.name, {}).values(), default=-1),
-        "kept": _kept_order(visitor),
     }
     return orders[column]
 
 
-def _kept_order(visitor: Visitor) -> Callable[[TopicImage], float]:
-    """Return how long a topic keeps records, at first those that the visitor may not know it of.
+async def _kept_order(visitor: Visitor, topics: Sequence[TopicImage]) -> Callable[[TopicImage], float]:
+    """Return the order by how long topics keep records; those whose settings the visitor may not see are first.
 
     Most topics have no settings of their own, and so the same value.
     """
     settings_of = visitor.services.metadata.topic_settings
     default = _kept_order_of(kept(visitor, {}))
-
-    def order(topic: TopicImage) -> float:
-        if not sees_settings(visitor, topic.name):
-            return -1
+    orders: dict[str, float] = {}
+    async for topic in visitor.services.runtime.slices.over(topics):
         settings = settings_of(topic.name)
-        return _kept_order_of(kept(visitor, settings)) if settings else default
-
-    return order
+        if sees_settings(visitor, topic.name):
+            orders[topic.name] = _kept_order_of(kept(visitor, settings)) if settings else default
+    return lambda topic: orders.get(topic.name, -1)
 
 
 def _kept_order_of(row: Kept) -> float:
