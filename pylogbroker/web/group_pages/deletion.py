@@ -94,6 +94,8 @@ async def delete_offsets_confirmed(
     _, committed = await read_group(visitor, id)
     over = visitor.services.runtime.slices.over
     indexes = [index async for name, index in over(committed) if name == topic]
+    if not indexes:
+        raise KafkaError(f"the group {id} has no offset of the topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     coordinator = group_coordinator(visitor.services, id)
     failed = f"the offsets of {topic} were not deleted"
     for start in range(0, len(indexes), _DELETED_MAX):

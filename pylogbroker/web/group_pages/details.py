@@ -73,6 +73,7 @@ async def group_details(
         lags.growth_a_minute(id) if is_sampled else None,
         sums.behind_ms,
         sums.is_behind_more,
+        sums.unknown,
     )
     chosen = [row async for row in slices.over(partitions) if not with_lag or row.lag != 0]
     chosen = await slices.in_order(chosen, key=_order(sort.removeprefix("-")))
@@ -133,6 +134,7 @@ async def _sums(visitor: Visitor, partitions: Sequence[GroupPartition]) -> _Sums
         without_commit += not row.has_commit
         if row.lag is None:
             unknown += 1
+            is_behind_more = True
             continue
         (lags if row.has_commit else lags_without).append(max(0, row.lag))
         if row.behind_ms is None:

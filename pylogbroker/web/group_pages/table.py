@@ -53,12 +53,16 @@ class GroupLine:
 
 
 class GroupTable(Paged):
-    """`unanswered` and `loading` are brokers whose groups are missing."""
+    """`unanswered` are brokers whose groups are missing, `loading` those of which some are.
+
+    `unknown` groups have no lag in the last sample: `lag` leaves them out, and so does `with_lag`.
+    """
 
     search: str
     with_lag: bool
     all_groups: int
     lag: int
+    unknown: int
     unanswered: list[int]
     loading: list[int]
     groups: list[GroupLine]
@@ -71,12 +75,13 @@ async def group_table(
     over = visitor.services.runtime.slices.over
     answers = await ask_all(visitor, ListGroupsRequest())
     members = {group.group_id: len(group.members) async for group in over(tuple(visitor.services.groups.groups()))}
-    all_groups, rows = 0, list[GroupLine]()
+    all_groups, unknown, rows = 0, 0, list[GroupLine]()
     for broker_id, answer in answers.items():
         async for listed in over(() if answer is None else answer.groups):
             all_groups += 1
             if search in listed.group_id:
                 row = _row(visitor, broker_id, listed, members)
+                unknown += row.lag is None
                 rows += [row] if not with_lag or row.lag else []
     rows = await visitor.services.runtime.slices.in_order(rows, key=_order(sort.removeprefix("-")))
     values, shown = paged(page, sort, rows[::-1] if sort.startswith("-") else rows)
@@ -85,6 +90,7 @@ async def group_table(
         "with_lag": with_lag,
         "all_groups": all_groups,
         "lag": sum(row.lag or 0 for row in rows),
+        "unknown": unknown,
         "unanswered": [broker for broker, answer in answers.items() if answer is None],
         "loading": [broker for broker, answer in answers.items() if answer is not None and answer.error_code],
         **values,

@@ -30,7 +30,10 @@ class GroupVerdict:
 
 @attrs.frozen
 class GroupProgress:
-    """State of a group; what is not known is None. `growth` is that of the lag in a minute."""
+    """State of a group; what is not known is None. `growth` is that of the lag in a minute.
+
+    `unknown` is the number of partitions whose lag is not known.
+    """
 
     state: str
     coordinator: int
@@ -40,17 +43,20 @@ class GroupProgress:
     growth: int | None
     behind_ms: int | None
     is_behind_more: bool
+    unknown: int = 0
 
 
 def verdict_of(progress: GroupProgress, partitions: Sequence[GroupPartition], now_ms: int) -> GroupVerdict:
     """Return whether a group keeps up."""
     lag = None if progress.lag is None else progress.lag + progress.lag_without_commit
     if progress.state in _WITHOUT_MEMBERS:
-        return _without_members(lag)
+        return _without_members(lag, progress.unknown)
     if progress.state in _REBALANCING:
         return GroupVerdict("warn", "It rebalances.", "Its members get partitions, and read nothing meanwhile.")
     if lag is None:
         return GroupVerdict("warn", "It is not known whether it keeps up.", "No leader of its partitions answers.")
+    if not lag and progress.unknown:
+        return GroupVerdict("warn", "It is not known whether it keeps up.", "What is known of its partitions is read.")
     if not lag:
         return GroupVerdict("ok", "It keeps up.", "All records are read.")
     if progress.behind_ms is not None and not progress.is_behind_more and progress.behind_ms < BEHIND_MS_MAX:
@@ -60,9 +66,10 @@ def verdict_of(progress: GroupProgress, partitions: Sequence[GroupPartition], no
     return _of_growth(progress, lag, _held(partitions, now_ms))
 
 
-def _without_members(lag: int | None) -> GroupVerdict:
+def _without_members(lag: int | None, unknown: int) -> GroupVerdict:
     if not lag:
-        detail = "Its lag is not known." if lag is None else "All records up to its offsets' ends were read."
+        is_known = lag is not None and not unknown
+        detail = "All records up to its offsets' ends were read." if is_known else "Its lag is not known."
         return GroupVerdict("", "Nobody reads.", detail)
     waiting = "1 record waits" if lag == 1 else f"{count_text(lag)} records wait"
     return GroupVerdict("warn", "Nobody reads.", f"The group has no members, and {waiting}. Start its consumers.")

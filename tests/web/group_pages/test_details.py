@@ -29,8 +29,9 @@ def judge(
     *,
     is_here: bool = True,
     without_commit: int = 0,
+    unknown: int = 0,
 ) -> GroupVerdict:
-    progress = GroupProgress(state, 1, is_here, lag, without_commit, growth, behind_ms, False)
+    progress = GroupProgress(state, 1, is_here, lag, without_commit, growth, behind_ms, False, unknown)
     return verdict_of(progress, [STUCK, FRESH], NOW)
 
 
@@ -43,6 +44,8 @@ def test_verdicts() -> None:
     assert judge(1100, 0, 120_000).detail == "Its lag stays at 1,100 records."
     assert judge(1100, -100, 120_000).title == "It catches up in about 11 min."
     assert judge(None).title == "It is not known whether it keeps up."
+    assert judge(0, unknown=1).title == "It is not known whether it keeps up."
+    assert judge(0, state="Empty", unknown=1).detail == "Its lag is not known."
     assert "after a minute" in judge(5, None, 120_000).detail
     assert "Broker 1 coordinates" in judge(5, None, None, is_here=False).detail
     assert judge(5, 5, state="PreparingRebalance").title == "It rebalances."

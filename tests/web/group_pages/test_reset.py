@@ -126,6 +126,8 @@ class TestDeletion(GroupChangeTests):
         self.assertIn("Choose a topic", self.show("/groups/readers/delete-offsets").text)
         self.assertIn("1 offset of clicks is lost", self.show("/groups/readers/delete-offsets?topic=clicks").text)
         self.assertIn("no offset of", self.show("/groups/readers/delete-offsets?topic=other", 404).text)
+        answer = self.submit("groups/readers/delete-offsets", topic="other", confirm="other")
+        self.assertEqual(answer.code, 404)
         answer = self.submit("groups/readers/delete-offsets", topic="clicks", confirm="orders")
         self.assertEqual(answer.code, 400)
         self.assertIn("write clicks, the name of the topic", answer.body)

@@ -111,13 +111,19 @@ class TestRights(AnonymousTests, PageTests):
 
 
 class TestOtherBrokers(GroupTests):
-    def page(self) -> Parsed:
+    def page(self, query: str = "") -> Parsed:
         connection = Connection(self.factory, StringTransport(HERE, HERE))
-        connection.protocol.dataReceived(b"GET /groups HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.protocol.dataReceived(f"GET /groups{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self.cluster.run()
         answer = connection.transport.value().decode()
         self.assertIn("200 OK", answer)
         return Parsed(answer)
+
+    def test_a_sum_says_whose_lag_it_leaves_out(self) -> None:
+        self.assertIn("lag 0, without 1 group", self.page().text)
+        page = self.page("?with_lag=true")
+        self.assertEqual(page.rows, [])
+        self.assertIn("1 group is left out, whose lag is not sampled here", page.text)
 
     def test_their_coordinator_is_asked_for_members_and_lag(self) -> None:
         [row] = self.page().rows
