@@ -6,6 +6,7 @@ of the same name.
     is_json('{"a": NaN}')             False: Python would accept it
     indented('{"a":1e400,"a":-0}')    the tokens, on lines of their own
     written(tokens_of(text))          the same value, without whitespace
+    exact_number("1e99999999999999999999")    Infinity: Python raises an error
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^\s][^\s"\][{}:,]*')
 _INDENTATION: Final = "  "
 _ENDS: Final = {"{": "}", "[": "]"}
+_INT_CHARACTERS_MAX: Final = 4000
+"""Below the limit above which Python converts no text to an int, since that takes quadratic time."""
 
 
 def is_json(text: str) -> bool:
@@ -25,7 +29,7 @@ def is_json(text: str) -> bool:
     if not text.lstrip().startswith(("{", "[")):  # numbers and words are texts as well
         return False
     try:
-        json.loads(text, parse_float=_ignored, parse_int=_ignored, parse_constant=_reject_constant)
+        json.loads(text, parse_float=_ignored, parse_int=_ignored, parse_constant=reject_constant)
     except (ValueError, RecursionError):
         return False
     return True
@@ -71,7 +75,7 @@ def tokens_of(text: str | bytes, members: Callable[[list[tuple[str, Any]]], Any]
         text,
         parse_float=NumberText,
         parse_int=NumberText,
-        parse_constant=_reject_constant,
+        parse_constant=reject_constant,
         object_pairs_hook=members,
     )
 
@@ -99,9 +103,29 @@ def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
+def exact_number(number: str) -> Decimal:
+    """Return a number; one whose exponent no decimal can hold becomes infinite, or the smallest that there is."""
+    try:
+        return Decimal(number)
+    except InvalidOperation:
+        digits, _, exponent = number.lower().partition("e")
+        is_negative = number.startswith("-")
+        if not digits.strip("-0."):
+            return Decimal(0)
+        if exponent.startswith("-"):
+            return Decimal((int(is_negative), (1,), MIN_ETINY))
+        return Decimal("-Infinity" if is_negative else "Infinity")
+
+
+def exact_integer(number: str) -> int | Decimal:
+    """Return an int; a decimal if it has so many digits that Python rejects it."""
+    return int(number) if len(number) <= _INT_CHARACTERS_MAX else exact_number(number)
+
+
+def reject_constant(constant: str) -> NoReturn:
+    """Raise ValueError: `parse_constant` of Python's parser."""
+    raise ValueError(f"{constant} is no JSON, although Python reads it")
+
+
 def _ignored(number: str) -> Any:
     """Convert no number: it is only of interest that it is one."""
-
-
-def _reject_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON, although Python reads it")

@@ -7,6 +7,8 @@ from decimal import Decimal, InvalidOperation
 from json import JSONDecoder
 from typing import Any, Final
 
+from pylogbroker.json_text import exact_number, reject_constant
+
 JSON_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a key or value that are parsed as JSON: more would take too long at a time."""
 MISSING: Final = object()
@@ -90,19 +92,5 @@ def _json_of_extreme_numbers(content: bytes) -> Any:
         return MISSING
 
 
-def _decimal(number: str) -> Decimal:
-    """Return a number; one whose exponent no decimal can hold becomes infinite, or zero."""
-    try:
-        return Decimal(number)
-    except InvalidOperation:
-        digits, _, exponent = number.lower().partition("e")
-        is_zero = exponent.startswith("-") or not digits.strip("-0.")
-        return Decimal("0" if is_zero else "-Infinity" if number.startswith("-") else "Infinity")
-
-
-def _reject(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_parse: Final = JSONDecoder(parse_float=Decimal, parse_constant=_reject).raw_decode
-_EXTREME: Final = JSONDecoder(parse_float=_decimal, parse_int=_decimal, parse_constant=_reject)
+_parse: Final = JSONDecoder(parse_float=Decimal, parse_constant=reject_constant).raw_decode
+_EXTREME: Final = JSONDecoder(parse_float=exact_number, parse_int=exact_number, parse_constant=reject_constant)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal
 from functools import cached_property
 
 import attrs
 
-from pylogbroker.json_text import named_once
+from pylogbroker.json_text import exact_integer, exact_number, named_once
 from pylogbroker.schemas.avro_reader import AvroInput, Read, reader_of
 from pylogbroker.schemas.avro_schema import AvroTypes
-from pylogbroker.schemas.avro_writer import Write, writer_of
+from pylogbroker.schemas.avro_writer import Steps, Write, writer_of
 from pylogbroker.schemas.errors import Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent
 from pylogbroker.schemas.limits import JsonBudget
@@ -43,22 +42,24 @@ class AvroCodec:
         source = AvroInput(frame.payload, budget)
         try:
             text = self._read(source)
-        except RecursionError:
-            raise Undecodable("it is nested too deeply") from None
-        except ValueError as error:  # a text that is not UTF-8, or a decimal with too many digits
-            raise Undecodable(f"{error}") from error
+        except UnicodeDecodeError as error:
+            raise Undecodable(f"a text is not UTF-8: {error}") from error
         if source.at < len(frame.payload):
             raise Undecodable(f"{len(frame.payload) - source.at} bytes are left: it was written by another schema")
         return text
 
     def encode(self, text: str) -> bytes:
         try:
-            value = json.loads(text, parse_float=Decimal, parse_constant=_reject, object_pairs_hook=named_once)
-            return self._write(value, "")
-        except RecursionError:
-            raise Unencodable("", "it is nested too deeply") from None
+            value = json.loads(
+                text,
+                parse_float=exact_number,
+                parse_int=exact_integer,
+                parse_constant=_reject,
+                object_pairs_hook=named_once,
+            )
         except ValueError as error:
             raise Unencodable("", f"this is no JSON: {error}") from error
+        return self._write(value, Steps(len(text)))
 
 
 def _reject(constant: str) -> None:

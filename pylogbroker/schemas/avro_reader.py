@@ -28,7 +28,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.schemas.avro_logical import decimal_text, number_text
-from pylogbroker.schemas.avro_schema import RECORDS, AvroTypes
+from pylogbroker.schemas.avro_schema import RECORDS, AvroTypes, logical_of
 from pylogbroker.schemas.errors import Undecodable
 from pylogbroker.schemas.framing import read_zigzag
 from pylogbroker.schemas.limits import JsonBudget
@@ -36,7 +36,6 @@ from pylogbroker.schemas.limits import JsonBudget
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
 _DURATION: Final = struct.Struct("<III")
-_UUID_BYTES: Final = 16
 _BETWEEN: Final = ", "
 
 
@@ -75,7 +74,7 @@ Read = Callable[[AvroInput], str]
 
 
 def reader_of(types: AvroTypes) -> Read:
-    """Return what reads a value as JSON; it raises Undecodable, ValueError or RecursionError."""
+    """Return what reads a value as JSON; it raises Undecodable, UnicodeDecodeError or RecursionError."""
     return _Compiler(types).read(types.root)
 
 
@@ -99,7 +98,7 @@ class _Compiler:
             return _enum(schema["symbols"])
         if kind in ("bytes", "fixed"):
             return _binary(schema)
-        logical = number_text(str(schema.get("logicalType", ""))) if kind in ("int", "long") else None
+        logical = number_text(logical_of(schema)) if kind in ("int", "long") else None
         if logical is not None:
             write = logical
             return lambda source: source.written(write(source.number()))
@@ -183,21 +182,21 @@ def _enum(symbols: list[str]) -> Read:
 
 def _binary(schema: Any) -> Read:
     size: int | None = schema["size"] if schema["type"] == "fixed" else None
-    text = _binary_text(schema, size)
+    text = _binary_text(schema)
     if size is None:
         return lambda source: source.written(text(source.take(source.number())))
     fixed = size
     return lambda source: source.written(text(source.take(fixed)))
 
 
-def _binary_text(schema: Any, size: int | None) -> Callable[[bytes], str]:
-    logical = schema.get("logicalType")
+def _binary_text(schema: Any) -> Callable[[bytes], str]:
+    logical = logical_of(schema)
     if logical == "decimal":
         scale = schema.get("scale", 0)
         return lambda data: decimal_text(data, scale)
-    if logical == "uuid" and size == _UUID_BYTES:
+    if logical == "uuid":
         return lambda data: f'"{UUID(bytes=data)}"'
-    if logical == "duration" and size == _DURATION.size:
+    if logical == "duration":
         return lambda data: '{{"months": {}, "days": {}, "milliseconds": {}}}'.format(*_DURATION.unpack(data))
     return lambda data: f'"{b64encode(data).decode()}"'
 

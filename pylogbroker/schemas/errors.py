@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylogbroker.errors import PylogbrokerError
+
+_NAME_MAX: Final = 60
+_PATH_MAX: Final = 300
 
 
 class SchemaError(PylogbrokerError):
@@ -33,5 +38,23 @@ class Unencodable(SchemaError):
     """JSON does not fit a schema; `path` is the field, empty for the whole."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"field {path}: {reason}" if path else reason)
+        super().__init__(path, reason)
         self.path = path
+        self._reason = reason
+
+    def __str__(self) -> str:
+        if not self.path:
+            return self._reason
+        path = self.path if len(self.path) <= _PATH_MAX else f"{self.path[:_PATH_MAX]}…"
+        return f"field {path}: {self._reason}"
+
+    def below(self, place: str | int) -> Unencodable:
+        """Return the error with its path below a field, a member or an item."""
+        name = f"[{place}]" if isinstance(place, int) else place
+        step = name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}…"
+        self.path = step + ("." if self.path and not self.path.startswith("[") else "") + self.path
+        return self
+
+
+class EndlessEncoding(Unencodable):
+    """Encoding has no end in sight: no other branch of a union is tried."""

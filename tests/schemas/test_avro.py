@@ -140,9 +140,9 @@ def test_moments_outside_of_the_calendar_stay_numbers() -> None:
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "symbol 1 of an enum of 1"),
         ({"type": "array", "items": "long"}, b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "its JSON would have more"),
         (
-            {"type": "bytes", "logicalType": "decimal", "precision": 9999, "scale": 0},
+            {"type": "bytes", "logicalType": "decimal", "precision": 4000, "scale": 0},
             b"\xa0\x1f" + b"\x7f" * 2000,
-            "digits",
+            "more than 4000 digits",
         ),
     ],
 )
