@@ -207,7 +207,9 @@ def _found(
 
 
 def _codec(resolved: ResolvedSchema, message: str) -> SchemaCodec:
-    return codec_of(resolved.schema, resolved.references, message)
+    codec = codec_of(resolved.schema, resolved.references, message)
+    codec.prepare_writing()
+    return codec
 
 
 def _of_file(field: Field, name: str, references: Sequence[str]) -> Schema:

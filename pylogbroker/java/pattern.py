@@ -35,7 +35,7 @@ Captures = tuple[int, ...]
 
 
 class TooManySteps(Exception):
-    """A text takes more than STEPS_MAX steps to match."""
+    """A text takes too many steps to match."""
 
 
 @attrs.frozen
@@ -82,9 +82,9 @@ class Pattern:
         """Match the whole text, as Matcher.matches; raise TooManySteps."""
         return _Run(self._program, text, self.groups).attempt(0, whole=True)
 
-    def find_all(self, text: str) -> Iterator[Found]:
+    def find_all(self, text: str, steps_max: int = STEPS_MAX) -> Iterator[Found]:
         """Find matches from the left, as repeated Matcher.find does; raise TooManySteps."""
-        run = _Run(self._program, text, self.groups)
+        run = _Run(self._program, text, self.groups, steps_max)
         start = 0
         while start <= len(text):
             match = run.attempt(start)
@@ -207,8 +207,9 @@ class _Compiler:
 class _Run:
     """Attempts at one text."""
 
-    def __init__(self, program: list[_Instruction], text: str, groups: int) -> None:
+    def __init__(self, program: list[_Instruction], text: str, groups: int, steps_max: int = STEPS_MAX) -> None:
         self._program, self._text = program, text
+        self._steps_max = steps_max
         self._codes = list(map(ord, text))
         self._unset = (-1,) * (2 * groups + 2)
         self._steps = 0
@@ -233,7 +234,7 @@ class _Run:
             while (at, place) not in tried:
                 tried.add((at, place))
                 self._steps += 1
-                if self._steps > STEPS_MAX:
+                if self._steps > self._steps_max:
                     raise TooManySteps
                 operation, value, other = program[at]
                 at += 1

@@ -38,6 +38,9 @@ class AvroCodec:
     def _write(self) -> Write:
         return writer_of(self.types)
 
+    def prepare(self) -> None:
+        _ = self._write
+
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         source = AvroInput(frame.payload, budget)
         try:

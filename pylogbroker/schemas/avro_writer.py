@@ -42,6 +42,7 @@ _STEPS: Final = 1_000_000
 _STEPS_PER_CHARACTER: Final = 16
 _BYTES_PER_STEP: Final = 16
 _STEPS_OF_SUGGESTION: Final = 10  # for each field
+_STEPS_OF_FAILURE: Final = 30  # errors take long to make
 
 
 class Steps:
@@ -167,6 +168,7 @@ class _Compiler:
                 except EndlessEncoding:
                     raise
                 except Unencodable as error:
+                    steps.take(_STEPS_OF_FAILURE)
                     if names[place] != "null":
                         failures.append(error)
             inner_failures = [failure for failure in failures if failure.path]

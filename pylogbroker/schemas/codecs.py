@@ -31,6 +31,8 @@ class TypeCodec(Protocol):
     @property
     def record_name(self) -> str: ...
 
+    def prepare(self) -> None: ...
+
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str: ...
 
     def encode(self, text: str) -> bytes: ...
@@ -47,6 +49,15 @@ class SchemaCodec:
         """Name of the record, as subjects have it; empty if the schema has none."""
         return self._codec.record_name
 
+    def prepare_writing(self) -> None:
+        """Check what only writing needs, as before a schema is registered; raise InvalidSchema."""
+        try:
+            self._codec.prepare()
+        except SchemaError:
+            raise
+        except Exception as error:
+            raise InvalidSchema(f"the schema cannot be used for writing: {_reason(error)}") from error
+
     def decode(self, frame: FramedContent, budget: JsonBudget | None = None) -> str:
         """Return content as JSON on one line; raise Undecodable.
 
@@ -61,6 +72,7 @@ class SchemaCodec:
 
     def encode(self, text: str) -> bytes:
         """Return the bytes behind the prefix for some JSON; raise Unencodable or InvalidSchema."""
+        self.prepare_writing()
         try:
             return self._codec.encode(text)
         except SchemaError:

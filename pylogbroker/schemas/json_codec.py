@@ -4,50 +4,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
-from jsonschema import Draft7Validator
-from jsonschema.exceptions import SchemaError, best_match
-from jsonschema.validators import validator_for
-from referencing import Registry, Resource
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT7
 
-from pylogbroker.json_text import tokens_of
+from pylogbroker.json_text import exact_integer, tokens_of
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent
+from pylogbroker.schemas.json_validator import JsonValidator, number_of_schema
 from pylogbroker.schemas.limits import JsonBudget
 
-_ROOT: Final = ""
-_MESSAGE_MAX: Final = 200
+_WHITESPACE: Final = " \t\r\n"
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class JsonCodec:
-    """A schema without `$schema` is one of draft 7."""
-
-    record_name: str
-    _validator: Any
+    _schema: Any
+    _documents: Mapping[str, Any]
 
     @classmethod
     def of(cls, text: str, references: Mapping[str, str]) -> JsonCodec:
-        try:
-            schema = json.loads(text)
-            documents = {name: json.loads(document) for name, document in references.items()} | {_ROOT: schema}
-            kind = validator_for(schema, default=Draft7Validator)
-            kind.check_schema(schema)
-            resources = [
-                (name, Resource.from_contents(document, default_specification=DRAFT7))
-                for name, document in documents.items()
-            ]
-        except SchemaError as error:
-            raise InvalidSchema(f"this is no JSON Schema: {error.json_path}: {error.message}") from error
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidSchema(f"this is no JSON Schema: {error}") from error
-        title = schema.get("title") if isinstance(schema, dict) else None
-        validator = kind(schema, registry=Registry().with_resources(resources))
-        return cls(title if isinstance(title, str) else "", validator)
+        """Raise InvalidSchema. Whether the schema means something is seen when content is checked."""
+        return cls(_parsed(text), {name: _parsed(document) for name, document in references.items()})
+
+    @property
+    def record_name(self) -> str:
+        title = self._schema.get("title") if isinstance(self._schema, dict) else None
+        return title if isinstance(title, str) else ""
+
+    @cached_property
+    def _validator(self) -> JsonValidator:
+        return JsonValidator.of(self._schema, self._documents)
+
+    def prepare(self) -> None:
+        _ = self._validator
 
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         try:
@@ -56,18 +47,20 @@ class JsonCodec:
             tokens_of(text)
         except (ValueError, RecursionError) as error:
             raise Undecodable(f"it is no JSON: {error}") from error
-        return text.strip().replace("\n", " ").replace("\r", " ")  # between tokens only: texts have them as escapes
+        return text.strip(_WHITESPACE).replace("\n", " ").replace("\r", " ")  # between tokens only
 
     def encode(self, text: str) -> bytes:
         try:
             tokens_of(text)
-            problem = best_match(self._validator.iter_errors(json.loads(text)))
-        except Unresolvable as error:
-            raise InvalidSchema(f"$ref {error.ref} names no schema") from error
         except (ValueError, RecursionError) as error:
             raise Unencodable("", f"this is no JSON: {error}") from error
-        if problem is not None:
-            message = problem.message
-            short = message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
-            raise Unencodable(problem.json_path.removeprefix("$").removeprefix("."), short)
-        return text.strip().encode()
+        self._validator.check(text)
+        return text.strip(_WHITESPACE).encode()
+
+
+def _parsed(text: str) -> Any:
+    """Return a schema with exact numbers."""
+    try:
+        return json.loads(text, parse_float=number_of_schema, parse_int=exact_integer)
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchema(f"this is no JSON Schema: {error}") from error

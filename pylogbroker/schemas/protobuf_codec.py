@@ -82,6 +82,9 @@ class ProtobufCodec:
     def record_name(self) -> str:
         return str(self._message.full_name)
 
+    def prepare(self) -> None:
+        """Do nothing: reading needs the same."""
+
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         if frame.indexes is None:
             indexes, at = decoded_indexes(frame.payload)

@@ -104,6 +104,9 @@ class FailingCodec:
     error: Exception
     record_name: str = ""
 
+    def prepare(self) -> None:
+        pass
+
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         raise self.error
 
