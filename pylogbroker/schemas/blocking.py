@@ -7,7 +7,7 @@ import ssl
 from typing import Final
 from urllib.parse import urlsplit
 
-from pylogbroker.schemas.endpoint import ANSWER_BYTES_MAX, CA, SECONDS, RegistryEndpoint
+from pylogbroker.schemas.endpoint import ANSWER_BYTES_MAX, CA, SECONDS, RegistryAddress, RegistryEndpoint
 from pylogbroker.schemas.errors import RegistryUnavailable
 from pylogbroker.schemas.registry_client import Answer, RegistryClient
 
@@ -18,29 +18,29 @@ class BlockingExchange:
     """Tries the URLs in turn, and stays with the one that answered."""
 
     def __init__(self, endpoint: RegistryEndpoint, seconds: float = SECONDS) -> None:
-        self._endpoint = endpoint
-        self._urls = list(endpoint.urls)
+        self._addresses = list(endpoint.addresses)
         self._seconds = seconds
-        self._context = endpoint.tls_context() if any(url.startswith("https:") for url in endpoint.urls) else None
-        self._open: dict[str, http.client.HTTPConnection] = {}
+        uses_tls = any(address.url.startswith("https:") for address in endpoint.addresses)
+        self._context = endpoint.tls_context() if uses_tls else None
+        self._open: dict[RegistryAddress, http.client.HTTPConnection] = {}
 
     async def __call__(self, method: str, path: str, body: bytes | None) -> Answer:
         problems: list[str] = []
-        for url in (*self._urls,):
+        for address in (*self._addresses,):
             try:
-                return self._ask(url, method, path, body)
+                return self._ask(address, method, path, body)
             except (OSError, http.client.HTTPException) as error:
-                problems.append(f"the schema registry at {url} is not reached: {_reason(error)}")
-                self._urls.append(self._urls.pop(0))
+                problems.append(f"the schema registry at {address.url} is not reached: {_reason(error)}")
+                self._addresses.append(self._addresses.pop(0))
         raise RegistryUnavailable("; ".join(problems))
 
-    def _ask(self, url: str, method: str, path: str, body: bytes | None) -> Answer:
-        parts = urlsplit(url)
+    def _ask(self, address: RegistryAddress, method: str, path: str, body: bytes | None) -> Answer:
+        parts = urlsplit(address.url)
         for attempt in range(_ATTEMPTS):
-            is_new = url not in self._open
-            connection = self._open.pop(url, None) or self._connected(url)
+            is_new = address not in self._open
+            connection = self._open.pop(address, None) or self._connected(address.url)
             try:
-                connection.request(method, parts.path + path, body, self._endpoint.headers())
+                connection.request(method, parts.path + path, body, address.headers())
                 response = connection.getresponse()
                 data = response.read(ANSWER_BYTES_MAX + 1)
             except (OSError, http.client.HTTPException):
@@ -50,8 +50,8 @@ class BlockingExchange:
                 continue
             if len(data) > ANSWER_BYTES_MAX:
                 connection.close()
-                raise RegistryUnavailable(f"the answer of {url} is longer than {ANSWER_BYTES_MAX} bytes")
-            self._open[url] = connection
+                raise RegistryUnavailable(f"the answer of {address.url} is longer than {ANSWER_BYTES_MAX} bytes")
+            self._open[address] = connection
             return Answer(response.status, data)
         raise AssertionError
 

@@ -14,7 +14,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import attrs
 
@@ -32,14 +32,26 @@ SECRETS: Final = (USER_INFO, TOKEN)
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
+_PATH_SAFE: Final = "/%:@!$&'()*+,;=~"
+
+
+@attrs.frozen
+class RegistryAddress:
+    """URL without credentials, and the header Authorization of its requests."""
+
+    url: str
+    authorization: str | None = attrs.field(default=None, repr=False)
+
+    def headers(self) -> dict[str, str]:
+        headers = {"Accept": f"{CONTENT_TYPE}, application/json", "Content-Type": CONTENT_TYPE}
+        return headers if self.authorization is None else {**headers, "Authorization": self.authorization}
 
 
 @attrs.frozen
 class RegistryEndpoint:
-    """URLs without credentials, tried in this order, and headers of requests."""
+    """Addresses, tried in this order. Credentials in a URL are for that one alone, those of settings for the others."""
 
-    urls: tuple[str, ...]
-    authorization: str | None = attrs.field(default=None, repr=False)
+    addresses: tuple[RegistryAddress, ...]
     ca: str | None = None
     certificate: str | None = None
     key: str | None = attrs.field(default=None, repr=False)
@@ -49,24 +61,17 @@ class RegistryEndpoint:
         """Return the endpoint of settings, None without a URL; raise ConfigError."""
         cls.check_names(settings)
         text = settings.get(URL) or ""
-        addresses = [_address(part.strip()) for part in text.split(",") if part.strip()]
-        if not addresses:
+        urls = [_address(part.strip()) for part in text.split(",") if part.strip()]
+        if not urls:
             if given := [name for name in SETTINGS if settings.get(name)]:
                 raise ConfigError(f"{given[0]} needs {URL}, or --schema-registry")
             return None
         user_info, token = settings.get(USER_INFO) or None, settings.get(TOKEN) or None
-        user_info = user_info or next((info for _, info in addresses if info), None)
-        if user_info and token:
+        if token and (user_info or any(own for _, own in urls)):
             raise ConfigError(f"give {USER_INFO} or {TOKEN}: a request has one kind of credentials")
-        if user_info and ":" not in user_info:
-            raise ConfigError(f"{USER_INFO}: expected user:password")
-        authorization = f"Bearer {token}" if token else None
-        if user_info:
-            authorization = f"Basic {b64encode(user_info.encode()).decode()}"
-        if authorization is not None and not authorization.isprintable():
-            raise ConfigError(f"{TOKEN}: it has a control character")
-        urls = tuple(url for url, _ in addresses)
-        return cls(urls, authorization, *(settings.get(name) or None for name in (CA, CERTIFICATE, KEY)))
+        common = _basic(user_info, USER_INFO) if user_info else _bearer(token) if token else None
+        addresses = tuple(RegistryAddress(url, _basic(own, URL) if own else common) for url, own in urls)
+        return cls(addresses, *(settings.get(name) or None for name in (CA, CERTIFICATE, KEY)))
 
     @staticmethod
     def check_names(settings: Iterable[str]) -> None:
@@ -76,11 +81,7 @@ class RegistryEndpoint:
 
     @property
     def where(self) -> str:
-        return self.urls[0]
-
-    def headers(self) -> dict[str, str]:
-        headers = {"Accept": f"{CONTENT_TYPE}, application/json", "Content-Type": CONTENT_TYPE}
-        return headers if self.authorization is None else {**headers, "Authorization": self.authorization}
+        return self.addresses[0].url
 
     def tls_context(self) -> ssl.SSLContext:
         """Return what checks the registry's certificate; raise ConfigError."""
@@ -93,19 +94,37 @@ class RegistryEndpoint:
         return context
 
 
+def _basic(user_info: str, setting: str) -> str:
+    if ":" not in user_info:
+        raise ConfigError(f"{setting}: expected user:password")
+    try:
+        return f"Basic {b64encode(user_info.encode()).decode()}"
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{setting}: it is not UTF-8") from error
+
+
+def _bearer(token: str) -> str:
+    if not token.isprintable():
+        raise ConfigError(f"{TOKEN}: it has a control character")
+    if not token.isascii() or " " in token:
+        raise ConfigError(f"{TOKEN}: expected ASCII characters without spaces")
+    return f"Bearer {token}"
+
+
 def _address(text: str) -> tuple[str, str | None]:
-    """Return a URL without credentials, and these."""
+    """Return a URL without credentials, and these; what is not ASCII is encoded as URLs need it."""
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
-        port = parts.port
-    except ValueError:
-        is_usable, port, parts = False, None, urlsplit("")
+        port, host = parts.port, parts.hostname or ""
+        host = f"[{host}]" if ":" in host else host.encode("idna").decode()
+        path = quote(parts.path.rstrip("/"), safe=_PATH_SAFE)
+    except ValueError:  # UnicodeError among them
+        is_usable, port, parts, host, path = False, None, urlsplit(""), "", ""
     if not is_usable or not text.isprintable() or " " in text:
         raise ConfigError(f"{URL}: {_hidden(text)} is no address: expected http://HOST:PORT or https://HOST:PORT")
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     place = host if port is None else f"{host}:{port}"
-    url = urlunsplit(SplitResult(parts.scheme, place, parts.path.rstrip("/"), "", ""))
+    url = urlunsplit(SplitResult(parts.scheme, place, path, "", ""))
     if parts.username is None:
         return url, None
     return url, f"{unquote(parts.username)}:{unquote(parts.password or '')}"

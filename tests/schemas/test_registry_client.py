@@ -173,8 +173,11 @@ def test_credentials(settings: dict[str, str], authorization: str) -> None:
 def test_credentials_in_the_address_are_not_shown() -> None:
     endpoint = RegistryEndpoint.of({URL: "http://alice:se%3Acret@one:1/base/,https://[::1]"})
     assert endpoint is not None
-    assert endpoint.urls == ("http://one:1/base", "https://[::1]")
-    assert endpoint.headers()["Authorization"] == "Basic YWxpY2U6c2U6Y3JldA=="
+    assert [address.url for address in endpoint.addresses] == ["http://one:1/base", "https://[::1]"]
+    assert [address.headers().get("Authorization") for address in endpoint.addresses] == [
+        "Basic YWxpY2U6c2U6Y3JldA==",
+        None,
+    ]
     assert "YWxp" not in repr(endpoint)
     with pytest.raises(ConfigError) as error:
         RegistryEndpoint.of({URL: "ftp://alice:secret@host"})
@@ -193,6 +196,12 @@ def test_credentials_in_the_address_are_not_shown() -> None:
         ({URL: "http://a", TOKEN: "x", USER_INFO: "a:b"}, "one kind of credentials"),
         ({URL: "http://a", USER_INFO: "a"}, "expected user:password"),
         ({URL: "http://a", TOKEN: "x\ny"}, "control character"),
+        ({URL: "http://a", TOKEN: "\u00e9"}, "expected ASCII characters without spaces"),
+        ({URL: "http://a", TOKEN: "a b"}, "expected ASCII characters without spaces"),
+        ({URL: "http://a", USER_INFO: "a:\udcff"}, "it is not UTF-8"),
+        ({URL: "http://a,http://u:p@b", TOKEN: "x"}, "one kind of credentials"),
+        ({URL: f"http://{'x' * 64}.example"}, "expected http://HOST:PORT"),
+        ({URL: "http://a..b"}, "expected http://HOST:PORT"),
     ],
 )
 def test_wrong_settings(settings: dict[str, str], problem: str) -> None:
@@ -230,6 +239,49 @@ def test_several_addresses() -> None:
         own = client({URL: f"http://{gone},http://{address}"})
         for schema_id in (1, 2):
             assert blocking(own.by_id(schema_id)).schema.text == '"string"'
+
+
+def test_credentials_in_an_address_go_to_no_other() -> None:
+    given: dict[str, list[str | None]] = {"first": [], "second": [], "third": []}
+
+    def answering(name: str, status: int) -> Callable[[str, str | None], tuple[int, bytes]]:
+        def answer(path: str, authorization: str | None) -> tuple[int, bytes]:
+            given[name].append(authorization)
+            return status, STRING
+
+        return answer
+
+    with (
+        serving(answering("first", 200)) as first,
+        serving(answering("second", 200)) as second,
+        serving(answering("third", 200)) as third,
+    ):
+        for order in ((first, f"b:x@{second}", f"c:y@{third}"), (f"b:x@{second}", first), (f"c:y@{third}", first)):
+            by_id({URL: ",".join(f"http://{address}" for address in order)})
+            by_id({URL: ",".join(f"http://{address}" for address in order), USER_INFO: "a:z"})
+    assert given == {
+        "first": [None, "Basic YTp6"],
+        "second": ["Basic Yjp4", "Basic Yjp4"],
+        "third": ["Basic Yzp5", "Basic Yzp5"],
+    }
+    endpoint = RegistryEndpoint.of({URL: "http://b:x@one,http://two"})
+    assert endpoint is not None
+    assert [address.authorization for address in endpoint.addresses] == ["Basic Yjp4", None]
+
+
+def test_paths_and_hosts_that_are_not_ascii() -> None:
+    paths: list[str] = []
+
+    def answer(path: str, given: str | None) -> tuple[int, bytes]:
+        paths.append(path)
+        return 200, STRING
+
+    with serving(answer) as address:
+        by_id({URL: f"http://{address}/d\u00e9p\u00f4t%20a/"})
+    assert paths == ["/d%C3%A9p%C3%B4t%20a/schemas/ids/1"]
+    endpoint = RegistryEndpoint.of({URL: "http://b\u00fccher.example:1"})
+    assert endpoint is not None
+    assert endpoint.where == "http://xn--bcher-kva.example:1"
 
 
 def test_subject_strategies() -> None:
