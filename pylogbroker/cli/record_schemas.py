@@ -20,7 +20,7 @@ from pylogbroker.schemas.errors import InvalidSchema, SchemaError, Undecodable, 
 from pylogbroker.schemas.framing import Field, frame_of, framed
 from pylogbroker.schemas.names import subject_of
 from pylogbroker.schemas.registry_client import RegistryClient, ResolvedSchema, blocking
-from pylogbroker.schemas.values import AVRO, JSON, PROTOBUF, Reference, Schema
+from pylogbroker.schemas.values import AVRO, INT_MAX, JSON, PROTOBUF, Reference, Schema
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
@@ -189,6 +189,8 @@ def _found(
     """Return the id and the codec of a schema that an option names."""
     message = choice.message if field == "value" else ""
     if _ID.fullmatch(text):
+        if int(text) > INT_MAX:
+            raise ConfigError(f"--{field}-schema: {text} is no id of a schema: ids go up to {INT_MAX}")
         return int(text), _codec(blocking(client.by_id(int(text))), message)
     named = _VERSION.fullmatch(text)
     if text == "latest" or (named is not None and not os.path.exists(text)):

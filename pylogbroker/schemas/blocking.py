@@ -1,9 +1,14 @@
-"""Exchange with a registry that blocks, over a connection that stays open."""
+"""Exchange with a registry that blocks, over a connection that stays open. Its time is bounded for each address."""
 
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,6 +16,7 @@ from pylogbroker.schemas.endpoint import ANSWER_BYTES_MAX, CA, SECONDS, Registry
 from pylogbroker.schemas.errors import RegistryUnavailable
 from pylogbroker.schemas.registry_client import Answer, RegistryClient
 
+_LOOKUP_REQUESTS: Final = 3  # that take as long as they may
 _ATTEMPTS: Final = 2  # the registry may have closed a connection that was open
 
 
@@ -35,23 +41,30 @@ class BlockingExchange:
         raise RegistryUnavailable("; ".join(problems))
 
     def _ask(self, address: RegistryAddress, method: str, path: str, body: bytes | None) -> Answer:
-        parts = urlsplit(address.url)
+        target = urlsplit(address.url).path + path
+        ends_at = time.monotonic() + self._seconds
         for attempt in range(_ATTEMPTS):
             is_new = address not in self._open
             connection = self._open.pop(address, None) or self._connected(address.url)
             try:
-                connection.request(method, parts.path + path, body, address.headers())
-                response = connection.getresponse()
-                data = response.read(ANSWER_BYTES_MAX + 1)
+                if is_new:
+                    connection.connect()
+                with _ended_at(connection, ends_at):
+                    connection.request(method, target, body, address.headers())
+                    response = connection.getresponse()
+                    data = response.read(ANSWER_BYTES_MAX + 1)
             except (OSError, http.client.HTTPException):
                 connection.close()
-                if is_new or attempt + 1 == _ATTEMPTS:
+                if is_new or attempt + 1 == _ATTEMPTS or time.monotonic() >= ends_at:
                     raise
                 continue
             if len(data) > ANSWER_BYTES_MAX:
                 connection.close()
                 raise RegistryUnavailable(f"the answer of {address.url} is longer than {ANSWER_BYTES_MAX} bytes")
-            self._open[address] = connection
+            if response.will_close:
+                connection.close()
+            else:
+                self._open[address] = connection
             return Answer(response.status, data)
         raise AssertionError
 
@@ -61,6 +74,32 @@ class BlockingExchange:
         if parts.scheme == "https":
             return http.client.HTTPSConnection(host, parts.port, timeout=self._seconds, context=self._context)
         return http.client.HTTPConnection(host, parts.port, timeout=self._seconds)
+
+
+@contextmanager
+def _ended_at(connection: http.client.HTTPConnection, ends_at: float) -> Iterator[None]:
+    """End an exchange at a time: the timeout of a socket begins again with each byte that arrives."""
+    sock: socket.socket = connection.sock
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # that of TLS would change what the other thread reads
+
+    timer = threading.Timer(max(0.0, ends_at - time.monotonic()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if is_late.is_set():
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+    if is_late.is_set():
+        raise TimeoutError
 
 
 def _reason(error: Exception) -> str:
@@ -74,4 +113,4 @@ def _reason(error: Exception) -> str:
 
 
 def blocking_client(endpoint: RegistryEndpoint, seconds: float = SECONDS) -> RegistryClient:
-    return RegistryClient(BlockingExchange(endpoint, seconds), endpoint.where)
+    return RegistryClient(BlockingExchange(endpoint, seconds), endpoint.where, _LOOKUP_REQUESTS * seconds)

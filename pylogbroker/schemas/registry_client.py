@@ -7,6 +7,7 @@ schema = blocking(client.by_id(17))
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -15,13 +16,17 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, UnknownSchema
-from pylogbroker.schemas.values import Reference, Schema, Version
+from pylogbroker.schemas.values import Reference, Schema, Version, name_in, number_in
 
 _NOT_FOUND: Final = 404
 _DENIED: Final = (401, 403)
 _REJECTED: Final = (409, 422)
 _REFERENCES_MAX: Final = 200
+_REFERENCES_CHARACTERS_MAX: Final = 16 * 1024 * 1024
+_VERSIONS_MAX: Final = 1000
 _DETAIL_MAX: Final = 500
+LOOKUP_SECONDS: Final = 30.0
+"""Time within which the last request for a schema and its references begins."""
 _Result = TypeVar("_Result")
 
 
@@ -29,6 +34,16 @@ _Result = TypeVar("_Result")
 class Answer:
     status: int
     body: bytes
+
+
+@attrs.define
+class _Lookup:
+    """References of a schema as they are collected."""
+
+    ends_at: float
+    texts: dict[str, str] = attrs.field(factory=dict)
+    seen: set[Reference] = attrs.field(factory=set)
+    characters: int = 0
 
 
 Exchange = Callable[[str, str, bytes | None], Awaitable[Answer]]
@@ -49,6 +64,8 @@ class RegistryClient:
 
     _exchange: Exchange
     where: str
+    _lookup_seconds: float = LOOKUP_SECONDS
+    _now: Callable[[], float] = time.monotonic
 
     async def by_id(self, schema_id: int) -> ResolvedSchema:
         what = f"schema {schema_id}"
@@ -72,7 +89,10 @@ class RegistryClient:
         """Return subjects and versions that have a schema; none from registries without such requests."""
         try:
             versions = await self._ask("GET", f"/schemas/ids/{schema_id}/versions", "versions", "")
-            return [(str(version["subject"]), int(version["version"])) for version in versions]
+            if not isinstance(versions, list):
+                return []
+            first = versions[:_VERSIONS_MAX]
+            return [(name_in(version, "subject"), number_in(version, "version")) for version in first]
         except (UnknownSchema, TypeError, KeyError, ValueError):
             return []
 
@@ -88,23 +108,33 @@ class RegistryClient:
 
     async def resolve(self, schema: Schema) -> ResolvedSchema:
         """Return a schema with the texts of its references."""
-        texts: dict[str, str] = {}
-        await self._add_references(schema, texts, set())
-        return ResolvedSchema(schema, texts)
+        lookup = _Lookup(self._now() + self._lookup_seconds)
+        await self._add_references(schema, lookup)
+        return ResolvedSchema(schema, lookup.texts)
 
     async def _resolved(self, fields: Any) -> ResolvedSchema:
         return await self.resolve(_schema(fields))
 
-    async def _add_references(self, schema: Schema, texts: dict[str, str], seen: set[Reference]) -> None:
+    async def _add_references(self, schema: Schema, lookup: _Lookup) -> None:
         for reference in schema.references:
-            if reference in seen:
+            if reference in lookup.seen:
                 continue
-            seen.add(reference)
-            if len(seen) > _REFERENCES_MAX:
+            lookup.seen.add(reference)
+            if len(lookup.seen) > _REFERENCES_MAX:
                 raise InvalidSchema(f"a schema refers to more than {_REFERENCES_MAX} others")
+            if self._now() > lookup.ends_at:
+                raise RegistryUnavailable(
+                    f"the schema registry at {self.where} took more than {self._lookup_seconds:g} s for the references"
+                    " of a schema"
+                )
             used = (await self.version(reference.subject, reference.version)).schema
-            await self._add_references(used, texts, seen)
-            texts[reference.name] = used.text
+            lookup.characters += len(used.text)
+            if lookup.characters > _REFERENCES_CHARACTERS_MAX:
+                raise InvalidSchema(
+                    f"the references of a schema have more than {_REFERENCES_CHARACTERS_MAX} characters"
+                )
+            await self._add_references(used, lookup)
+            lookup.texts[reference.name] = used.text
 
     async def _ask(self, method: str, path: str, what: str, remedy: str, body: Any = None) -> Any:
         """Return the JSON of an answer; raise SchemaError."""
@@ -141,23 +171,27 @@ def _subject_path(subject: str) -> str:
 def _schema(fields: Any) -> Schema:
     try:
         return Schema.from_json(fields)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _not_understood(error) from error
 
 
 def _version(fields: Any) -> Version:
     schema = _schema(fields)
     try:
-        return Version(str(fields["subject"]), int(fields["version"]), int(fields["id"]), schema)
+        return Version(name_in(fields, "subject"), number_in(fields, "version"), number_in(fields, "id"), schema)
     except (KeyError, TypeError, ValueError) as error:
-        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+        raise _not_understood(error) from error
 
 
 def _id(fields: Any) -> int:
     try:
-        return int(fields["id"])
+        return number_in(fields, "id")
     except (KeyError, TypeError, ValueError) as error:
-        raise RegistryUnavailable(f"the schema registry's answer is not understood: {error!r}") from error
+        raise _not_understood(error) from error
+
+
+def _not_understood(error: Exception) -> RegistryUnavailable:
+    return RegistryUnavailable(f"the schema registry's answer is not understood: {repr(error)[:_DETAIL_MAX]}")
 
 
 def blocking(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -11,6 +11,30 @@ AVRO: Final = "AVRO"
 JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
 TYPES: Final = (JSON, PROTOBUF, AVRO)
+INT_MAX: Final = 2**31 - 1
+"""Largest id and version: content has ids in four bytes."""
+_NAME_MAX: Final = 10_000
+_REFERENCES_MAX: Final = 10_000
+
+
+def number_in(fields: Mapping[str, Any], name: str, least: int = 0) -> int:
+    """Return an id or a version; raise KeyError, TypeError or ValueError."""
+    number = fields[name]
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"the field {name} is no integer")
+    if not least <= number <= INT_MAX:
+        raise ValueError(f"the field {name} has more than 32 bits, or is negative")
+    return number
+
+
+def name_in(fields: Mapping[str, Any], name: str) -> str:
+    """Return a text; raise KeyError, TypeError or ValueError."""
+    text = fields[name]
+    if not isinstance(text, str):
+        raise TypeError(f"the field {name} is no text")
+    if len(text) > _NAME_MAX or "\0" in text or not text.isprintable():
+        raise ValueError(f"the field {name} is too long, or has a control character")
+    return text
 
 
 @attrs.frozen
@@ -45,12 +69,20 @@ class Schema:
         text = fields["schema"]
         if not isinstance(text, str):
             raise TypeError("the field schema is no text")
-        kind = fields.get("schemaType") or AVRO
-        references = (
-            Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
-            for reference in fields.get("references") or ()
+        kind = AVRO if fields.get("schemaType") is None else name_in(fields, "schemaType")
+        references = fields.get("references") or []
+        if not isinstance(references, list) or len(references) > _REFERENCES_MAX:
+            raise ValueError("the field references is no array, or too long")
+        return cls(
+            text,
+            kind or AVRO,
+            tuple(
+                Reference(
+                    name_in(reference, "name"), name_in(reference, "subject"), number_in(reference, "version", -1)
+                )
+                for reference in references
+            ),
         )
-        return cls(text, kind, tuple(references))
 
 
 @attrs.frozen

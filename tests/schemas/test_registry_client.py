@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from uuid import UUID
@@ -18,7 +19,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_
 from confluent_kafka.schema_registry.common.serde import SchemaId
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.schemas.blocking import blocking_client
+from pylogbroker.schemas.blocking import BlockingExchange, blocking_client
 from pylogbroker.schemas.endpoint import CA, CERTIFICATE, KEY, TOKEN, URL, USER_INFO, RegistryEndpoint
 from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, UnknownSchema
 from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes, frame_of, framed
@@ -40,6 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_POST = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -239,6 +242,111 @@ def test_several_addresses() -> None:
         own = client({URL: f"http://{gone},http://{address}"})
         for schema_id in (1, 2):
             assert blocking(own.by_id(schema_id)).schema.text == '"string"'
+
+
+def reference(name: str, number: int) -> dict[str, object]:
+    return {"name": name, "subject": name, "version": number}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"5",
+        b'"text"',
+        b"[" * 100_000,
+        b'{"schema": "a", "schemaType": ["AVRO"]}',
+        b'{"schema": "a", "schemaType": 5}',
+        b'{"schema": "a", "references": 5}',
+        b'{"schema": "a", "references": {"a": 5}}',
+        b'{"schema": "a", "references": ["a"]}',
+        b'{"schema": "a", "references": [{"name": 5, "subject": "a", "version": 1}]}',
+        b'{"schema": "a", "references": [{"name": "a", "subject": ["a"], "version": 1}]}',
+        b'{"schema": "a", "references": [{"name": "a", "subject": "a", "version": 1e400}]}',
+        b'{"schema": "a", "references": [{"name": "a", "subject": "a", "version": "1"}]}',
+        b'{"schema": "a", "references": [{"name": "a", "subject": "a", "version": true}]}',
+        b'{"schema": "a", "references": [{"name": "a", "subject": "a", "version": 4294967296}]}',
+        b'{"schema": "a", "references": [{"name": "a\\u0000", "subject": "a", "version": 1}]}',
+        b'{"schema": "a", "references": [' + b"{}," * 10_000 + b"{}]}",
+        b'{"schema": "' + b"x" * 17_000_000 + b'"}',
+    ],
+)
+def test_answers_that_are_not_understood(body: bytes) -> None:
+    with serving(lambda path, _: (200, body)) as address, pytest.raises(RegistryUnavailable) as error:
+        by_id({URL: address})
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("number", ["-1", "2147483648", "1.5", "true", '"7"', "null", "1e400", "[]"])
+def test_ids_of_more_than_32_bits_and_others_that_are_none(number: str) -> None:
+    body = f'{{"subject": "a", "version": 1, "id": {number}, "schema": "a"}}'.encode()
+    with serving(lambda path, _: (200, body)) as address:
+        own = client({URL: address})
+        with pytest.raises(RegistryUnavailable, match="is not understood"):
+            blocking(own.version("a", "latest"))
+    with serving(lambda path, _: (200, body)) as address, pytest.raises(RegistryUnavailable, match="is not understood"):
+        blocking(client({URL: address}).register("a", Schema("a")))
+
+
+@pytest.mark.parametrize("body", [b"5", b"{}", b"[5]", b'[{"subject": 5, "version": 1}]'])
+def test_versions_of_a_schema_are_none_if_they_are_not_understood(body: bytes) -> None:
+    with serving(lambda path, _: (200, body)) as address:
+        assert blocking(client({URL: address}).versions_of(1)) == []
+
+
+def chain(text: str) -> Callable[[str, str | None], tuple[int, bytes]]:
+    """Answer with schemas each of which refers to the next one, without an end."""
+
+    def answer(path: str, given: str | None) -> tuple[int, bytes]:
+        match = re.search("/subjects/s([0-9]+)/", path)
+        number = 0 if match is None else int(match[1])
+        fields = {"schema": text, "references": [reference(f"s{number + 1}", 1)], "subject": "s", "version": 1, "id": 1}
+        return 200, json.dumps(fields).encode()
+
+    return answer
+
+
+def test_references_are_bounded_in_number_and_size_and_time() -> None:
+    with serving(chain("a")) as address, pytest.raises(InvalidSchema, match="refers to more than 200 others"):
+        by_id({URL: address})
+    with (
+        serving(chain("x" * 1_000_000)) as address,
+        pytest.raises(InvalidSchema, match="more than 16777216 characters"),
+    ):
+        by_id({URL: address})
+    times = iter(range(0, 1000, 4))
+    with serving(chain("a")) as address:
+        endpoint = RegistryEndpoint.of({URL: address})
+        assert endpoint is not None
+        own = RegistryClient(BlockingExchange(endpoint, 60), address, 30, lambda: next(times))
+        with pytest.raises(RegistryUnavailable, match="took more than 30 s for the references of a schema"):
+            blocking(own.by_id(1))
+    assert next(times) == 36
+
+
+@pytest.mark.parametrize("start", [b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"])
+def test_a_registry_that_answers_byte_by_byte_is_not_waited_for(start: bytes) -> None:
+    is_over = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(start)
+            while not is_over.wait(0.01):
+                connection.sendall(b" ")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        endpoint = RegistryEndpoint.of({URL: f"127.0.0.1:{listener.getsockname()[1]}"})
+        assert endpoint is not None
+        with pytest.raises(RegistryUnavailable, match="it does not answer"):
+            blocking(blocking_client(endpoint, 0.3).by_id(1))
+    finally:
+        is_over.set()
+        thread.join()
+        listener.close()
 
 
 def test_credentials_in_an_address_go_to_no_other() -> None:
