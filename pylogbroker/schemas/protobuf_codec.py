@@ -32,7 +32,8 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.json_format import MessageToJson, Parse, ParseError, SerializeToJsonError
+from google.protobuf.json_format import Error as JsonFormatError
+from google.protobuf.json_format import MessageToJson, Parse
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
@@ -44,6 +45,7 @@ from pylogbroker.schemas.protobuf_costs import MessageCosts
 _COMPILER: Final = "grpc_tools"
 _COMPILER_SECONDS: Final = 30
 _MAIN: Final = "schema.proto"
+_SHOWN_MAX: Final = 200
 _STANDARD: Final = {
     module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb
     for module in (
@@ -106,19 +108,23 @@ class ProtobufCodec:
             )
         except RecursionError:
             raise Undecodable("it is nested too deeply") from None
-        except (DecodeError, SerializeToJsonError, TypeError, ValueError) as error:
-            raise Undecodable(f"it is no {self._at(indexes).full_name}: {error}") from error
+        except (DecodeError, JsonFormatError, TypeError, ValueError) as error:
+            raise Undecodable(f"it is no {self._at(indexes).full_name}: {_shortened(str(error))}") from error
         if is_small:
             budget.spend(len(text))
         return text
 
     def encode(self, text: str) -> bytes:
+        if not text.lstrip().startswith("{") and not self._message.full_name.startswith("google.protobuf."):
+            raise Unencodable("", f"an object is expected for the message {self._message.full_name}")
         message = GetMessageClass(self._message)()
         try:
             Parse(text, message, descriptor_pool=self._pool)
             body: bytes = message.SerializeToString()
-        except (ParseError, EncodeError, RecursionError, TypeError, ValueError) as error:
-            raise Unencodable("", " ".join(str(error).split())) from error
+        except RecursionError:
+            raise Unencodable("", "it is nested too deeply") from None
+        except (JsonFormatError, EncodeError, TypeError, ValueError) as error:
+            raise Unencodable("", _shortened(" ".join(str(error).split()))) from error
         return encoded_indexes(_indexes_of(self._message)) + body
 
     def _at(self, indexes: Sequence[int]) -> Any:
@@ -206,7 +212,12 @@ def _compiled(text: str, references: Mapping[str, str]) -> list[FileDescriptorPr
         while main in references:
             main = f"_{main}"
         for path, source in {**references, main: text}.items():
-            _write(directory, path, source)
+            _check_path(path)
+            try:
+                _write(directory / path, source)
+            except (OSError, ValueError) as error:  # a file is a directory, too, or a name is too long or not UTF-8
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+                raise InvalidSchema(f"the Protobuf schema {_shortened(path)} cannot be stored: {reason}") from error
         arguments = ["-I.", "--include_imports", "--descriptor_set_out=compiled", main]
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *arguments]  # -P: imports nothing from here
         try:
@@ -221,13 +232,20 @@ def _compiled(text: str, references: Mapping[str, str]) -> list[FileDescriptorPr
     return list(compiled.file)
 
 
-def _write(directory: Path, name: str, source: str) -> None:
+def _check_path(name: str) -> None:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or path.suffix != ".proto" or "\0" in name:
-        raise InvalidSchema(f"the reference {name!r} is no path of a .proto file")
-    target = directory / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(source, "utf-8")
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".proto" or not name.isprintable():
+        raise InvalidSchema(f"the reference {_shortened(name)!r} is no path of a .proto file")
+
+
+def _write(path: Path, source: str) -> None:
+    data = source.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 def _first_line(output: bytes, main: str) -> str:

@@ -132,12 +132,44 @@ def test_content_that_does_not_fit(payload: bytes, problem: str) -> None:
         ('{"flga": true}', 'has no field named "flga"'),
         ('{"flag": 5}', "Failed to parse flag field"),
         ("{", "Failed to load JSON"),
+        ("[]", "an object is expected for the message shop.Other"),
+        ("5", "an object is expected for the message shop.Other"),
+        ("", "an object is expected for the message shop.Other"),
     ],
 )
 def test_json_that_does_not_fit(text: str, problem: str) -> None:
     with pytest.raises(Unencodable, match=problem) as error:
         own_codec().encode(text)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 1e999999999}',
+        '{"id": 1e9999999999999999999}',
+        '{"id": 1' + "0" * 5000 + "}",
+        '{"id": "1e999999999"}',
+        '{"at": 5}',
+        '{"at": "99999-01-01T00:00:00Z"}',
+        '{"counts": {"a": null}}',
+        '{"counts": 5}',
+        '{"line_items": [null]}',
+        '{"line_items": ' + "[" * 2000 + "]" * 2000 + "}",
+        '{"text": "\\ud800"}',
+        '{"price": 5}',
+    ],
+)
+def test_values_of_the_wrong_kind(text: str) -> None:
+    with pytest.raises(Unencodable) as error:
+        own_codec("shop.Order").encode(text)
+    assert len(str(error.value)) < 300
+
+
+def test_times_that_json_cannot_show() -> None:
+    own = own_codec("shop.Order")
+    with pytest.raises(Undecodable, match="Failed to serialize at field: Timestamp is not valid"):
+        own.decode(FramedContent(1, encoded_indexes([1]) + b"\x2a\x0b\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"))
 
 
 @pytest.mark.parametrize(
@@ -149,6 +181,13 @@ def test_json_that_does_not_fit(text: str, problem: str) -> None:
         (ORDER, {"/etc/money.proto": MONEY}, "", "is no path of a .proto file"),
         (ORDER, {"../money.proto": MONEY}, "", "is no path of a .proto file"),
         (ORDER, {"grpc_tools/protoc.py": "raise SystemExit"}, "", "is no path of a .proto file"),
+        (ORDER, {"a\0.proto": MONEY}, "", "is no path of a .proto file"),
+        (ORDER, {"a\ud800.proto": MONEY}, "", "is no path of a .proto file"),
+        (ORDER, {f"{'a' * 300}.proto": MONEY}, "", "cannot be stored: File name too long"),
+        (ORDER, {"a.proto": MONEY, "a.proto/b.proto": MONEY}, "", "a.proto/b.proto cannot be stored: "),
+        (ORDER, {"a/b.proto/c.proto": MONEY, "a/b.proto": MONEY}, "", "a/b.proto cannot be stored: Is a directory"),
+        (ORDER, {"a.proto": "\ud800"}, "", "a.proto cannot be stored: it is not UTF-8"),
+        (ORDER + "\ud800", REFERENCES, "", "cannot be stored: it is not UTF-8"),
         (ORDER, REFERENCES, "Ordr", "has no message Ordr: it has shop.Other, shop.Order, shop.Order.Line"),
         ('syntax = "proto3";', {}, "", "has no message"),
     ],
