@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.schemas.framing import Field
 
-STRATEGIES: Final = ("topic", "record", "topic-record")
+if TYPE_CHECKING:
+    from pylogbroker.schemas.framing import Field
 
 
 def subject_of(strategy: str, topic: str, field: Field, record_name: str) -> str:

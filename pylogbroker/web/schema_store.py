@@ -20,7 +20,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.extras import MissingExtra
 from pylogbroker.features import on_first_use
 from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
-from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, Undecodable
+from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, SchemaError
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
 from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.registry_client import RegistryClient, blocking
@@ -34,11 +34,14 @@ else:
 
 SchemaKey = int | UUID
 ENTRIES_MAX: Final = 1000
-LOOKUPS_MAX: Final = 20
-"""Schemas that are asked for at once: anybody may write records that name many."""
+LOOKUPS_MAX: Final = 50
+"""Schemas that one search asks for: anybody may write records that name many."""
 DECODED_BYTES_MAX: Final = 1024 * 1024
 JSON_CHARACTERS_MAX: Final = 4 * 1024 * 1024
 """Characters of the JSON of one key or value."""
+NOT_ASKED: Final = (
+    f"Schemas were not asked for beyond {LOOKUPS_MAX}, the most of one search: records of others stay as they are."
+)
 _REQUEST_SECONDS: Final = 3.0
 _RETRY_SECONDS: Final = 10.0
 _FORGET_SECONDS: Final = 60.0
@@ -68,9 +71,6 @@ class DecodedContent:
     text: str | None = None
     label: str = ""
     problem: str = ""
-
-
-NOT_DECODED: Final = DecodedContent()
 
 
 @attrs.define(eq=False, repr=False)
@@ -106,11 +106,15 @@ class SchemaStore:
             return cls(runtime, None, _sentence(f"{error}: keys and values are shown as they are"))
         return cls(runtime, client)
 
+    def missing(self, keys: Iterable[SchemaKey]) -> list[SchemaKey]:
+        """Return the schemas that are not loaded, each once, in this order."""
+        return [key for key in dict.fromkeys(keys) if not self._is_fresh(key)]
+
     async def load(self, keys: Iterable[SchemaKey]) -> None:
-        """Ask for schemas that are not known yet."""
-        missing = [key for key in dict.fromkeys(keys) if not self._is_fresh(key)]
+        """Ask for schemas that are not loaded, at most LOOKUPS_MAX."""
+        missing = self.missing(keys)[:LOOKUPS_MAX]
         if missing and self._client is not None:
-            await self._lock.run(self._load, missing[:LOOKUPS_MAX], self._client)
+            await self._lock.run(self._load, missing, self._client)
 
     async def _load_each(self, keys: list[SchemaKey], client: RegistryClient) -> None:
         for key in keys:
@@ -143,7 +147,7 @@ class SchemaStore:
         """Return the JSON of content whose schema is loaded. May take long: for worker threads."""
         entry = self._entries.get(frame.schema)
         if entry is None:
-            return DecodedContent(problem=self.problem)
+            return DecodedContent(problem=self.problem or NOT_ASKED)
         schema = entry[0]
         if schema.codec is None:
             return DecodedContent(problem=_sentence(schema.problem))
@@ -152,7 +156,7 @@ class SchemaStore:
             return DecodedContent(problem=f"{label}: values above {DECODED_BYTES_MAX:,} bytes are not decoded here.")
         try:
             return DecodedContent(schema.codec.decode(frame, budget or JsonBudget(JSON_CHARACTERS_MAX)), label)
-        except Undecodable as error:
+        except SchemaError as error:
             return DecodedContent(problem=f"It does not fit its schema ({label}): {error}.")
 
 

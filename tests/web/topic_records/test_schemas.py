@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 from urllib.request import urlopen
+from uuid import UUID
 
 import attrs
 from confluent_kafka import Producer
@@ -13,6 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from pylogbroker.conditions import Subject
 from pylogbroker.records import Codec, Record
 from pylogbroker.schemas.codecs import codec_of
 from pylogbroker.schemas.errors import RegistryUnavailable
@@ -21,7 +23,7 @@ from pylogbroker.schemas.registry_client import Answer, RegistryClient
 from pylogbroker.schemas.values import Schema
 from pylogbroker.testing import Broker
 from pylogbroker.web.record_search import decoding
-from pylogbroker.web.schema_store import SchemaSource, SchemaStore
+from pylogbroker.web.schema_store import ENTRIES_MAX, SchemaSource, SchemaStore
 from tests.peers.processes import free_ports
 from tests.support.waiting import wait_until
 from tests.web.test_views import NOW
@@ -121,8 +123,25 @@ class TestDecodedRecords(SchemaTests):
 
     def test_not_all_unknown_schemas_are_asked_for_at_once(self) -> None:
         self.append(0, *(Record(0, NOW, None, order(1, schema_id=1000 + number)) for number in range(500)))
-        self.page(order="oldest")
-        self.assertLess(len(self.registry.paths), 100)
+        text = self.page(order="oldest").text
+        self.assertEqual(len(self.registry.paths), 50)
+        self.assertIn("Schemas were not asked for beyond 50, the most of one search", text)
+
+    def test_a_search_asks_for_no_more_schemas_in_later_batches(self) -> None:
+        for batch in range(20):
+            numbers = range(batch * 10, batch * 10 + 10)
+            self.append(batch % 2, *(Record(0, NOW, None, order(1, schema_id=1000 + number)) for number in numbers))
+        self.append(0, Record(0, NOW, None, order(1)))
+        text = self.page(where='value.customer == "c-1"', order="oldest").text
+        self.assertEqual(len(self.registry.paths), 50)
+        self.assertIn("Schemas were not asked for beyond 50, the most of one search", text)
+
+    def test_schemas_beyond_those_that_are_kept_are_not_noted(self) -> None:
+        subjects: list[Subject] = []
+        keys: dict[int | UUID, None] = {}
+        records = (Subject(0, number, 0, None, framed(number, b"")) for number in range(3000))
+        decoding._read(records, subjects, keys)
+        self.assertEqual((len(subjects), list(keys)), (3000, list(range(ENTRIES_MAX))))
 
 
 class TestMuchJson(SchemaTests):
