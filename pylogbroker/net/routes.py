@@ -19,6 +19,7 @@ from pylogbroker.errors import ProtocolViolation
 from pylogbroker.features import on_first_use
 from pylogbroker.net.latencies import Latency
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
+from pylogbroker.wire.schema import fields_of
 
 if TYPE_CHECKING:
     from pylogbroker.broker.apis import api_versions
@@ -177,11 +178,15 @@ def _route(api: Api, version: int, services: Any, latencies: Mapping[str, Latenc
         responses.frame_in_steps,
         api.is_read,
         requests.decode_at_in_steps,
-        has_error_code=hasattr(api.response, "error_code"),
+        has_error_code=_has_error_code(api.response, version),
         latency=latencies["FetchConsumer" if is_fetch else api.name],
         latency_of=_fetch_latency(latencies) if is_fetch else None,
         learn=api.learn,
     )
+
+
+def _has_error_code(response: type, version: int) -> bool:
+    return any(field.name == "error_code" and field.is_in(version) for field in fields_of(response))
 
 
 def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest], Latency]:

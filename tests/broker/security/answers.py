@@ -28,6 +28,7 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pylogbroker.wire.schema import fields_of
 from tests.broker.security.cases import SUPER_HOST, TOPICS, Setting, acl_bindings, all_cases, user_of
 from tests.support.waiting import wait_until
 
@@ -118,21 +119,22 @@ def answers(ask: Ask, by_user: bool = False) -> dict[str, Any]:
     """Return the answers to all cases, by case and version."""
     setting = set_up(ask, acl_bindings(by_user))
     return {
-        f"{case.name}; version {version}": plain(ask(case.host, case.request(setting), version), setting)
+        f"{case.name}; version {version}": plain(ask(case.host, case.request(setting), version), setting, version)
         for case in all_cases()
         for version in case.versions
     }
 
 
-def plain(value: Any, setting: Setting) -> Any:
-    """Return a message as a value of JSON, lists in the order of their text."""
+def plain(value: Any, setting: Setting, version: int) -> Any:
+    """Return a message as a value of JSON, with the fields of the version, lists in the order of their text."""
     if isinstance(value, list | tuple):
-        return sorted((plain(each, setting) for each in value), key=repr)
+        return sorted((plain(each, setting, version) for each in value), key=repr)
     if attrs.has(type(value)):
-        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        fields = {field.name: getattr(value, field.name) for field in fields_of(type(value)) if field.is_in(version)}
         if not fields.get("error_code") or isinstance(value, Coordinator):  # Kafka gives those no texts
             fields.pop("error_message", None)
-        return {name: plain(_usual(name, each), setting) for name, each in fields.items() if name not in LEFT_OUT}
+        kept = {name: _usual(name, each) for name, each in fields.items() if name not in LEFT_OUT}
+        return {name: plain(each, setting, version) for name, each in kept.items()}
     if isinstance(value, UUID):
         return next((f"id of {name}" for name, each in setting.ids.items() if each == value), str(value))
     return value.hex() if isinstance(value, bytes | memoryview) else value

@@ -50,6 +50,6 @@ def denied_answers(ask: Ask) -> dict[str, Any]:
     """Let only `SUPER_HOST` act as a broker; return the answers to another client."""
     ask(SUPER_HOST, CreateAclsRequest([AclCreation(4, "kafka-cluster", 3, PRINCIPAL, SUPER_HOST, 2, 3)]), 2)
     return {
-        type(request).__name__: plain(ask(DENIED_HOST, request, version), Setting({}, -1))
+        type(request).__name__: plain(ask(DENIED_HOST, request, version), Setting({}, -1), version)
         for request, version in REQUESTS
     }
