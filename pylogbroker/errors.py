@@ -160,11 +160,26 @@ class ErrorCode(IntEnum):
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is too large"
     INVALID_REGISTRATION = 119, False, "the registration is not valid"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted"
-    INVALID_RECORD_STATE = 121, False, "the record is not in a state that allows this"
+    INVALID_RECORD_STATE = (
+        121,
+        False,
+        "the record's state does not allow it: no member has the record, or another has",
+    )
     SHARE_SESSION_NOT_FOUND = 122, True, "no such share session"
-    INVALID_SHARE_SESSION_EPOCH = 123, True, "the epoch of the share session is not the expected one"
-    FENCED_STATE_EPOCH = 124, False, "the share group has begun another life"
-    SHARE_SESSION_LIMIT_REACHED = 133, True, "the broker has as many share sessions as it may have"
+    INVALID_SHARE_SESSION_EPOCH = 123, True, "the share session's epoch is not the expected one"
+    FENCED_STATE_EPOCH = 124, False, "the share coordinator's state has a newer epoch"
+    INVALID_VOTER_KEY = 125, False, "the voter's key does not match"
+    DUPLICATE_VOTER = 126, False, "the voter is already one"
+    VOTER_NOT_FOUND = 127, False, "no such voter"
+    INVALID_REGULAR_EXPRESSION = 128, False, "the regular expression is not one of RE2"
+    REBOOTSTRAP_REQUIRED = 129, False, "the client's metadata is outdated: it must bootstrap again"
+    STREAMS_INVALID_TOPOLOGY = 130, False, "the streams topology is not valid"
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "the epoch of the streams topology is not valid"
+    STREAMS_TOPOLOGY_FENCED = 132, False, "the epoch of the streams topology is outdated"
+    SHARE_SESSION_LIMIT_REACHED = 133, True, "there are as many share sessions as are allowed"
+    GROUP_DELETION_FAILED = 134, False, "the group could not be deleted"
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, False, "the description of the topology could not be stored"
+    CONTROLLER_ID_NOT_REGISTERED = 136, False, "the controller's id is not registered"
 
 
 class PylogbrokerError(Exception):
