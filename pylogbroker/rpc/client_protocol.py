@@ -30,6 +30,7 @@ from pylogbroker.wire import (
     request_codec,
     response_codec,
 )
+from pylogbroker.wire.api_table import APIS, LAST_IN_3_9
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -41,6 +42,8 @@ _unpack_int = struct.Struct(">i").unpack_from
 _SASL: Final = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 _EMPTY_TAGS_AT: Final = 4  # of a response, behind the correlation id
 _START_SIZE: Final = 8  # of a header's start, up to its client id
+_NEWEST_SENT: Final = {APIS[module][0]: version for module, version in LAST_IN_3_9.items()}
+"""Newest versions in requests, by key of APIs that have newer ones: no caller uses what those have."""
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -118,7 +121,7 @@ class ClientProtocol:
         self.peer = peer
         self._client_id = client_id
         self._negotiations = 0
-        self._version = ApiVersionsRequest.versions.last
+        self._version = _newest_sent(ApiVersionsRequest)
         self._ranges = {ApiVersionsRequest.api_key: (0, self._version)}
         self._newest: dict[type[Request], _ApiCodec] = {}
         self._codecs: dict[tuple[type[Request], int], _ApiCodec] = {}
@@ -188,7 +191,7 @@ class ClientProtocol:
 
     def _make_codec(self, kind: type[Request], version: int | None) -> _ApiCodec:
         low, high = self._ranges.get(kind.api_key, (0, -1))
-        low, high = max(low, kind.versions.first), min(high, kind.versions.last)
+        low, high = max(low, kind.versions.first), min(high, _newest_sent(kind))
         chosen = high if version is None else version
         if not low <= chosen <= high:
             api = kind.__name__.removesuffix("Request")
@@ -198,3 +201,7 @@ class ClientProtocol:
         if version is None:
             self._newest[kind] = codec
         return codec
+
+
+def _newest_sent(kind: type[Request]) -> int:
+    return _NEWEST_SENT.get(kind.api_key, kind.versions.last)

@@ -18,9 +18,11 @@ Annotations:
     `Since(n)`          absent below version n, where the field has its default
     `Until(n)`          absent above version n
     `Tag(n)`            tagged field, written only if it differs from its default
+    `Before("f")`       written before the field f, which is declared earlier
     `IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
 
-Fields are in wire order and have defaults. Annotations are read as objects, so these modules must not use `from
+Fields have defaults and are in wire order, except with `Before`: it keeps the positions of older fields where a newer
+one comes between them. Annotations are read as objects, so these modules must not use `from
 __future__ import annotations`.
 """
 
@@ -94,6 +96,11 @@ class NullableSince:
 @attrs.frozen
 class Tag:
     number: int
+
+
+@attrs.frozen
+class Before:
+    name: str
 
 
 class Ignorable(Enum):
@@ -264,10 +271,17 @@ class Field:
 
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
-    return tuple(_field(cls, attribute) for attribute in attrs.fields(cls))
+    """Return the fields of a struct in wire order."""
+    fields: list[Field] = []
+    for attribute in attrs.fields(cls):
+        field, before = _field(cls, attribute)
+        names = [other.name for other in fields]
+        fields.insert(len(fields) if before is None else names.index(before), field)
+    return tuple(fields)
 
 
-def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
+def _field(cls: type, attribute: "attrs.Attribute[Any]") -> tuple[Field, str | None]:
+    """Return a field, and the name of the one that it is written before."""
     hint, marks, nullable = _unwrap(attribute.type)
     is_array = get_origin(hint) is list
     if is_array:
@@ -276,7 +290,7 @@ def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
     since = _mark(marks, Since, "version", 0)
     default: Any = attribute.default
     made = isinstance(default, attrs.Factory)  # type: ignore[arg-type]
-    return Field(
+    field = Field(
         name=attribute.name,
         kind=_kind(cls, attribute.name, hint, marks),
         is_array=is_array,
@@ -287,6 +301,7 @@ def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
         ignorable=IGNORABLE in marks,
         default=default.factory() if made else default,
     )
+    return field, _mark(marks, Before, "name", None)
 
 
 def _unwrap(hint: Any) -> tuple[Any, list[Any], bool]:

@@ -20,6 +20,7 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.declared_services import select_services
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
@@ -90,7 +91,7 @@ class Node:
     ) -> Deferred[Any]:
         """Like `ask`, for an answer that may have to wait, or that is None and not sent."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = request_type.versions.last if version is None else version
+        version = offered_versions(request.api_key).last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
 
         def receive(answer: Response | Failure | None) -> Any:

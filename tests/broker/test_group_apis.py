@@ -23,6 +23,7 @@ from pylogbroker.broker.apis import (
     sync_group,
 )
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.interfaces import Create
 from pylogbroker.long_loops import settled
@@ -75,7 +76,7 @@ class GroupTests(NodeTests):
     def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> list[Any]:
         """Return the list that the answer will be in; request and answer pass through the wire's codecs."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = request_type.versions.last if version is None else version
+        version = offered_versions(request.api_key).last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
         context = RequestContext(version, client_id="me", client_host="10.0.0.1", local_host="here")
         answers: list[Any] = []

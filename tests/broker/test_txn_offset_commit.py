@@ -118,7 +118,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.assertEqual(self.commit(5, transactional_id="nobody"), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         self.assertEqual(self.commit(5, topic="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.commit(5, partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        self.assertEqual(self.commit(5, generation_id=0, member_id="m"), ErrorCode.UNKNOWN_MEMBER_ID)
+        self.assertEqual(self.commit(5, generation_id_or_member_epoch=0, member_id="m"), ErrorCode.UNKNOWN_MEMBER_ID)
         self.assertEqual(self.stable(), [-1, -1])
 
     def test_a_partition_that_is_not_there_does_not_harm_the_others(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 from kazoo.exceptions import NoNodeError
 
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build
 from pylogbroker.wire import Request, decode_response_header, request_codec, response_codec
@@ -37,7 +38,7 @@ _ANSWER_SECONDS_MAX: Final = 60.0
 def ask(address: str, request: Request, version: int | None = None) -> Any:
     """Send a request on a connection of its own; return the response."""
     host, _, port = address.rpartition(":")
-    key, version = request.api_key, type(request).versions.last if version is None else version
+    key, version = request.api_key, offered_versions(request.api_key).last if version is None else version
     with socket.create_connection((host, int(port)), _ANSWER_SECONDS_MAX) as connection:
         connection.sendall(b"".join(request_codec(key, version).frame(1, "test", request)))
         answer = connection.makefile("rb")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.wire import Request, response_codec
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -54,7 +55,7 @@ class Crowd:
         return generation, leader
 
     def sync(self, generation: int, leader: str) -> None:
-        version = SyncGroupRequest.versions.last
+        version = offered_versions(SyncGroupRequest.api_key).last
         for number, member_id in enumerate(self.members):
             given = (
                 [SyncGroupRequestAssignment(each, b"x" * 50) for each in self.members] if member_id == leader else []
@@ -69,8 +70,8 @@ class Crowd:
         return [each.error_code for each in answer.members]
 
     def _ask(self, request: Request) -> Any:
-        self.peers[0].send(request, request.versions.last)
-        return self._answer(0, type(request), request.versions.last)
+        self.peers[0].send(request, offered_versions(request.api_key).last)
+        return self._answer(0, type(request), offered_versions(request.api_key).last)
 
     def _answer(self, number: int, request: type[Request], version: int) -> Any:
         codec = response_codec(request.api_key, version)

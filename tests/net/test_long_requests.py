@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.records import Record, build
 from pylogbroker.wire import Request, response_codec
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -125,7 +126,7 @@ class Client:
         check_stalls(self._process, self._budget, lambda attempt: work())
 
     def ask(self, request: Request) -> Any:
-        version = request.versions.last
+        version = offered_versions(request.api_key).last
         codec = response_codec(request.api_key, version)
         return codec.decode(self._peer.ask(request, version), codec._header_size)
 

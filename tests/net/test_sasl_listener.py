@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from twisted.internet.task import Clock
 
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.security import sasl_listeners
 from pylogbroker.broker.security.login_queue import LOGIN_THREADS, WAITING_PER_HOST_MAX
@@ -121,7 +122,7 @@ class SaslListenerTests(SaslNodeTests):
         for key, (request, _) in SUPPORTED.items():
             if key in (17, 18, 36):
                 continue
-            for version, shaken in product(range(request.versions.first, request.versions.last + 1), (False, True)):
+            for version, shaken in product(range(offered_versions(request.api_key).last + 1), (False, True)):
                 peer = Peer(self)
                 if shaken:
                     peer.ask(SaslHandshakeRequest("PLAIN"), 1)

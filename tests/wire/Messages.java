@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.HexFormat;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
@@ -27,7 +28,8 @@ public class Messages {
         }
         Class<?> converter = Class.forName(type.getName() + "JsonConverter");
         Object values = converter.getMethod("write", type, short.class).invoke(null, message, version);
-        byte[] written = MessageUtil.toByteBuffer(message, version).array();
+        byte[] prefixed = MessageUtil.toVersionPrefixedByteBuffer(version, message).array();
+        byte[] written = Arrays.copyOfRange(prefixed, Short.BYTES, prefixed.length);
         System.out.println(HexFormat.of().formatHex(written) + " " + (JsonNode) values);
     }
 }

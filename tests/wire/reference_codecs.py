@@ -59,8 +59,12 @@ class Operations:
 class KafkaPython:
     """kafka-python's messages of today: one class for all versions."""
 
+    RENAMED = {"generation_id_or_member_epoch": "generation_id"}
+    """Fields of newer versions that have another name in Kafka today."""
+
     def knows(self, cls: type, version: int) -> bool:
-        return hasattr(self._module(cls.__name__), cls.__name__)
+        theirs = getattr(self._module(cls.__name__), cls.__name__, None)
+        return theirs is not None and version <= theirs.max_version
 
     def encode(self, message: Any, version: int) -> bytes:
         name = type(message).__name__
@@ -85,7 +89,9 @@ class KafkaPython:
 
     def _name(self, field: Field, theirs: Any) -> str:
         short = re.sub("^(topic|cluster)_authorized", "authorized", field.name)
-        return field.name if field.name in theirs.fields else short
+        if field.name in theirs.fields:
+            return field.name
+        return self.RENAMED.get(field.name, short)
 
     def _theirs(self, message: Any, cls: Any, version: int) -> Any:
         given = {}

@@ -22,6 +22,7 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
+    Before,
     Boolean,
     Bytes,
     Float64,
@@ -73,6 +74,20 @@ class Sample(Request):
     marks: Annotated[list[Int16], Since(2), Tag(1)] = fresh(list)
     far: Annotated[Int64, Since(2), Tag(2), IGNORABLE] = -1
     key: Annotated[Uuid, Since(2), Tag(200)] = NO_ID
+
+
+def test_a_field_is_written_before_one_that_is_declared_earlier() -> None:
+    @struct
+    class Grown(Request):
+        api_key = 999
+        versions = Versions(0, 1)
+        first: Int8 = 0
+        last: Int8 = 0
+        middle: Annotated[Int8, Since(1), Before("last")] = 9
+
+    assert Grown(1, 2) == Grown(first=1, last=2)
+    assert [codec(Grown, version).encode(Grown(1, 2)).hex() for version in (0, 1)] == ["0102", "010902"]
+    assert codec(Grown, 1).decode(b"\1\3\2") == Grown(1, 2, 3)
 
 
 def test_a_declaration_is_read_from_its_annotations() -> None:
@@ -175,7 +190,7 @@ def test_ignorable_fields_are_left_out() -> None:
     assert codec(Sample, 1).encode(Sample(real=2.5)) == codec(Sample, 1).encode(Sample())
 
 
-@pytest.mark.parametrize(("key", "version"), [(0, -1), (0, 12), (1, 18), (999, 0), (-1, 0), (1 << 15, 0)])
+@pytest.mark.parametrize(("key", "version"), [(0, -1), (0, 14), (1, 19), (999, 0), (-1, 0), (1 << 15, 0)])
 def test_unknown_apis_and_versions(key: int, version: int) -> None:
     for lookup in (request_codec, response_codec):
         with pytest.raises(UnsupportedVersion) as caught:
@@ -202,7 +217,8 @@ def test_structs_are_compared_and_shown_by_value() -> None:
     assert Sample(narrow=1) != Sample(narrow=2)
     assert TopicProduceData("t") != ProduceRequest()
     assert repr(TopicProduceData("t", [PartitionProduceData(7)])) == (
-        "TopicProduceData(name='t', partition_data=[PartitionProduceData(index=7, records=None)])"
+        "TopicProduceData(name='t', partition_data=[PartitionProduceData(index=7, records=None)], "
+        "topic_id=UUID('00000000-0000-0000-0000-000000000000'))"
     )
     with pytest.raises(TypeError):
         hash(Sample())

@@ -1,7 +1,8 @@
 """Declarations beside the schemas of Apache Kafka: versions, types, defaults, and what may be null or left out.
 
-Each field becomes a row of text. Defaults and "ignorable" are compared where they matter: in tagged fields, and in
-fields that some versions of their struct lack.
+The schemas of 3.9 and 4.4 are joined, since each has versions that the other lacks. Where both have a version, its
+fields must be the same. Each field becomes a row of text. Defaults and "ignorable" are compared where they matter: in
+tagged fields, and in fields that some versions of their struct lack.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ZEROS = {"bool": False, "string": "", "bytes": b"", "uuid": NO_ID, "records": No
 _RACK = "livebrokers.rack string 2-8 null 2-8 ignorable default"
 DIFFERENT = {f"{_RACK} ''": f"{_RACK} None"}
 """Rows of Kafka, and what is declared instead: no rack is null here."""
+RENAMED = {("TxnOffsetCommitRequest", "generationid"): "generationidormemberepoch"}
+"""Fields that have another name since 3.9."""
 
 
 class Range(NamedTuple):
@@ -34,8 +37,16 @@ class Range(NamedTuple):
     first: int
     last: int
 
+    def has(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
     def within(self, other: Range) -> Range:
         return Range(max(self.first, other.first), min(self.last, other.last))
+
+    def joined(self, other: Range) -> Range:
+        """Return the range from the first to the last version of both."""
+        filled = [each for each in (self, other) if each.first <= each.last]
+        return Range(min(each.first for each in filled), max(each.last for each in filled)) if filled else self
 
     @classmethod
     def parse(cls, text: str) -> Range:
@@ -71,19 +82,90 @@ class Row(NamedTuple):
 
 
 def rows_of_kafka() -> dict[str, list[str]]:
-    """Return the rows of all messages by name, from the schemas that are in the jar of Kafka's clients."""
-    [clients] = (path for path in jars("kafka-3.9") if path.name.startswith("kafka-clients-"))
-    with zipfile.ZipFile(clients) as archive:
-        texts = {name: archive.read(f"common/message/{name}.json").decode() for name in NAMES}
-    schemas = {name: json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.M)) for name, text in texts.items()}
-    return {name: list(_rows_of_schema(schema)) for name, schema in schemas.items()}
+    """Return the rows of all messages by name, from the schemas of both releases."""
+    older, newer = Schemas("kafka-3.9"), Schemas("kafka-4.4")
+    return {name: list(_joined_rows(name, older.get(name), newer.get(name))) for name in NAMES}
 
 
-def _rows_of_schema(schema: dict[str, Any]) -> Iterator[str]:
+class Schemas:
+    """The schemas that are in the jar of a release's clients."""
+
+    def __init__(self, release: str) -> None:
+        [path] = (path for path in jars(release) if path.name.startswith("kafka-clients-"))
+        self._archive = zipfile.ZipFile(path)
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return a schema, or None if the release does not have the message, or no version of it."""
+        path = f"common/message/{name}.json"
+        if path not in self._archive.namelist():
+            return None
+        schema = json.loads(re.sub(r"^\s*//.*$", "", self._archive.read(path).decode(), flags=re.M))
+        if name.endswith("Response"):
+            request = self.get(f"{name.removesuffix('Response')}Request") or {}
+            schema["latestVersionUnstable"] = request.get("latestVersionUnstable")
+        return None if schema["validVersions"] == "none" else schema
+
+
+def _joined_rows(name: str, older: dict[str, Any] | None, newer: dict[str, Any] | None) -> Iterator[str]:
+    schemas = [schema for schema in (older, newer) if schema is not None]
+    flexible = {schema["flexibleVersions"] for schema in schemas}
+    assert len(flexible) == 1, name
+    ranges = [_valid(schema) for schema in schemas]
+    first, last = ranges[0].joined(ranges[-1])
+    yield f"versions {first}-{last}, flexible {flexible.pop()}".replace("versions 0-0,", "versions 0,")
+    rows = [dict(_their_rows(name, schema)) for schema in schemas]
+    yield from map(str, _joined(rows[0], rows[-1], Range(first, last), ranges[0], ranges[-1]))
+
+
+def _valid(schema: dict[str, Any]) -> Range:
+    """Return the stable versions; requests say whether the latest one is not."""
     valid = Range.parse(schema["validVersions"])
-    yield f"versions {schema['validVersions']}, flexible {schema['flexibleVersions']}"
+    return valid._replace(last=valid.last - 1) if schema.get("latestVersionUnstable") and valid.last else valid
+
+
+def _their_rows(name: str, schema: dict[str, Any]) -> Iterator[tuple[str, Row]]:
     commons = {each["name"]: each["fields"] for each in schema.get("commonStructs", [])}
-    yield from map(str, _theirs(schema["fields"], "", valid, commons))
+    valid = _valid(schema)
+    for row in _theirs(schema["fields"], "", valid, commons):
+        if row.versions.first <= valid.last:
+            path = RENAMED.get((name, row.path), row.path)
+            yield path, row._replace(path=path)
+
+
+def _joined(
+    older: dict[str, Row], newer: dict[str, Row], valid: Range, older_valid: Range, newer_valid: Range
+) -> list[Row]:
+    """Return the rows of both, each behind the one that it follows in the older schema, or else in the newer one."""
+    paths = list(older)
+    for number, path in enumerate(newer):
+        if path not in older:
+            at = paths.index(list(newer)[number - 1]) + 1 if number else 0
+            while at < len(paths) and paths[at] not in newer:
+                at += 1
+            paths.insert(at, path)
+    rows: dict[str, Row] = {}
+    for path in paths:
+        one, two = older.get(path), newer.get(path)
+        _check_same_layout(path, one, two, older_valid, newer_valid)
+        row = two or one
+        assert row is not None
+        parent = rows[path.rpartition(".")[0]].versions if "." in path else valid
+        others = [each for each in (one, two) if each is not None]
+        versions = others[0].versions.joined(others[-1].versions)
+        nullable = others[0].nullable.joined(others[-1].nullable)
+        rows[path] = row._replace(versions=versions, nullable=nullable, parent=parent)
+    return list(rows.values())
+
+
+def _check_same_layout(path: str, one: Row | None, two: Row | None, older_valid: Range, newer_valid: Range) -> None:
+    """Raise AssertionError if a version that both releases have is not the same in both."""
+    both = older_valid.within(newer_valid)
+    for version in range(both.first, both.last + 1):
+        layouts = [
+            (row.type, row.tag, row.nullable.has(version)) if row is not None and row.versions.has(version) else None
+            for row in (one, two)
+        ]
+        assert layouts[0] == layouts[1], (path, version)
 
 
 def _theirs(fields: list[dict[str, Any]], path: str, parent: Range, commons: dict[str, Any]) -> Iterator[Row]:

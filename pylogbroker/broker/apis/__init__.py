@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 from typing import Final
 
 from pylogbroker.broker.requests.api import Api, HandledRequest, registered
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.wire import SUPPORTED
 
 _CLUSTER_ONLY: Final = frozenset(
@@ -39,7 +40,8 @@ def _find_all() -> tuple[Api, ...]:
         if declared.module in handlers:
             module = f"{__name__}.{declared.module}"
             load = partial(_import, module, key)
-            apis.append(Api(key, declared.name, declared.versions, module, declared.module in _CLUSTER_ONLY, load))
+            cluster_only = declared.module in _CLUSTER_ONLY
+            apis.append(Api(key, declared.name, offered_versions(key), module, cluster_only, load))
     return tuple(apis)
 
 

@@ -78,7 +78,7 @@ async def handle(
     replied: Deferred[CommitResult] = Deferred()
     commit = TransactionalCommit(
         request.group_id,
-        request.generation_id,
+        request.generation_id_or_member_epoch,
         request.member_id,
         offsets,
         request.group_instance_id,

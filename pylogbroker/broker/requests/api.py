@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from pylogbroker.broker.requests.declared_services import declared_services, select_services
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
@@ -74,7 +75,7 @@ class Api:
         """Return an API whose handler is there, without rules of access."""
         name = request.__name__.removesuffix("Request")
         handled = HandledRequest(request, handle, declared_services(handle), is_read)
-        return cls(request.api_key, name, request.versions, handle.__module__, False, lambda: handled)
+        return cls(request.api_key, name, offered_versions(request.api_key), handle.__module__, False, lambda: handled)
 
     @cached_property
     def _handled(self) -> HandledRequest:

@@ -3,10 +3,26 @@
 Versions::
 
     0  flexible
+    1  `allow_replication_factor_change`
 """
 
+from typing import Annotated
+
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, fresh, struct
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Before,
+    Boolean,
+    ErrorText,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    fresh,
+    struct,
+)
 
 
 @struct
@@ -29,6 +45,7 @@ class AlterPartitionReassignmentsRequest(Request):
 
     timeout_ms: Int32 = 60_000
     topics: list[ReassignableTopic] = fresh(list)
+    allow_replication_factor_change: Annotated[Boolean, Since(1), Before("topics")] = True
 
 
 @struct
@@ -52,3 +69,4 @@ class AlterPartitionReassignmentsResponse(Response):
     error_code: Int16 = 0
     error_message: ErrorText | None = None
     responses: list[ReassignableTopicResponse] = fresh(list)
+    allow_replication_factor_change: Annotated[Boolean, Since(1), IGNORABLE, Before("error_code")] = True

@@ -7,6 +7,7 @@ Versions::
     2  KIP-219 throttling
     3  flexible; the client's name and version; features
     4  supported features may begin at version 0
+    5  the cluster and node that the client means (KIP-1242)
 """
 
 from typing import Annotated
@@ -34,6 +35,8 @@ class ApiVersionsRequest(Request):
 
     client_software_name: Annotated[String, Since(3), IGNORABLE] = ""
     client_software_version: Annotated[String, Since(3), IGNORABLE] = ""
+    cluster_id: Annotated[String | None, Since(5), IGNORABLE] = None
+    node_id: Annotated[Int32, Since(5), IGNORABLE] = -1
 
 
 @struct

@@ -1,15 +1,26 @@
-"""ConsumerGroupDescribe (key 69): groups of KIP-848, whose assignments the coordinator computes."""
+"""ConsumerGroupDescribe (key 69): groups of KIP-848, whose assignments the coordinator computes.
+
+Versions::
+
+    0  groups by name
+    1  `member_type`: -1 unknown, 0 classic, 1 consumer
+"""
+
+from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
+    IGNORABLE,
     NO_ID,
     NOT_ASKED,
     Boolean,
     ErrorText,
+    Int8,
     Int16,
     Int32,
     Request,
     Response,
+    Since,
     String,
     Uuid,
     fresh,
@@ -51,6 +62,7 @@ class ConsumerGroupMember:
     subscribed_topic_regex: String | None = None
     assignment: Assignment = fresh(Assignment)
     target_assignment: Assignment = fresh(Assignment)
+    member_type: Annotated[Int8, Since(1), IGNORABLE] = -1
 
 
 @struct

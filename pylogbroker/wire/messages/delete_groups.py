@@ -5,14 +5,20 @@ Versions::
     0  groups by name
     1  KIP-219 throttling
     2  flexible
+    3  error messages; error GROUP_DELETION_FAILED
 """
+
+from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
+    IGNORABLE,
+    ErrorText,
     Int16,
     Int32,
     Request,
     Response,
+    Since,
     String,
     fresh,
     struct,
@@ -30,6 +36,7 @@ class DeleteGroupsRequest(Request):
 class DeletableGroupResult:
     group_id: String = ""
     error_code: Int16 = 0
+    error_message: Annotated[ErrorText | None, Since(3), IGNORABLE] = None
 
 
 @struct

@@ -4,6 +4,7 @@ Versions::
 
     0  flexible
     1  `endpoint_type`: brokers (1) or controllers (2) (KIP-919)
+    2  fenced brokers, if requested
 """
 
 from typing import Annotated
@@ -31,6 +32,7 @@ class DescribeClusterRequest(Request):
 
     include_cluster_authorized_operations: Boolean = False
     endpoint_type: Annotated[Int8, Since(1)] = 1
+    include_fenced_brokers: Annotated[Boolean, Since(2)] = False
 
 
 @struct
@@ -39,6 +41,7 @@ class DescribeClusterBroker:
     host: String = ""
     port: Int32 = 0
     rack: String | None = None
+    is_fenced: Annotated[Boolean, Since(2)] = False
 
 
 @struct

@@ -8,6 +8,7 @@ Versions::
     3  authorised operations, when asked for
     4  static membership
     5  flexible
+    6  an unknown group is an error with a message
 """
 
 from typing import Annotated
@@ -16,8 +17,10 @@ from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NOT_ASKED,
+    Before,
     Boolean,
     Bytes,
+    ErrorText,
     Int16,
     Int32,
     Request,
@@ -58,6 +61,7 @@ class DescribedGroup:
     protocol_data: String = ""
     members: list[DescribedGroupMember] = fresh(list)
     authorized_operations: Annotated[Int32, Since(3)] = NOT_ASKED
+    error_message: Annotated[ErrorText | None, Since(6), Before("group_id")] = None
 
 
 @struct

@@ -7,6 +7,7 @@ Versions::
     2  flexible
     3  the response has an error of its own
     4  total and usable bytes of each directory's disk
+    5  `is_cordoned`: the directory takes no new partitions (KIP-1066)
 """
 
 from typing import Annotated
@@ -65,6 +66,7 @@ class DescribeLogDirsResult:
     topics: list[DescribeLogDirsTopic] = fresh(list)
     total_bytes: Annotated[Int64, Since(4), IGNORABLE] = -1
     usable_bytes: Annotated[Int64, Since(4), IGNORABLE] = -1
+    is_cordoned: Annotated[Boolean, Since(5), IGNORABLE] = False
 
 
 @struct

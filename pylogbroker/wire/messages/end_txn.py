@@ -7,10 +7,24 @@ Versions::
     2  PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
     3  flexible
     4  error TRANSACTION_ABORTABLE
+    5  the producer id and epoch of the next transaction (KIP-890)
 """
 
+from typing import Annotated
+
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Response, String, struct
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Boolean,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Since,
+    String,
+    struct,
+)
 
 
 @struct
@@ -29,3 +43,5 @@ class EndTxnResponse(Response):
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
+    producer_id: Annotated[Int64, Since(5), IGNORABLE] = -1
+    producer_epoch: Annotated[Int16, Since(5), IGNORABLE] = -1

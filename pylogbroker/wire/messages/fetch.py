@@ -20,9 +20,10 @@ Versions::
     15  `replica_state` replaces `replica_id`
     16  addresses of new leaders (KIP-951)
     17  the follower's directory id
+    18  the high watermark that the follower knows (KIP-1166)
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
@@ -45,6 +46,9 @@ from pylogbroker.wire.schema import (
     struct,
 )
 
+NO_HIGH_WATERMARK: Final = (1 << 63) - 1
+"""In a request: without the high watermark that the sender knows; -1 stands for none known."""
+
 
 @frozen_struct
 class ReplicaState:
@@ -63,6 +67,7 @@ class FetchPartition:
     log_start_offset: Annotated[Int64, Since(5), IGNORABLE] = -1
     partition_max_bytes: Int32 = 0
     replica_directory_id: Annotated[Uuid, Since(17), Tag(0), IGNORABLE] = NO_ID
+    high_watermark: Annotated[Int64, Since(18), Tag(1), IGNORABLE] = NO_HIGH_WATERMARK
 
 
 @struct

@@ -12,6 +12,8 @@ Versions::
     7  MAX_TIMESTAMP, the offset of the greatest timestamp
     8  EARLIEST_LOCAL, the earliest offset on local disk
     9  LATEST_TIERED, the latest offset in tiered storage
+   10  `timeout_ms` of look-ups in tiered storage
+   11  EARLIEST_PENDING_UPLOAD, the earliest offset that is not yet in tiered storage
 """
 
 from typing import Annotated, Final
@@ -37,6 +39,7 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 
 
 @struct
@@ -62,6 +65,7 @@ class ListOffsetsRequest(Request):
     replica_id: Int32 = 0
     isolation_level: Annotated[Int8, Since(2)] = 0
     topics: list[ListOffsetsTopic] = fresh(list)
+    timeout_ms: Annotated[Int32, Since(10), IGNORABLE] = 0
 
 
 @struct

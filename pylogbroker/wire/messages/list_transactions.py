@@ -4,6 +4,7 @@ Versions::
 
     0  flexible
     1  filter by duration
+    2  filter by a regular expression (RE2) of transactional ids
 """
 
 from typing import Annotated
@@ -21,6 +22,7 @@ class ListTransactionsRequest(Request):
     state_filters: list[String] = fresh(list)
     producer_id_filters: list[Int64] = fresh(list)
     duration_filter: Annotated[Int64, Since(1)] = -1
+    transactional_id_pattern: Annotated[String | None, Since(2)] = None
 
 
 @struct

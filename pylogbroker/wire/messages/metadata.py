@@ -15,6 +15,7 @@ Versions::
     10  topic ids
     11  no authorised operations of the cluster (see DescribeCluster)
     12  topics by id alone
+    13  the response has an error of its own (KIP-1102)
 """
 
 from typing import Annotated
@@ -100,3 +101,4 @@ class MetadataResponse(Response):
     controller_id: Annotated[Int32, Since(1), IGNORABLE] = -1
     topics: list[MetadataResponseTopic] = fresh(list)
     cluster_authorized_operations: Annotated[Int32, Since(8), Until(10)] = NOT_ASKED
+    error_code: Annotated[Int16, Since(13), IGNORABLE] = 0

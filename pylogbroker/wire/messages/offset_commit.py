@@ -12,6 +12,7 @@ Versions::
     7  static membership
     8  flexible
     9  consumer group protocol (KIP-848)
+   10  topic ids replace names
 """
 
 from typing import Annotated
@@ -19,6 +20,8 @@ from typing import Annotated
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    NO_ID,
+    Before,
     Int16,
     Int32,
     Int64,
@@ -27,6 +30,7 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
+    Uuid,
     fresh,
     struct,
 )
@@ -45,8 +49,9 @@ class OffsetCommitRequestPartition:
 
 @struct
 class OffsetCommitRequestTopic:
-    name: String = ""
+    name: Annotated[String, Until(9), IGNORABLE] = ""
     partitions: list[OffsetCommitRequestPartition] = fresh(list)
+    topic_id: Annotated[Uuid, Since(10), IGNORABLE, Before("partitions")] = NO_ID
 
 
 @struct
@@ -71,8 +76,9 @@ class OffsetCommitResponsePartition:
 
 @struct
 class OffsetCommitResponseTopic:
-    name: String = ""
+    name: Annotated[String, Until(9), IGNORABLE] = ""
     partitions: list[OffsetCommitResponsePartition] = fresh(list)
+    topic_id: Annotated[Uuid, Since(10), IGNORABLE, Before("partitions")] = NO_ID
 
 
 @struct

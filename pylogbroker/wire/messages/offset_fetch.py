@@ -12,6 +12,7 @@ Versions::
     7  `require_stable`: pending transactional offsets are an error
     8  several groups
     9  consumer group protocol (KIP-848)
+   10  topic ids replace names
 """
 
 from typing import Annotated
@@ -19,6 +20,8 @@ from typing import Annotated
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    NO_ID,
+    Before,
     Boolean,
     Int16,
     Int32,
@@ -29,6 +32,7 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Until,
+    Uuid,
     fresh,
     struct,
 )
@@ -46,8 +50,9 @@ class OffsetFetchRequestTopic:
 class OffsetFetchRequestTopics:
     """Topics of a group, from version 8 on."""
 
-    name: String = ""
+    name: Annotated[String, Until(9), IGNORABLE] = ""
     partition_indexes: list[Int32] = fresh(list)
+    topic_id: Annotated[Uuid, Since(10), IGNORABLE, Before("partition_indexes")] = NO_ID
 
 
 @struct
@@ -106,8 +111,9 @@ class OffsetFetchResponsePartitions:
 class OffsetFetchResponseTopics:
     """Topics of a group, from version 8 on."""
 
-    name: String = ""
+    name: Annotated[String, Until(9), IGNORABLE] = ""
     partitions: list[OffsetFetchResponsePartitions] = fresh(list)
+    topic_id: Annotated[Uuid, Since(10), IGNORABLE, Before("partitions")] = NO_ID
 
 
 @struct

@@ -14,6 +14,8 @@ Versions::
      9  flexible
     10  the new leader and its address (KIP-951)
     11  error TRANSACTION_ABORTABLE
+    12  in a transaction, partitions are added to it (KIP-890)
+    13  topic ids replace names (KIP-516)
 """
 
 from typing import Annotated
@@ -21,6 +23,8 @@ from typing import Annotated
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    NO_ID,
+    Before,
     ErrorText,
     Int16,
     Int32,
@@ -31,6 +35,8 @@ from pylogbroker.wire.schema import (
     Since,
     String,
     Tag,
+    Until,
+    Uuid,
     fresh,
     frozen_struct,
     struct,
@@ -45,8 +51,9 @@ class PartitionProduceData:
 
 @struct
 class TopicProduceData:
-    name: String = ""
+    name: Annotated[String, Until(12), IGNORABLE] = ""
     partition_data: list[PartitionProduceData] = fresh(list)
+    topic_id: Annotated[Uuid, Since(13), IGNORABLE, Before("partition_data")] = NO_ID
 
 
 @struct
@@ -93,8 +100,9 @@ class PartitionProduceResponse:
 
 @struct
 class TopicProduceResponse:
-    name: String = ""
+    name: Annotated[String, Until(12), IGNORABLE] = ""
     partition_responses: list[PartitionProduceResponse] = fresh(list)
+    topic_id: Annotated[Uuid, Since(13), IGNORABLE, Before("partition_responses")] = NO_ID
 
 
 @struct

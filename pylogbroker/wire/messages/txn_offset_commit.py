@@ -7,6 +7,8 @@ Versions::
     2  leader epochs
     3  generation and member; flexible
     4  TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
+    5  the partition of the group's offsets is added to the transaction (KIP-890)
+    6  topic ids replace names (KIP-1319)
 """
 
 from typing import Annotated
@@ -14,6 +16,8 @@ from typing import Annotated
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    NO_ID,
+    Before,
     Int16,
     Int32,
     Int64,
@@ -21,6 +25,8 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
+    Until,
+    Uuid,
     fresh,
     struct,
 )
@@ -38,8 +44,9 @@ class TxnOffsetCommitRequestPartition:
 
 @struct
 class TxnOffsetCommitRequestTopic:
-    name: String = ""
+    name: Annotated[String, Until(5), IGNORABLE] = ""
     partitions: list[TxnOffsetCommitRequestPartition] = fresh(list)
+    topic_id: Annotated[Uuid, Since(6), IGNORABLE, Before("partitions")] = NO_ID
 
 
 @struct
@@ -52,7 +59,7 @@ class TxnOffsetCommitRequest(Request):
     group_id: String = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Annotated[Int32, Since(3)] = -1
+    generation_id_or_member_epoch: Annotated[Int32, Since(3)] = -1
     member_id: Annotated[String, Since(3)] = ""
     group_instance_id: Annotated[String | None, Since(3)] = None
     topics: list[TxnOffsetCommitRequestTopic] = fresh(list)
@@ -66,8 +73,9 @@ class TxnOffsetCommitResponsePartition:
 
 @struct
 class TxnOffsetCommitResponseTopic:
-    name: String = ""
+    name: Annotated[String, Until(5), IGNORABLE] = ""
     partitions: list[TxnOffsetCommitResponsePartition] = fresh(list)
+    topic_id: Annotated[Uuid, Since(6), IGNORABLE, Before("partitions")] = NO_ID
 
 
 @struct

@@ -4,12 +4,14 @@ Versions::
 
     0  flexible; `allow_downgrade`
     1  `upgrade_type` replaces `allow_downgrade`; `validate_only` (KIP-778)
+    2  one error for all updates, without results
 """
 
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
+    IGNORABLE,
     Boolean,
     ErrorText,
     Int8,
@@ -61,4 +63,4 @@ class UpdateFeaturesResponse(Response):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: ErrorText | None = None
-    results: list[UpdatableFeatureResult] = fresh(list)
+    results: Annotated[list[UpdatableFeatureResult], Until(1), IGNORABLE] = fresh(list)

@@ -4,16 +4,22 @@ Versions::
 
     0  markers
     1  flexible
+    2  `transaction_version`; from 2 on, the epoch must be above the producer's (KIP-1228)
 """
+
+from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
+    IGNORABLE,
     Boolean,
+    Int8,
     Int16,
     Int32,
     Int64,
     Request,
     Response,
+    Since,
     String,
     fresh,
     struct,
@@ -35,6 +41,7 @@ class WritableTxnMarker:
     transaction_result: Boolean = False
     topics: list[WritableTxnMarkerTopic] = fresh(list)
     coordinator_epoch: Int32 = 0
+    transaction_version: Annotated[Int8, Since(2), IGNORABLE] = 0
 
 
 @struct

@@ -24,6 +24,7 @@ from pylogbroker.broker.apis import (
 )
 from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import LeaderRecovery
@@ -59,7 +60,7 @@ class Member:
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
         """Return the answer; both go through the codecs of the version, by default the newest."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = request_type.versions.last if version is None else version
+        version = offered_versions(request.api_key).last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
         answer = handle(self, RequestContext(version), sent)
         answer = answer if isinstance(answer, response_type) else now(answer)

@@ -18,6 +18,7 @@ from pylogbroker.broker.fetch import operation
 from pylogbroker.broker.fetch.follower_session import PASS_MS, FollowerSession
 from pylogbroker.broker.fetch.sessions import FetchSessions
 from pylogbroker.broker.repeated import session_fetch
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.security.quotas.keys import QuotaKey
@@ -45,8 +46,8 @@ FOLLOWERS = NODE_ID + 1, NODE_ID + 2
 ALL = NODE_ID, *FOLLOWERS
 WAIT_MS = 500
 TOPICS = "a", "b", "c"
-VERSIONS = range(7, FetchRequest.versions.last + 1)
-NEWEST = FetchRequest.versions.last
+VERSIONS = range(7, offered_versions(FetchRequest.api_key).last + 1)
+NEWEST = offered_versions(FetchRequest.api_key).last
 _FIRST_WITH_IDS, _FIRST_WITH_EPOCHS, _FIRST_WITH_STATE = 13, 12, 15
 _NUMBERS = count()
 

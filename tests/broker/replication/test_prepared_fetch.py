@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.broker.replication.prepared_fetch import FIRST_PREPARED, PreparedFetch
+from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.wire import WireError, request_codec, response_codec
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
@@ -25,7 +26,7 @@ from pylogbroker.wire.messages.fetch import (
     ReplicaState,
 )
 
-VERSIONS = range(FIRST_PREPARED, FetchRequest.versions.last + 1)
+VERSIONS = range(FIRST_PREPARED, offered_versions(FetchRequest.api_key).last + 1)
 _FIRST_WITH_ENDPOINTS = 16
 INT, LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 TOPIC_ID, SESSION, INDEX = UUID(int=0x7000_0001), 17, 3
