@@ -3,6 +3,8 @@
     members         subscribers of each topic, order of members
     even            range and round robin, whatever the previous assignment
     sticky          balanced, with as few moves as possible
+    uniform         sticky, at once, for members with equal subscriptions
+    group           those that the broker has for groups of KIP-848
     user_data       user data sent by members of a sticky group
 
 Range and round robin give Kafka's results, so any member may be the leader.

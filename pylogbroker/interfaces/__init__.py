@@ -7,6 +7,7 @@
     partitioners        a record's partition
     events              hooks into a producer's queue
     assignors           partitions of group members; `subscriptions`: their values
+    group_assignors     partitions of the members of a consumer group, by the broker
     token_providers     a client's tokens of OAUTHBEARER
 
 Each interface documents its threads, units and errors. Names are imported on first use: most programs need few.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         IForwardingEventHandler,
     )
     from pylogbroker.interfaces.factories import INamed, IPluginFactory
+    from pylogbroker.interfaces.group_assignors import IGroupAssignor
     from pylogbroker.interfaces.partitioners import IPartitioner, IPartitionerFactory, IStickyPartitioner
     from pylogbroker.interfaces.serialization import IDecoder, IDecoderFactory, IEncoder, IEncoderFactory
     from pylogbroker.interfaces.subscriptions import Subscription, TopicPartition
@@ -101,6 +103,7 @@ __all__ = [
     "IEventHandler",
     "IEventHandlerFactory",
     "IForwardingEventHandler",
+    "IGroupAssignor",
     "INamed",
     "IPartitioner",
     "IPartitionerFactory",
@@ -161,6 +164,7 @@ _MODULES: Final = {
     "IEventHandler": ".events",
     "IEventHandlerFactory": ".events",
     "IForwardingEventHandler": ".events",
+    "IGroupAssignor": ".group_assignors",
     "INamed": ".factories",
     "IPartitioner": ".partitioners",
     "IPartitionerFactory": ".partitioners",
