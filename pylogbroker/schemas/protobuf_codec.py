@@ -6,6 +6,7 @@ registers them. Source is compiled by `protoc` of grpcio-tools, in a process of 
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -37,10 +38,12 @@ from google.protobuf.json_format import MessageToJson, Parse
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from pylogbroker.json_text import named_once, tokens_of
 from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes
 from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.protobuf_costs import MessageCosts
+from pylogbroker.schemas.protobuf_values import check_message
 
 _COMPILER: Final = "grpc_tools"
 _COMPILER_SECONDS: Final = 30
@@ -119,10 +122,13 @@ class ProtobufCodec:
             raise Unencodable("", f"an object is expected for the message {self._message.full_name}")
         message = GetMessageClass(self._message)()
         try:
+            check_message(tokens_of(text, named_once), self._message)
             Parse(text, message, descriptor_pool=self._pool)
             body: bytes = message.SerializeToString()
         except RecursionError:
             raise Unencodable("", "it is nested too deeply") from None
+        except json.JSONDecodeError as error:
+            raise Unencodable("", f"this is no JSON: {error}") from error
         except (JsonFormatError, EncodeError, TypeError, ValueError) as error:
             raise Unencodable("", _shortened(" ".join(str(error).split()))) from error
         return encoded_indexes(_indexes_of(self._message)) + body

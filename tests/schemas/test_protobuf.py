@@ -131,7 +131,8 @@ def test_content_that_does_not_fit(payload: bytes, problem: str) -> None:
     [
         ('{"flga": true}', 'has no field named "flga"'),
         ('{"flag": 5}', "Failed to parse flag field"),
-        ("{", "Failed to load JSON"),
+        ("{", "this is no JSON"),
+        ('{"flag": true, "flag": true}', "flag is given twice"),
         ("[]", "an object is expected for the message shop.Other"),
         ("5", "an object is expected for the message shop.Other"),
         ("", "an object is expected for the message shop.Other"),
@@ -164,6 +165,45 @@ def test_values_of_the_wrong_kind(text: str) -> None:
     with pytest.raises(Unencodable) as error:
         own_codec("shop.Order").encode(text)
     assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"line_items": [{}, {"data": "\u00e9"}]}', r"field line_items\[1\].data: .*expected a text in Base64"),
+        ('{"lineItems": [{"data": "A A="}]}', r"field lineItems\[0\].data: .*expected a text in Base64"),
+        ('{"line_items": [{"data": 5}]}', "expected a text in Base64"),
+        ('{"line_items": [{"weight": true}]}', "expected a number"),
+        ('{"line_items": [{"weight": "1_0"}]}', "expected a number"),
+        ('{"line_items": [{"weight": "1e999"}]}', "expected a number that is not too large"),
+        ('{"line_items": [{"weight": 1e999999999999999999999}]}', "expected a number that is not too large"),
+        ('{"id": "1_0"}', "field id: .*expected an integer"),
+        ('{"id": "\u0661"}', "expected an integer"),
+        ('{"id": 9007199254740993.0}', "'9007199254740993.0' is given, expected an integer"),
+        ('{"status": 0.5}', "expected an integer"),
+        ('{"counts": {"a": "1_0"}}', "field counts.a: .*expected an integer"),
+        ('{"price": {"units": "+5"}}', "field price.units: .*expected an integer"),
+    ],
+)
+def test_values_that_protobuf_would_change(text: str, problem: str) -> None:
+    with pytest.raises(Unencodable, match=problem):
+        own_codec("shop.Order").encode(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ('{"id": 5.0}', {"id": "5"}),
+        ('{"id": 1e3}', {"id": "1000"}),
+        ('{"lineItems": [{"weight": "1.5", "data": "-_8="}]}', {"line_items": [{"weight": 1.5, "data": "+/8="}]}),
+        ('{"status": 1, "id": null}', {"status": "PAID"}),
+        ('{"line_items": [{"weight": "-Infinity"}]}', {"line_items": [{"weight": "-Infinity", "data": ""}]}),
+    ],
+)
+def test_other_ways_to_write_a_value(text: str, again: dict[str, Any]) -> None:
+    own = own_codec("shop.Order")
+    empty = {"id": "0", "big": "0", "line_items": [], "status": "NEW", "counts": {}}
+    assert json.loads(own.decode(FramedContent(1, own.encode(text)))) == empty | again
 
 
 def test_times_that_json_cannot_show() -> None:
