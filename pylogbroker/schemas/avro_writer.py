@@ -25,7 +25,7 @@ import attrs
 
 from pylogbroker.schemas.avro_logical import number_of, unscaled_decimal
 from pylogbroker.schemas.avro_schema import RECORDS, AvroTypes, logical_of, name_of
-from pylogbroker.schemas.errors import EndlessEncoding, Unencodable
+from pylogbroker.schemas.errors import Unencodable
 from pylogbroker.schemas.framing import zigzag_varint
 
 _DURATION: Final = ("months", "days", "milliseconds")
@@ -57,10 +57,10 @@ class Steps:
         self._left = _STEPS + _STEPS_PER_CHARACTER * characters
 
     def take(self, count: int) -> None:
-        """Raise EndlessEncoding when none are left."""
+        """Raise Unencodable when none are left, then each time."""
         self._left -= count
         if self._left < 0:
-            raise EndlessEncoding(
+            raise Unencodable(
                 "",
                 'it takes too many steps: name the branches of unions, like {"long": 5}, and give fields with defaults',
             )
@@ -165,8 +165,6 @@ class _Compiler:
                 steps.take(1)
                 try:
                     return head + write_branch(value, steps)
-                except EndlessEncoding:
-                    raise
                 except Unencodable as error:
                     steps.take(_STEPS_OF_FAILURE)
                     if names[place] != "null":

@@ -54,7 +54,3 @@ class Unencodable(SchemaError):
         step = name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}…"
         self.path = step + ("." if self.path and not self.path.startswith("[") else "") + self.path
         return self
-
-
-class EndlessEncoding(Unencodable):
-    """Encoding has no end in sight: no other branch of a union is tried."""

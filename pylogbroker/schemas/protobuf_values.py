@@ -1,6 +1,6 @@
 """Checks JSON before Protobuf reads it, which drops or rounds some values without an error.
 
-Protobuf ignores characters of Base64 that are not part of it. As numbers it takes `"1_0"`, the digits of all scripts and,
+Protobuf ignores characters of Base64 that are not part of it. As numbers it takes `"1_0"`, digits of all scripts and,
 for a double, true. An integer that is written as 9007199254740993.0 is rounded. The value of an Any is not checked.
 """
 
