@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+import attrs
+
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.paging import Paged, PageNumber, paged
@@ -22,12 +24,24 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
 )
 
-_Sizes = Mapping[tuple[str, int, int], int]
-"""Bytes by topic, partition and broker."""
+
+@attrs.frozen
+class ReplicaSizes:
+    """Bytes of replicas by topic, partition and broker, and the brokers that have answered."""
+
+    sizes: Mapping[tuple[str, int, int], int]
+    answered: frozenset[int]
+
+    def size(self, topic: str, partition: int, broker: int) -> int | None:
+        """Return 0 for a replica that a broker does not have, and None if the broker has not answered."""
+        return self.sizes.get((topic, partition, broker), 0 if broker in self.answered else None)
 
 
 class ReassignmentRow(TypedDict):
-    """`left` is what new replicas still have to copy, `total` all of it; None if no old replica is known."""
+    """`left` is what new replicas still have to copy, `total` all of it.
+
+    Both are None if a new replica's broker does not answer, or no old one's.
+    """
 
     topic: str
     partition: int
@@ -50,12 +64,13 @@ class CanceledReassignment(TypedDict):
 
 async def reassignment_page(visitor: Visitor, page: PageNumber = 1) -> ReassignmentPage:
     """Return the partitions that are being moved to other brokers."""
-    topics = await _ongoing(visitor)
-    sizes = await _sizes(visitor, topics) if topics else {}
-    rows = [_row(topic.name, partition, sizes) for topic in topics for partition in topic.partitions]
-    rows.sort(key=lambda row: (row["topic"], row["partition"]))
-    values, shown = paged(page, "", rows)
-    left = [row["left"] for row in rows]
+    slices, topics = visitor.services.runtime.slices, await _ongoing(visitor)
+    sizes = await _sizes(visitor, topics) if topics else ReplicaSizes({}, frozenset())
+    partitions = slices.over((topic.name, partition) for topic in topics for partition in topic.partitions)
+    rows = [_row(name, partition, sizes) async for name, partition in partitions]
+    ordered = await slices.in_order(rows, key=lambda row: (row["topic"], row["partition"]))
+    values, shown = paged(page, "", ordered)
+    left = [row["left"] async for row in slices.over(ordered)]
     return {**values, "left": sum(filter(None, left)) if None not in left else None, "rows": [*shown]}
 
 
@@ -73,14 +88,15 @@ async def _ongoing(visitor: Visitor) -> list[Any]:
     return list(answer.topics)
 
 
-async def _sizes(visitor: Visitor, topics: list[Any]) -> _Sizes:
+async def _sizes(visitor: Visitor, topics: list[Any]) -> ReplicaSizes:
     over = visitor.services.runtime.slices.over
     named = [
         DescribableLogDirTopic(topic.name, [partition.partition_index for partition in topic.partitions])
         for topic in topics
     ]
-    sizes = {}
-    for broker_id, answer in (await ask_all(visitor, DescribeLogDirsRequest(named))).items():
+    sizes: dict[tuple[str, int, int], int] = {}
+    answers = await ask_all(visitor, DescribeLogDirsRequest(named))
+    for broker_id, answer in answers.items():
         directories = () if answer is None else answer.results
         logs = (
             (topic.name, log) for directory in directories for topic in directory.topics for log in topic.partitions
@@ -88,14 +104,17 @@ async def _sizes(visitor: Visitor, topics: list[Any]) -> _Sizes:
         async for name, log in over(logs):
             if not log.is_future_key:
                 sizes[name, log.partition_index, broker_id] = log.partition_size
-    return sizes
+    return ReplicaSizes(sizes, frozenset(broker for broker, answer in answers.items() if answer is not None))
 
 
-def _row(topic: str, partition: OngoingPartitionReassignment, sizes: _Sizes) -> ReassignmentRow:
-    own = {broker: sizes.get((topic, partition.partition_index, broker)) for broker in partition.replicas}
+def _row(topic: str, partition: OngoingPartitionReassignment, sizes: ReplicaSizes) -> ReassignmentRow:
     before = [broker for broker in partition.replicas if broker not in partition.adding_replicas]
-    copied = [own.get(broker) or 0 for broker in partition.adding_replicas]
-    size = max((size for size in map(own.get, before) if size is not None), default=None)
+    old, new = (
+        [sizes.size(topic, partition.partition_index, broker) for broker in brokers]
+        for brokers in (before, partition.adding_replicas)
+    )
+    copied = [size for size in new if size is not None]
+    size = max((size for size in old if size is not None), default=None) if len(copied) == len(new) else None
     return {
         "topic": topic,
         "partition": partition.partition_index,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
 
 from twisted.internet.testing import StringTransport
 
-from pylogbroker.metadata.image import PartitionState
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.formats import size_text
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from tests.broker.nodes import NODE_ID
 from tests.web.test_changes import ChangeTests
 from tests.web.test_cluster_views import HERE, ClusterViewTests
@@ -17,6 +24,8 @@ from tests.web.test_pages import PageTests, Parsed
 from tests.web.test_site import Connection
 from tests.web.test_views import NOW
 from tests.web.test_visitors import AnonymousTests
+
+CONTROLLER = "pylogbroker.web.brokers.reassignments.controller_of"
 
 
 class TestBrokers(PageTests, ChangeTests):
@@ -63,23 +72,6 @@ class TestBrokers(PageTests, ChangeTests):
         self.assertEqual(answer.code, 400)
         self.assertIn("Nothing was changed.", answer.body)
 
-    def test_a_reassignment_has_its_progress(self) -> None:
-        self.node.create("clicks")
-        self.node.produce("clicks", 0, *[NOW] * 50)
-        size = self.node.broker.partitions.find("clicks", 0).log.size
-        state = PartitionState(NODE_ID, (NODE_ID, 9), (NODE_ID,), adding=(9,), removing=(NODE_ID,))
-
-        async def listed(*_: object) -> dict[tuple[str, int], PartitionState]:
-            return {("clicks", 0): state}
-
-        with patch.object(type(self.node.broker.cluster_control), "list_reassignments", listed):
-            page = self.show("/brokers/reassignments")
-            self.assertIn("Reassignments (1)", self.show("/brokers").text)
-        [row] = page.rows
-        self.assertEqual([cell.strip() for cell in row[:4]], ["clicks", "0", str(NODE_ID), "9"])
-        self.assertEqual(row[4].strip(), f"0 %, {size_text(size)} left")
-        self.assertIn("/brokers/reassignments", page.actions)
-
 
 class TestCluster(ClusterViewTests):
     def show(self, path: str) -> Parsed:
@@ -95,6 +87,29 @@ class TestCluster(ClusterViewTests):
         page = self.show("/brokers")
         self.assertIn("1 partition is led by another replica", page.text)
         self.assertIn("/brokers/elect-leaders", page.actions)
+
+    def test_a_reassignment_has_its_progress(self) -> None:
+        self.cluster[1].produce("clicks", 0, *[NOW] * 50)
+        size = self.cluster[1].broker.partitions.find("clicks", 0).log.size
+        moving = OngoingPartitionReassignment(0, [1, 2], adding_replicas=[2], removing_replicas=[1])
+        topics = [OngoingTopicReassignment("clicks", [moving])]
+        answer, ask = ListPartitionReassignmentsResponse(topics=topics), Visitor.ask
+
+        async def answered(visitor: Visitor, request: Any, *arguments: Any) -> Any:
+            is_list = isinstance(request, ListPartitionReassignmentsRequest)
+            return answer if is_list else await ask(visitor, request, *arguments)
+
+        with patch.object(Visitor, "ask", answered), patch(CONTROLLER, return_value=1):
+            page = self.show("/brokers/reassignments")
+            self.assertIn("Reassignments (1)", self.show("/brokers").text)
+            self.cluster.down.add(2)
+            silent = self.show("/brokers/reassignments")
+        [row] = page.rows
+        self.assertEqual([cell.strip() for cell in row[:4]], ["clicks", "0", "1", "2"])
+        self.assertEqual(row[4].strip(), f"0 %, {size_text(size)} left")
+        self.assertIn("/brokers/reassignments", page.actions)
+        self.assertEqual(silent.rows[0][4].strip(), "not known")
+        self.assertIn("not every broker says how far it is", silent.text)
 
     def test_a_broker_that_does_not_answer_and_one_that_is_gone(self) -> None:
         self.cluster.down.add(2)
