@@ -55,14 +55,16 @@ async def log_directories(visitor: Visitor, with_logs: bool = True) -> tuple[lis
 async def _row(visitor: Visitor, broker_id: int, directory: DescribeLogDirsResult) -> LogDirectoryRow:
     over = visitor.services.runtime.slices.over
     sizes = [partition.partition_size async for _, partition in over(_logs(directory))]
+    total, usable = directory.total_bytes, directory.usable_bytes
+    is_known = 0 <= usable <= total
     return {
         "broker": broker_id,
         "path": directory.log_dir,
         "failure": _failure(visitor, broker_id, directory),
         "logs": len(sizes),
         "log_bytes": sum(sizes),
-        "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
-        "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
+        "total_bytes": total if is_known else None,
+        "usable_bytes": usable if is_known else None,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Final
 
 from pylogbroker.config.units import without_unit
@@ -135,7 +136,7 @@ def _number(key: QuotaKey, text: str) -> float:
     except ValueError:
         example = "such as 10MB" if key in _SIZES else "such as 25"
         raise BadRequest(f"{text.strip()!r} is no number, {example}", key) from None
-    if not number > 0:
+    if not 0 < number < inf:
         raise BadRequest("write a number above 0; leave it empty for no quota", key)
     return number
 

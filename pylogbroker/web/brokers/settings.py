@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypedDict
 
 from pylogbroker.broker.metadata.config_resources import ResourceType
@@ -27,7 +28,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 
 _SET, _RESTORE = 0, 1
-_SOURCES: Final = {
+_SOURCES: Final[Mapping[int, str]] = {
     ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker",
     ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers",
     ConfigSource.STATIC_BROKER_CONFIG: "file",
@@ -93,8 +94,7 @@ def _is_shown(row: BrokerSetting, search: str, changed: bool) -> bool:
 
 
 def _setting(config: DescribeConfigsResourceResult) -> BrokerSetting:
-    source = ConfigSource(config.config_source)
-    is_own = source is not ConfigSource.DEFAULT_CONFIG
+    is_own = config.config_source != ConfigSource.DEFAULT_CONFIG
     default = None if is_own else _with_unit(config.name, config.value)
     for synonym in config.synonyms:
         if synonym.source == ConfigSource.DEFAULT_CONFIG:  # of another unit, perhaps: hours in place of milliseconds
@@ -105,7 +105,7 @@ def _setting(config: DescribeConfigsResourceResult) -> BrokerSetting:
         "value": config.value,
         "shown": _with_unit(config.name, config.value),
         "default": default,
-        "source": _SOURCES[source],
+        "source": _SOURCES.get(config.config_source, "not known"),
         "is_own": is_own,
         "is_dynamic": not config.read_only,
         "is_hidden": config.is_sensitive,

@@ -61,6 +61,7 @@ class TestQuotas(QuotaPageTests):
             ({"user": "alice", "producer_byte_rate": "-1"}, "a number above 0"),
             ({"user": "alice", "request_percentage": "0"}, "a number above 0"),
             ({"user": "alice", "request_percentage": "nan"}, "is no number, such as 25"),
+            ({"user": "alice", "request_percentage": "1e999"}, "a number above 0"),
             ({"user": "alice", "producer_byte_rate": "1.5"}, "cannot be a fractional value"),
             ({"user": "alice", "producer_byte_rate": "99999999TB"}, "too large"),
             ({"user": "alice", "connection_creation_rate": "1"}, "addresses alone have it"),

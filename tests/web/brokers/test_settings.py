@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from tests.broker.nodes import NODE_ID
 from tests.web.test_changes import ChangeTests
 from tests.web.test_pages import PageTests, Parsed
@@ -66,6 +76,17 @@ class TestSettings(SettingsTests):
         self.assertIn("no.such.setting", Parsed(answer.body).text)
         self.assertEqual(self.save("log.segment.bytes", "1", scope="the world").code, 400)
         self.assertEqual(self.row("log.segment.bytes")[2], "built in")
+
+    def test_a_source_that_is_new_here(self) -> None:
+        rows = [DescribeConfigsResourceResult("new.setting", "1", False, config_source=77)]
+        answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=rows)])
+        ask = Visitor.ask
+
+        async def answered(visitor: Visitor, request: Any, *arguments: Any) -> Any:
+            return answer if isinstance(request, DescribeConfigsRequest) else await ask(visitor, request, *arguments)
+
+        with patch.object(Visitor, "ask", answered):
+            self.assertEqual(self.row("new.setting")[2], "not known")
 
     def test_a_broker_that_is_not_there(self) -> None:
         other = NODE_ID + 1
