@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from urllib.parse import quote, urlencode
+
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.group_lags import INTERVAL_SECONDS
+from pylogbroker.web.pages import PAGES
+from pylogbroker.web.router.routes import HTML, JSON
+from pylogbroker.web.views import ROUTES
 from tests.broker.nodes import NODE_ID
+from tests.broker.transactions import TransactionTests
 from tests.web.test_changes import ChangeTests
 from tests.web.test_pages import PageTests
+from tests.web.test_transaction_views import TransactionViewTests
 from tests.web.test_views import NOW
 from tests.web.test_visitors import AnonymousTests
 
@@ -130,3 +138,52 @@ class TestSuperUsers(HiddenTests, ChangeTests):
         self.assertNotIn("super user", self.text("/access/users"))
         self.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
         self.assertIn("super user", self.text("/access/users"))
+
+
+class TestEveryPage(HiddenTests, TransactionViewTests):
+    """Names that a visitor may not describe are on no page, and in no answer of the API."""
+
+    settings = {**HiddenTests.settings, **TransactionTests.settings, "super.users": "User:secret-root"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        for kind in (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID):
+            self.allow(AclOperation.ALL, kind, "*")
+        self.allow(AclOperation.ALL, AclResourceType.CLUSTER, CLUSTER_NAME)
+        for topic in ("open", "secret-topic"):
+            self.node.create(topic, retention_ms="123456789")
+            self.commit("seen", topic, 0)
+            self.commit("secret-group", topic, 0)
+        self.begun(b"secret-record", transactional_id="secret-id")
+        self.submit("access/quotas/set", user="secret-user", producer_byte_rate="1")
+        self.source.start(self.node.broker)
+        self.addCleanup(self.source.stop)
+        self.deny_all()
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "open")
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "seen")
+
+    def addresses(self) -> Iterator[str]:
+        """Return an address of each page and view, with the open topic or the group that is seen."""
+        texts = {"topic": "open", "name": "open", "broker": str(NODE_ID), "to": "latest", "path": self.directories[0]}
+        for route in (*PAGES, *ROUTES):
+            if route.method == "GET" and route.media in (HTML, JSON):
+                fields = {**texts, "id": "seen" if "groups" in route.path else "p"}
+                path, query = route.path, dict[str, str]()
+                for name, parameter in route.parameters.by_name.items():
+                    text = quote(fields.get(name, "1"), safe="")
+                    if name in route.placeholders:
+                        path = path.replace(f"{{{name}}}", text)
+                    elif parameter.is_required:
+                        query[name] = text
+                yield f"{path}?{urlencode(query, safe='%')}"
+
+    def test_no_name_is_shown_without_the_right_to_describe_it(self) -> None:
+        codes = []
+        for address in self.addresses():
+            answer = self.connect().get(address)
+            codes.append(answer.code)
+            self.assertNotIn("secret", answer.body, address)
+            self.assertNotIn("123456789", answer.body, address)
+            self.assertNotIn("1 d 10 h", answer.body, address)
+        self.assertGreater(codes.count(200), 20)
+        self.assertGreater(codes.count(403), 10)
