@@ -12,7 +12,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_offsets import Committed
-from pylogbroker.web.group_views import GroupId, read_group
+from pylogbroker.web.group_views import GroupId, has_members, read_group
 from pylogbroker.web.offsets import Key, offsets_at
 from pylogbroker.web.parameters import ROWS_MAX, Index, Name, Offset, Time, milliseconds
 from pylogbroker.web.responsible_brokers import group_coordinator
@@ -27,9 +27,6 @@ from pylogbroker.wire.messages.offset_commit import (
 
 _COMMITTED_MAX: Final = 2000
 """Offsets of one request: to encode it must not take long."""
-_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
-
-
 Target = Literal["earliest", "latest", "offset", "time", "shift"]
 
 
@@ -83,11 +80,6 @@ class ResetRequest:
         }
 
 
-def may_reset(state: str) -> bool:
-    """Return whether a group in this state has no members that would commit over new offsets."""
-    return state in _WITHOUT_MEMBERS
-
-
 def _text(number: int | None) -> str:
     return "" if number is None else str(number)
 
@@ -106,7 +98,7 @@ class ResetPlan:
         return {
             "id": self.group,
             "state": self.state,
-            "may_reset": may_reset(self.state),
+            "may_reset": not has_members(self.state),
             "total": len(self.after),
             "parameters": request.parameters(),
             "offsets": [
@@ -122,20 +114,20 @@ class ResetPlan:
         }
 
 
-_ResetTopic = Annotated[Name, "only this topic"]
-_ResetPartition = Annotated[Index | None, "only this partition"]
-_Shift = Annotated[int | None, "records to go further, or back if negative"]
+ResetTopic = Annotated[Name, "only this topic"]
+ResetPartition = Annotated[Index | None, "only this partition"]
+Shift = Annotated[int | None, "records to go further, or back if negative"]
 
 
 async def preview_reset(
     visitor: Visitor,
     id: GroupId,
     to: Target,
-    topic: _ResetTopic = "",
-    partition: _ResetPartition = None,
+    topic: ResetTopic = "",
+    partition: ResetPartition = None,
     offset: Offset | None = None,
     time: Time = "",
-    by: _Shift = None,
+    by: Shift = None,
 ) -> Reset:
     """Return the offsets that a reset would commit, of which the first rows are shown."""
     request = ResetRequest(to, topic, partition, offset, time, by)
@@ -146,16 +138,16 @@ async def reset_group(
     visitor: Visitor,
     id: GroupId,
     to: Target,
-    topic: _ResetTopic = "",
-    partition: _ResetPartition = None,
+    topic: ResetTopic = "",
+    partition: ResetPartition = None,
     offset: Offset | None = None,
     time: Time = "",
-    by: _Shift = None,
+    by: Shift = None,
 ) -> Reset:
     """Commit offsets for a group without members."""
     request = ResetRequest(to, topic, partition, offset, time, by)
     plan = await plan_reset(visitor, id, request)
-    if not may_reset(plan.state):
+    if has_members(plan.state):
         raise KafkaError(
             f"group {plan.group} is {plan.state}: stop its members first, they would commit over the new offsets",
             ErrorCode.NON_EMPTY_GROUP,

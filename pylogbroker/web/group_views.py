@@ -103,6 +103,11 @@ class GroupDetails(RowRange):
 GroupId = Annotated[str, "id of the group"]
 
 
+def has_members(state: str) -> bool:
+    """Return whether a group in this state has members, which would commit over new offsets."""
+    return state not in ("Empty", "Dead")
+
+
 async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> GroupList:
     """Return groups by id, from the `start`th on, of those whose ids contain `search`."""
     slices = visitor.services.runtime.slices

@@ -12,6 +12,7 @@ from pylogbroker.web.formats import count_text, duration_text, size_text
 from pylogbroker.web.group_lags import GroupLags
 from pylogbroker.web.problems import ClusterProblem, LastingProblem
 from pylogbroker.web.responsible_brokers import ask_all
+from pylogbroker.web.transaction_views import OPEN_STATES
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
@@ -22,7 +23,6 @@ _OPEN_MS_MAX: Final = 10 * 60_000
 """How long a transaction is open before it is a problem."""
 _GROWTH_SAMPLES: Final = 20
 _LAG_MIN: Final = 1000
-_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 async def look(visitor: Visitor) -> None:
@@ -106,7 +106,7 @@ def _partitions(indexes: Sequence[int]) -> str:
 
 
 async def _of_transactions(visitor: Visitor) -> AsyncIterator[ClusterProblem]:
-    request = ListTransactionsRequest([*_OPEN_STATES], [], _OPEN_MS_MAX)
+    request = ListTransactionsRequest([*OPEN_STATES], [], _OPEN_MS_MAX)
     for answer in (await ask_all(visitor, request)).values():
         for listed in () if answer is None else answer.transaction_states:
             detail = f"For more than {duration_text(_OPEN_MS_MAX)}. Readers of committed records wait for its end."

@@ -95,15 +95,20 @@ async def remove_quota(
 
 
 async def _alter(visitor: Visitor, given: Mapping[str, str], change: OpData) -> ChangedQuota:
-    names = {kind: given[field] for kind, field in FIELDS.items()}
-    parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
-    if not parts:
+    if not any(given.values()):
         raise BadRequest(f"give {', '.join(FIELDS.values())}, or several")
-    [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries
-    raise_for(result.error_code, result.error_message)
+    await alter_quotas(visitor, given, [change])
     return {
         "user": given["user"] or None,
         "client_id": given["client_id"] or None,
         "ip": given["ip"] or None,
         "key": change.key,
     }
+
+
+async def alter_quotas(visitor: Visitor, given: Mapping[str, str], changes: list[OpData]) -> None:
+    """Change quotas of the entity that has these names; raise KafkaError."""
+    names = {kind: given[field] for kind, field in FIELDS.items()}
+    parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
+    [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, changes)]))).entries
+    raise_for(result.error_code, result.error_message)

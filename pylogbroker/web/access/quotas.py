@@ -8,16 +8,13 @@ from typing import Annotated, Final
 
 from pylogbroker.config.units import without_unit
 from pylogbroker.java.text import parse_double
-from pylogbroker.rpc.errors import raise_for
-from pylogbroker.security.quotas.filters import FIELDS
 from pylogbroker.security.quotas.keys import CLIENT_KEYS, IP_KEYS, QuotaKey
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Search
-from pylogbroker.web.quota_views import DEFAULT_NAME, Entity, QuotaNames, QuotaRow, described_quotas
+from pylogbroker.web.quota_views import DEFAULT_NAME, Entity, QuotaNames, QuotaRow, alter_quotas, described_quotas
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
-from pylogbroker.wire.messages.describe_client_quotas import EntityData
+from pylogbroker.wire.messages.alter_client_quotas import OpData
 
 _SIZES: Final = frozenset({QuotaKey.PRODUCER_BYTE_RATE, QuotaKey.CONSUMER_BYTE_RATE})
 Amount = Annotated[str, "a number, perhaps with a unit such as 10MB; empty for no quota"]
@@ -125,7 +122,7 @@ async def set_quotas(
     changes = [OpData(key, value) for key, value in values.items() if before.get(key) != value]
     changes += [OpData(key, remove=True) for key in own_keys if key in before and key not in values]
     if changes:
-        await _alter(visitor, {"user": user, "client_id": client_id, "ip": ip}, changes)
+        await alter_quotas(visitor, {"user": user, "client_id": client_id, "ip": ip}, changes)
     return {"user": user or None, "client_id": client_id or None, "ip": ip or None, "changed": len(changes)}
 
 
@@ -139,10 +136,3 @@ def _number(key: QuotaKey, text: str) -> float:
     if not 0 < number < inf:
         raise BadRequest("write a number above 0; leave it empty for no quota", key)
     return number
-
-
-async def _alter(visitor: Visitor, given: Mapping[str, str], changes: list[OpData]) -> None:
-    names = {kind: given[field] for kind, field in FIELDS.items()}
-    parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
-    [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, changes)]))).entries
-    raise_for(result.error_code, result.error_message)

@@ -10,8 +10,7 @@ from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_pages.partitions import ShownMember, members_of
 from pylogbroker.web.group_pages.reset import NAMED_MEMBERS_MAX
-from pylogbroker.web.group_reset import may_reset
-from pylogbroker.web.group_views import GroupId, read_group
+from pylogbroker.web.group_views import GroupId, has_members, read_group
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.responsible_brokers import group_coordinator
 from pylogbroker.web.router import BadRequest
@@ -58,7 +57,7 @@ async def group_to_delete(visitor: Visitor, id: GroupId) -> GroupToDelete:
     return {
         "id": id,
         "state": description.group_state,
-        "may_delete": may_reset(description.group_state),
+        "may_delete": not has_members(description.group_state),
         "offsets": len(committed),
         "topics": sorted(counts.items()),
         "members": members[:NAMED_MEMBERS_MAX],

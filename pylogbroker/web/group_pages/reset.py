@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, TypedDict
+from typing import Final, TypedDict
 
 import attrs
 
@@ -12,14 +12,16 @@ from pylogbroker.web.formats import count_text
 from pylogbroker.web.group_pages.partitions import ShownMember, members_of
 from pylogbroker.web.group_reset import (
     Reset,
+    ResetPartition,
     ResetPlan,
     ResetRequest,
+    ResetTopic,
+    Shift,
     Target,
-    may_reset,
     plan_reset,
     reset_group,
 )
-from pylogbroker.web.group_views import GroupId, read_group
+from pylogbroker.web.group_views import GroupId, has_members, read_group
 from pylogbroker.web.paging import PageNumber, paged
 from pylogbroker.web.parameters import Index, Name, Offset, Time
 from pylogbroker.web.router import BadRequest
@@ -27,10 +29,6 @@ from pylogbroker.web.router.values import BadValue, from_text
 from pylogbroker.web.visitors import Visitor
 
 NAMED_MEMBERS_MAX: Final = 5
-
-_Topic = Annotated[Name, "only this topic"]
-_Partition = Annotated[Index | None, "only this partition"]
-_Shift = Annotated[int | None, "records to go further, or back if negative"]
 
 
 @attrs.frozen
@@ -78,7 +76,7 @@ async def reset_page(
     visitor: Visitor,
     id: GroupId,
     to: Name = "",
-    topic: _Topic = "",
+    topic: ResetTopic = "",
     partition: Name = "",
     offset: Name = "",
     time: Name = "",
@@ -101,7 +99,7 @@ async def reset_page(
     return {
         "id": id,
         "state": description.group_state,
-        "may_reset": may_reset(description.group_state),
+        "may_reset": not has_members(description.group_state),
         "topics": sorted({key[0] async for key in visitor.services.runtime.slices.over(committed)}),
         "given": given,
         "preview": preview,
@@ -160,11 +158,11 @@ async def reset_group_confirmed(
     id: GroupId,
     to: Target,
     confirm: Name,
-    topic: _Topic = "",
-    partition: _Partition = None,
+    topic: ResetTopic = "",
+    partition: ResetPartition = None,
     offset: Offset | None = None,
     time: Time = "",
-    by: _Shift = None,
+    by: Shift = None,
 ) -> Reset:
     """Commit offsets for a group without members, whose id is given twice."""
     if confirm != id:

@@ -9,8 +9,8 @@ import attrs
 
 from pylogbroker.web.formats import count_text, duration_text
 from pylogbroker.web.group_pages.partitions import GroupPartition
+from pylogbroker.web.group_views import has_members
 
-_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 BEHIND_MS_MAX: Final = 60_000
 """A group keeps up as long as its oldest unread record is younger than this."""
@@ -49,7 +49,7 @@ class GroupProgress:
 def verdict_of(progress: GroupProgress, partitions: Sequence[GroupPartition], now_ms: int) -> GroupVerdict:
     """Return whether a group keeps up."""
     lag = None if progress.lag is None else progress.lag + progress.lag_without_commit
-    if progress.state in _WITHOUT_MEMBERS:
+    if not has_members(progress.state):
         return _without_members(lag, progress.unknown)
     if progress.state in _REBALANCING:
         return GroupVerdict("warn", "It rebalances.", "Its members get partitions, and read nothing meanwhile.")

@@ -14,6 +14,7 @@ import attrs
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.web.group_views import has_members
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.responsible_brokers import ask_all
 from pylogbroker.web.visitors import Visitor
@@ -27,7 +28,6 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
-_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
 _DESCRIBED_AT_ONCE: Final = 50
 _OFFSETS_AT_ONCE: Final = 5000
 _VERSION_OF_SEVERAL: Final = 8
@@ -68,14 +68,14 @@ async def readers_of(visitor: Visitor, topic: TopicImage) -> TopicReaders:
             is_complete = False
         listed = over(() if answer is None else answer.groups)
         states = {group.group_id: group.group_state async for group in listed if visitor.sees_group(group.group_id)}
-        with_members = [group_id for group_id, state in states.items() if state not in _WITHOUT_MEMBERS]
+        with_members = [group_id for group_id, state in states.items() if has_members(state)]
         committed = await _committed(visitor, broker_id, [*states], topic)
         members = await _members(visitor, broker_id, with_members, topic.name)
         is_complete &= len(committed) == len(states) and len(members) == len(with_members)
         async for group_id, state in over(states.items()):
             offsets, described = committed.get(group_id, {}), members.get(group_id)
             if offsets or (described is not None and described.has_partitions):
-                count = 0 if state in _WITHOUT_MEMBERS else None if described is None else described.count
+                count = 0 if not has_members(state) else None if described is None else described.count
                 readers.append(TopicReader(group_id, state, count, offsets))
     return TopicReaders(readers, is_complete)
 
