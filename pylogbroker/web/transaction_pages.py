@@ -176,9 +176,10 @@ async def producer_to_abort(
     visitor: Visitor, topic: Name, producer_id: Offset, partition: Index = 0
 ) -> ProducerToAbort:
     """Return a producer with an open transaction in a partition."""
-    for row in producer_rows(await active_producers(visitor, topic, partition)):
-        if row["producer_id"] == producer_id and row["transaction_start"] is not None:
-            return {"topic": topic, "partition": partition, "producer": row}
+    producers = await active_producers(visitor, topic, partition)
+    matching = [row for row in producers if row.producer_id == producer_id and has_open_transaction(row)]
+    for row in producer_rows(matching):
+        return {"topic": topic, "partition": partition, "producer": row}
     raise KafkaError(
         f"producer {producer_id} has no open transaction in {topic}-{partition}", ErrorCode.RESOURCE_NOT_FOUND
     )
