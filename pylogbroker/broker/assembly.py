@@ -234,6 +234,8 @@ def assemble(
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
+    if not config.offers_kafka_4:
+        apis = tuple(api.as_in_3_9() for api in apis)
     return Broker(
         config,
         node,

@@ -135,6 +135,12 @@ class BrokerConfig(
         return bool(self.zookeeper_connect)
 
     @property
+    def offers_kafka_4(self) -> bool:
+        """True if API versions of Kafka 4 are offered."""
+        release = self.api_versions_release
+        return release == "4.4" or (release == "auto" and not self.in_cluster)
+
+    @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:
         return InterBrokerProtocol.parse(self.inter_broker_protocol_version)
 

@@ -87,6 +87,14 @@ class NetworkRows(Values):
         "Largest broker.id that may be configured while numbers are generated.",
     )
     broker_rack = fixed("broker.rack", TEXT, None, "medium", "Rack (or zone) of the broker, reported to clients.")
+    api_versions_release = fixed(
+        "api.versions.release",
+        one_of("auto", "3.9", "4.4"),
+        "auto",
+        "low",
+        "Release of Kafka whose API versions the broker offers to clients. With auto, it is 4.4, but 3.9 in a cluster "
+        "that ZooKeeper coordinates: brokers of Kafka 3.9 may be in it. Old clients work with both.",
+    )
     inter_broker_protocol_version = fixed(
         "inter.broker.protocol.version",
         _INTER_BROKER_PROTOCOL,

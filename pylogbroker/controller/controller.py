@@ -226,7 +226,7 @@ class ClusterController:
             await requested_elections.elect(cluster, ElectionKind.PREFERRED, keys)
 
     async def alter_reassignments(
-        self, targets: Mapping[PartitionKey, Sequence[int] | None]
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], *, keeps_factor: bool = False
     ) -> dict[PartitionKey, KafkaError | None]:
         """Begin reassignments, or cancel those without a target; return each partition's error."""
         with self._event():
@@ -234,7 +234,7 @@ class ClusterController:
             live = frozenset(self._cluster.live_brokers())
             async for key, target in self._cluster.slices.over(targets.items()):
                 try:
-                    await reassignment_phases.begin(self._cluster, key, target, live)
+                    await reassignment_phases.begin(self._cluster, key, target, live, keeps_factor)
                     results[key] = None
                 except KafkaError as error:
                     results[key] = error

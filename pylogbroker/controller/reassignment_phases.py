@@ -13,7 +13,11 @@ from pylogbroker.metadata.image import PartitionKey, PartitionState
 
 
 async def begin(
-    cluster: ControlledCluster, key: PartitionKey, target: Sequence[int] | None, brokers: Collection[int]
+    cluster: ControlledCluster,
+    key: PartitionKey,
+    target: Sequence[int] | None,
+    brokers: Collection[int],
+    keeps_factor: bool = False,
 ) -> None:
     """Begin, replace or cancel (None) a reassignment to some of the brokers; raise KafkaError."""
     await cluster.read_states([key])
@@ -26,7 +30,7 @@ async def begin(
             "consumer instead",
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         )
-    planned = reassignments.planned(before, target, brokers)
+    planned = reassignments.planned(before, target, brokers, keeps_factor)
     if planned == before:
         return
     unneeded = [broker for broker in before.replicas if broker not in planned.replicas]

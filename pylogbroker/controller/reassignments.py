@@ -24,10 +24,12 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import PartitionState
 
 
-def planned(state: PartitionState, target: Sequence[int] | None, brokers: Collection[int]) -> PartitionState:
+def planned(
+    state: PartitionState, target: Sequence[int] | None, brokers: Collection[int], keeps_factor: bool = False
+) -> PartitionState:
     """Return the partition with the assignment of a reassignment; raise KafkaError.
 
-    Without a target, cancel the running reassignment.
+    Without a target, cancel the running reassignment. With `keeps_factor`, reject another number of replicas.
     """
     if target is None:
         if not state.is_reassigned:
@@ -35,6 +37,11 @@ def planned(state: PartitionState, target: Sequence[int] | None, brokers: Collec
         target = state.origin
     else:
         _check(target, brokers)
+        if keeps_factor and len(target) != len(state.origin):
+            raise KafkaError(
+                f"The replication factor is changed from {len(state.origin)} to {len(target)}",
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+            )
     after = reassigned(state, target)
     if state.is_stored and not set(state.isr) & set(after.replicas):
         raise KafkaError(

@@ -609,6 +609,11 @@ class AdministrationTests(GroupTests):
             self.assertEqual((dead.error_code, dead.group_state, dead.members), (0, "Dead", []))
             self.assertEqual(found.authorized_operations, -(2**31))
 
+    def test_a_group_that_is_not_there_is_an_error_from_version_6_on(self) -> None:
+        (group,) = self.ask(describe_groups.handle, DescribeGroupsRequest(["nobody"], True), 6).groups
+        self.assertEqual((group.error_code, group.error_message), (69, "Group nobody not found."))
+        self.assertEqual((group.group_state, group.authorized_operations), ("Dead", -(2**31)))
+
     def test_authorised_operations_when_asked_for(self) -> None:
         self.member()
         request = DescribeGroupsRequest(["g"], include_authorized_operations=True)
@@ -627,7 +632,7 @@ class AdministrationTests(GroupTests):
 
     def test_deleting(self) -> None:
         joined = self.member()
-        for version in range(3):
+        for version in range(4):
             (result,) = self.ask(delete_groups.handle, DeleteGroupsRequest(["g"]), version).results
             self.assertEqual((result.group_id, result.error_code), ("g", ErrorCode.NON_EMPTY_GROUP))
         self.ask(leave_group.handle, LeaveGroupRequest("g", joined.member_id), 0)

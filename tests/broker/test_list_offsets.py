@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOff
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.nodes import START, NodeTests
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 CONSUMER, DEBUGGER = -1, -2
 NOTHING = (-1, -1, -1)
 
@@ -118,6 +118,8 @@ class NewTests(ListOffsetsTests):
         self.log.delete_records_before(1)
         self.assertEqual(self.found(EARLIEST_LOCAL), (1, -1, 0))
         self.assertEqual(self.found(LATEST_TIERED), NOTHING)
+        self.assertEqual(self.found(EARLIEST_PENDING_UPLOAD, version=11), NOTHING)
+        self.assertEqual(self.code(EARLIEST_PENDING_UPLOAD, version=10), ErrorCode.UNSUPPORTED_VERSION)
 
     def test_only_replicas_see_beyond_the_high_watermark(self) -> None:
         self.node.produce("t", 0, 10, 20)

@@ -32,6 +32,7 @@ OWN = {
     ("broker", "log.delete.policies"),  # delete policies are plugins
     ("broker", "logger.levels"),  # Kafka has a file for log4j
     ("broker", "logger.format"),
+    ("broker", "api.versions.release"),  # Kafka 4 has no ZooKeeper, and so no cluster with older releases
     ("topic", "delete.policies"),
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),

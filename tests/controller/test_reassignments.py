@@ -61,6 +61,15 @@ def test_errors(target: tuple[int, ...] | None, expected: ErrorCode) -> None:
     assert raised.value.code is expected
 
 
+def test_the_number_of_replicas_may_have_to_stay() -> None:
+    count = len(STATE.replicas)
+    with pytest.raises(KafkaError, match=f"replication factor is changed from {count} to {count + 1}") as raised:
+        reassignments.planned(STATE, range(1, count + 2), range(1, 6), keeps_factor=True)
+    assert raised.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    for keeps, target in ((False, range(1, count + 2)), (True, range(2, count + 2))):
+        assert reassignments.planned(STATE, target, range(1, 6), keeps).target == tuple(target)
+
+
 @pytest.mark.parametrize("target", [None, (1, 5)])
 def test_the_last_in_sync_replicas_are_not_removed(target: tuple[int, ...] | None) -> None:
     running = attrs.evolve(reassignments.reassigned(STATE, (4,)), leader=4, isr=(4,))

@@ -154,7 +154,7 @@ BAD_FRAMES = {
     "nonsense": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "this looks like HTTP"),
     "too short": (struct.pack(">ib", 1, 7), "too short"),
     "unknown api": (_unknown_api(), "an API that is not known (32000) is not offered"),
-    "unknown version": (_unknown_version(), "Metadata is not offered in version 99, but in 0 to 12"),
+    "unknown version": (_unknown_version(), "Metadata is not offered in version 99, but in 0 to 13"),
     "cut-off request": (_cut_off_request(), "bad request"),
 }
 

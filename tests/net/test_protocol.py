@@ -337,7 +337,7 @@ class ProtocolTests(SynchronousTestCase):
             [
                 peer + "GetTelemetrySubscriptions (71) is not offered",
                 peer + "LeaderAndIsr (4) is not offered",
-                peer + "Metadata is not offered in version 99, but in 0 to 12",
+                peer + "Metadata is not offered in version 99, but in 0 to 13",
                 "49 more from 10.0.0.1, for GetTelemetrySubscriptions (71)",
                 "49 more from 10.0.0.1, for LeaderAndIsr (4)",
                 "49 more from 10.0.0.1, for Metadata",

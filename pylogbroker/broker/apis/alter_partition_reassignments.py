@@ -37,7 +37,9 @@ async def handle(
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     targets = {(name, partition.partition_index): partition.replicas async for name, partition in over(named)}
     try:
-        errors = await services.cluster_control.alter_reassignments(targets)
+        errors = await services.cluster_control.alter_reassignments(
+            targets, keeps_factor=not request.allow_replication_factor_change
+        )
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
     responses = []
@@ -45,7 +47,9 @@ async def handle(
         numbers = [partition.partition_index for partition in topic.partitions]
         partitions = [_response(number, errors[topic.name, number]) async for number in over(numbers)]
         responses.append(ReassignableTopicResponse(topic.name, partitions))
-    return AlterPartitionReassignmentsResponse(responses=responses)
+    return AlterPartitionReassignmentsResponse(
+        responses=responses, allow_replication_factor_change=request.allow_replication_factor_change
+    )
 
 
 def _response(number: int, error: KafkaError | None) -> ReassignablePartitionResponse:

@@ -1,4 +1,7 @@
-"""DescribeGroups (15): return states and members of groups. A missing group is Dead, which is no error."""
+"""DescribeGroups (15): return states and members of groups.
+
+A missing group is Dead. That is an error from version 6 on.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.security.visibility import authorized_operations
 from pylogbroker.broker.services import HasGroups
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import GroupDescription, MemberDescription
+from pylogbroker.groups import GroupDescription, GroupState, MemberDescription
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.describe_groups import (
@@ -20,6 +23,9 @@ from pylogbroker.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from pylogbroker.wire.schema import NOT_ASKED
+
+_FIRST_WITH_NOT_FOUND = 6
+_DEAD = GroupState.DEAD.value
 
 
 def _may_describe(access: Access, group_id: str) -> bool:
@@ -37,6 +43,9 @@ async def handle(
     space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in over(dict.fromkeys(request.groups)):
         group = _fitting(services.groups.describe(group_id), space)
+        if group.state == _DEAD and context.api_version >= _FIRST_WITH_NOT_FOUND:
+            response.groups.append(_not_found(group_id))
+            continue
         members = [_member(member) async for member in over(group.members)]
         asks = request.include_authorized_operations and not group.error
         operations = authorized_operations(context, AclResourceType.GROUP, group_id) if asks else NOT_ASKED
@@ -50,6 +59,11 @@ def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription
     except KafkaError as error:
         return GroupDescription(error.code, group.group_id)
     return group
+
+
+def _not_found(group_id: str) -> DescribedGroup:
+    message = f"Group {group_id} not found."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, _DEAD, error_message=message)
 
 
 def _size(member: MemberDescription) -> int:

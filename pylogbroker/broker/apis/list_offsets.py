@@ -36,6 +36,7 @@ from pylogbroker.storage import Log, NewestSearch, NotCached
 from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
@@ -46,7 +47,14 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-_FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _NO_VERSION = 0x7FFF
 CONSUMER = -1
 DEBUGGER = -2
@@ -150,7 +158,8 @@ class _Query:
             return FoundOffset(bound, leader_epoch=partition.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return FoundOffset(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
-        return FoundOffset() if timestamp == LATEST_TIERED else None
+        is_of_tiered_storage = timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+        return FoundOffset() if is_of_tiered_storage else None  # there is none here
 
     async def _search_on(self) -> None:
         first = self._pending[0].blocking.reads_only

@@ -31,8 +31,9 @@ class PlacementControl(Protocol):
     ) -> dict[PartitionKey, ErrorCode]: ...
 
     async def alter_reassignments(
-        self, targets: Mapping[PartitionKey, Sequence[int] | None], /
-    ) -> dict[PartitionKey, KafkaError | None]: ...
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], /, *, keeps_factor: bool = False
+    ) -> dict[PartitionKey, KafkaError | None]:
+        """Begin or cancel reassignments; with `keeps_factor`, reject another number of replicas."""
 
     async def list_reassignments(
         self, keys: Iterable[PartitionKey] | None, /

@@ -137,9 +137,9 @@ class ControllerDriver:
         return await self._ask(lambda controller: controller.elect_leaders(kind, keys))
 
     async def alter_reassignments(
-        self, targets: Mapping[PartitionKey, Sequence[int] | None]
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], *, keeps_factor: bool = False
     ) -> dict[PartitionKey, KafkaError | None]:
-        return await self._ask(lambda controller: controller.alter_reassignments(targets))
+        return await self._ask(lambda controller: controller.alter_reassignments(targets, keeps_factor=keeps_factor))
 
     async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
         return await self._ask(lambda controller: controller.list_reassignments(keys))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from pylogbroker.broker.requests.declared_services import declared_services, select_services
-from pylogbroker.broker.requests.offered_versions import offered_versions
+from pylogbroker.broker.requests.offered_versions import offered_versions, versions_in_3_9
 from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
@@ -124,6 +124,10 @@ class Api:
         """
         load = lambda: attrs.evolve(self._handled, handle=wrap(self), learn=None)  # noqa: E731
         return attrs.evolve(self, load=load)
+
+    def as_in_3_9(self) -> Api:
+        """Return the API with the versions of Kafka 3.9."""
+        return attrs.evolve(self, versions=versions_in_3_9(self.key))
 
     def guarded(self) -> Api:
         """Return the API as a broker with an authorizer serves it."""

@@ -1,4 +1,7 @@
-"""Versions of each API that this broker offers: the declared ones, or those of Kafka 3.9 where no handler has more."""
+"""Versions of each API that a broker offers: those of Kafka 4.4, or of 3.9 where no handler has more.
+
+A broker among brokers of Kafka 3.9 offers the versions of 3.9 (`api.versions.release`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ import attrs
 from pylogbroker.wire import SUPPORTED, Versions
 from pylogbroker.wire.api_table import LAST_IN_3_9
 
-_SERVED_AS_IN_4_4: Final[frozenset[str]] = frozenset()
+_SERVED_AS_IN_4_4: Final = frozenset(
+    {
+        "alter_partition_reassignments",
+        "delete_groups",
+        "describe_cluster",
+        "describe_groups",
+        "describe_log_dirs",
+        "list_offsets",
+        "metadata",
+    }
+)
 """Modules of APIs whose handlers know all declared versions."""
 
 
@@ -17,4 +30,9 @@ def offered_versions(api_key: int) -> Versions:
     declared = SUPPORTED.declared[api_key]
     if declared.module in _SERVED_AS_IN_4_4:
         return declared.versions
+    return versions_in_3_9(api_key)
+
+
+def versions_in_3_9(api_key: int) -> Versions:
+    declared = SUPPORTED.declared[api_key]
     return attrs.evolve(declared.versions, last=LAST_IN_3_9.get(declared.module, declared.versions.last))

@@ -43,10 +43,10 @@ class SoleControl:
         return {key: self._elected(kind, key) async for key in over(self._all() if keys is None else keys)}
 
     async def alter_reassignments(
-        self, targets: Mapping[PartitionKey, Sequence[int] | None]
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], *, keeps_factor: bool = False
     ) -> dict[PartitionKey, KafkaError | None]:
         """Accept this broker as the target, and nothing else; there is no reassignment to cancel."""
-        return {key: self._reassigned(key, target) async for key, target in over(targets.items())}
+        return {key: self._reassigned(key, target, keeps_factor) async for key, target in over(targets.items())}
 
     async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
         return {}
@@ -63,12 +63,12 @@ class SoleControl:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.ELECTION_NOT_NEEDED if key in self._partitions.hosted else _NO_CANDIDATE[kind]
 
-    def _reassigned(self, key: PartitionKey, target: Sequence[int] | None) -> KafkaError | None:
+    def _reassigned(self, key: PartitionKey, target: Sequence[int] | None, keeps_factor: bool) -> KafkaError | None:
         state = self._state(key)
         if state is None:
             return KafkaError("The topic has no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            after = reassignments.planned(state, target, (self._broker_id,))
+            after = reassignments.planned(state, target, (self._broker_id,), keeps_factor)
         except KafkaError as error:
             return error
         if after == state:

@@ -37,6 +37,7 @@ _ONE_MACHINE: Final = {
     "transaction.state.log.min.isr": "1",
     "zookeeper.session.timeout.ms": "6000",
     "controlled.shutdown.retry.backoff.ms": "500",
+    "api.versions.release": "4.4",
 }
 
 

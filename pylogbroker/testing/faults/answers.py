@@ -32,6 +32,7 @@ from pylogbroker.testing.faults.fields import (
     roles_of,
     struct_type,
 )
+from pylogbroker.wire.messages.metadata import MetadataResponse
 from pylogbroker.wire.schema import Field, FieldType, fields_of
 
 _OF_TOPICS = frozenset(
@@ -176,9 +177,12 @@ def _identity(struct: Any, names: TopicNames) -> Any:
 
 @cache
 def _levels(cls: Any, version: int) -> tuple[type, ...]:
-    """Return the structs with an error, outermost first."""
+    """Return the structs with an error, outermost first.
+
+    Clients take an error of Metadata for one of a topic: what the response has itself is about the client's bootstrap.
+    """
     levels = []
-    if (name := error_field(cls)) is not None and _field(cls, name).is_in(version):
+    if (name := error_field(cls)) is not None and cls is not MetadataResponse and _field(cls, name).is_in(version):
         levels.append(cls)
     for field in fields_of(cls):
         if field.is_array and isinstance(field.kind, type) and field.is_in(version):

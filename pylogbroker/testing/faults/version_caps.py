@@ -13,7 +13,7 @@ from pylogbroker.net.routes import NotOffered, Route, Routes
 from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.testing.faults.handlers import Work
 from pylogbroker.testing.faults.names import api_key, api_name
-from pylogbroker.testing.faults.releases import versions_of
+from pylogbroker.testing.faults.releases import oldest_of, versions_of
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 Cap = int | tuple[int, int] | None
@@ -37,7 +37,8 @@ class VersionCaps:
         caps: dict[int, tuple[int, int]] = {}
         if release is not None:
             newest = versions_of(release)
-            caps = {key: (0, newest.get(key, -1)) for key in range(max(newest) + 50)}
+            oldest = oldest_of(release)
+            caps = {key: (oldest.get(key, 0), newest.get(key, -1)) for key in range(max(newest) + 50)}
         for api, cap in by_api.items():
             caps[api_key(api)] = _NO_VERSION if cap is None else (0, cap) if isinstance(cap, int) else cap
         former, self._caps = self._caps, caps

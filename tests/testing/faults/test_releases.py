@@ -5,19 +5,27 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.broker.apis import APIS
+from pylogbroker.broker.requests.offered_versions import versions_in_3_9
 from pylogbroker.testing.faults import releases
-from pylogbroker.testing.faults.releases import versions_of
+from pylogbroker.testing.faults.releases import oldest_of, versions_of
+from pylogbroker.wire import SUPPORTED
 
-#: APIs that no release before 3.9 has in ZooKeeper mode, or whose newest version is of brokers alone.
+#: APIs that no release before 4.0 has in ZooKeeper mode.
 NOT_OF_ZOOKEEPER_MODE = {"DescribeTopicPartitions"}
 
 
-def test_the_newest_release_has_this_brokers_versions() -> None:
-    newest = versions_of("3.9")
+def test_releases_3_9_and_4_4_have_the_declared_versions() -> None:
+    newest, in_3_9 = versions_of("4.4"), versions_of("3.9")
     for api in APIS:
-        if not api.cluster_only and api.name not in NOT_OF_ZOOKEEPER_MODE:
+        if not api.cluster_only:
             remedy = f"{api.name}: enter in {releases.__file__} which release offers the version first"
-            assert newest.get(api.key) == api.versions.last, remedy
+            assert newest.get(api.key) == SUPPORTED.declared[api.key].versions.last, remedy
+            assert api.name in NOT_OF_ZOOKEEPER_MODE or in_3_9.get(api.key) == versions_in_3_9(api.key).last, remedy
+
+
+def test_release_4_has_no_versions_of_old_clients() -> None:
+    assert {key: oldest_of("4.0").get(key) for key in (0, 1, 3, 8, 19)} == {0: None, 1: 4, 3: None, 8: 2, 19: 2}
+    assert oldest_of("3.9") == {}
 
 
 def test_versions_of_releases_0_10_and_2_8() -> None:

@@ -1,0 +1,78 @@
+"""Answers in the versions of Kafka 4.4, beside those of Kafka 4.4."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pylogbroker.broker.apis import APIS
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
+from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
+from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.nodes import opened_node
+from tests.broker.security.answers import asking, plain
+from tests.broker.security.cases import Setting
+from tests.peers.kafka import KafkaBroker
+from tests.support.oracle_answers import OracleAnswers
+from tests.support.waiting import wait_until
+
+SETTINGS = {"offsets.topic.num.partitions": "1"}
+Ask = Callable[[Request, int], Any]
+
+
+def requests(node: int) -> dict[str, tuple[Request, int]]:
+    """Return requests by what is asked, with the version."""
+    replicas = {"the same replicas": [node], "none": [], "one twice": [node, node], "another broker": [node, 99]}
+    cases: dict[str, tuple[Request, int]] = {
+        "a topic": (MetadataRequest([MetadataRequestTopic(name="t")]), 13),
+        "no group": (DescribeGroupsRequest(["nobody"], True), 6),
+        "no group, in version 5": (DescribeGroupsRequest(["nobody"]), 5),
+        "deletion of no group": (DeleteGroupsRequest(["nobody"]), 3),
+        "fenced brokers": (DescribeClusterRequest(False, 1, True), 2),
+    }
+    for timestamp in range(-7, 0):
+        for version in (10, 11):
+            topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])
+            cases[f"offset of {timestamp} in version {version}"] = ListOffsetsRequest(-1, 0, [topic]), version
+    for name, target in replicas.items():
+        for may_change in (True, False):
+            moved = ReassignableTopic("t", [ReassignablePartition(0, target)])
+            request = AlterPartitionReassignmentsRequest(1000, [moved], allow_replication_factor_change=may_change)
+            cases[f"reassignment to {name}, may change: {may_change}"] = request, 1
+    return cases
+
+
+def answers(ask: Ask) -> dict[str, Any]:
+    [created] = ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7).topics
+    coordinator = FindCoordinatorRequest("", 0, ["nobody"])
+    wait_until(lambda: not ask(coordinator, 4).coordinators[0].error_code)
+    wait_until(lambda: ask(DescribeGroupsRequest(["nobody"]), 5).groups[0].group_state == "Dead")
+    setting = Setting({"t": created.topic_id}, -1)
+    node = ask(MetadataRequest([]), 13).brokers[0].node_id
+    return {name: plain(ask(request, version), setting, version) for name, (request, version) in requests(node).items()}
+
+
+def of_kafka(directory: Path) -> dict[str, Any]:
+    with KafkaBroker(directory, SETTINGS, kafka_release="kafka-4.4") as kafka, asking(kafka.port) as ask:
+        return answers(lambda request, version: ask("127.0.0.1", request, version))
+
+
+def test_kafka_4_answers_alike(oracle: OracleAnswers, tmp_path: Path) -> None:
+    question = inspect.getsource(requests) + inspect.getsource(answers)
+    kafkas = oracle.answer("kafka-4", question, lambda: of_kafka(tmp_path / "kafka"))
+    apis = {api.key: api for api in APIS}
+    with opened_node((str(tmp_path),), SETTINGS) as node:
+        ours = answers(lambda request, version: node.ask(apis[request.api_key].handle, request, version))
+    assert {name: ours[name] for name in kafkas} == kafkas
