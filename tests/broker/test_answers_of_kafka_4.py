@@ -20,6 +20,7 @@ from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.nodes import opened_node
 from tests.broker.security.answers import asking, plain
@@ -40,6 +41,10 @@ def requests(node: int) -> dict[str, tuple[Request, int]]:
         "no group": (DescribeGroupsRequest(["nobody"], True), 6),
         "no group, in version 5": (DescribeGroupsRequest(["nobody"]), 5),
         "deletion of no group": (DeleteGroupsRequest(["nobody"]), 3),
+        "no transactions": (ListTransactionsRequest(transactional_id_pattern="orders-[0-9]+"), 2),
+        "an expression that is none": (ListTransactionsRequest(transactional_id_pattern="("), 2),
+        "an expression that RE2 lacks": (ListTransactionsRequest(transactional_id_pattern="(?<!a)b"), 2),
+        "an expression without text": (ListTransactionsRequest(transactional_id_pattern=""), 2),
         "fenced brokers": (DescribeClusterRequest(False, 1, True), 2),
     }
     for timestamp in range(-7, 0):

@@ -414,6 +414,22 @@ class ListTests(TransactionTests):
         states = {each.transactional_id: each.transaction_state for each in answer.transaction_states}
         return states, answer.unknown_state_filters
 
+    def test_transactions_are_listed_by_a_regular_expression_of_the_whole_id(self) -> None:
+        for name in ("orders-1", "orders-22", "more orders-1", "Ω"):
+            self.producer(name)
+        for pattern, ids in {
+            "orders-[0-9]+": {"orders-1", "orders-22"},
+            "orders": set(),
+            "": {"orders-1", "orders-22", "more orders-1", "Ω"},
+            r"\p{Greek}": {"Ω"},
+            "(?i).*ORDERS.*": {"orders-1", "orders-22", "more orders-1"},
+        }.items():
+            self.assertEqual(self.listed(2, transactional_id_pattern=pattern)[0].keys(), ids, pattern)
+        for pattern in ("(", "(?<!a)b", "a{1001}", "((a{1000}){1000}){1000}"):
+            request = ListTransactionsRequest(transactional_id_pattern=pattern)
+            answer = self.node.ask(list_transactions.handle, request, 2)
+            self.assertEqual((answer.error_code, answer.transaction_states), (128, []))
+
     def test_transactions_are_listed_by_state_producer_and_age(self) -> None:
         empty, old, done = (
             self.producer("empty"),

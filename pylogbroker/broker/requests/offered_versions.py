@@ -20,6 +20,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "describe_groups",
         "describe_log_dirs",
         "list_offsets",
+        "list_transactions",
         "metadata",
     }
 )
