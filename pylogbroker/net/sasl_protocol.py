@@ -25,7 +25,7 @@ from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
-from pylogbroker.broker.services import HasApis
+from pylogbroker.broker.services import HasApis, HasNode
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol, Unmetered
@@ -55,6 +55,10 @@ class SaslFactory(ConnectionFactory, Protocol):
     def count_failure(self, step: str, /) -> None: ...
 
 
+class _VersionsServices(HasApis, HasNode, Protocol):
+    """Services that ApiVersions uses."""
+
+
 @attrs.define(eq=False, repr=False)
 class _Handlers:
     """Handlers of the only requests before authentication is over."""
@@ -73,7 +77,9 @@ class _Handlers:
             _MISSING,
         )
 
-    def versions(self, services: HasApis, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    def versions(
+        self, services: _VersionsServices, context: RequestContext, request: ApiVersionsRequest
+    ) -> ApiVersionsResponse:
         self._checked(self.authentication.versions_asked)
         return api_versions.handle(services, context, request)
 

@@ -14,6 +14,7 @@ from pylogbroker.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
@@ -41,6 +42,9 @@ def requests(node: int) -> dict[str, tuple[Request, int]]:
         "no group": (DescribeGroupsRequest(["nobody"], True), 6),
         "no group, in version 5": (DescribeGroupsRequest(["nobody"]), 5),
         "deletion of no group": (DeleteGroupsRequest(["nobody"]), 3),
+        "a node of another cluster": (ApiVersionsRequest("a", "1", "another", node), 5),
+        "a node of no cluster": (ApiVersionsRequest("a", "1", None, node), 5),
+        "no node of a cluster": (ApiVersionsRequest("a", "1", "another", -1), 5),
         "no transactions": (ListTransactionsRequest(transactional_id_pattern="orders-[0-9]+"), 2),
         "an expression that is none": (ListTransactionsRequest(transactional_id_pattern="("), 2),
         "an expression that RE2 lacks": (ListTransactionsRequest(transactional_id_pattern="(?<!a)b"), 2),

@@ -23,14 +23,14 @@ class ApiVersionsTests(NodeTests):
     def test_every_version_reports_the_ranges(self) -> None:
         declared = {api.key: (api.versions.first, api.versions.last) for api in APIS if not api.cluster_only}
         self.assertNotIn(LeaderAndIsrRequest.api_key, declared)
-        for version in range(5):
+        for version in range(6):
             response = self.ask(version)
             self.assertEqual((response.error_code, response.throttle_time_ms), (ErrorCode.NONE, 0))
             self.assertEqual(self.ranges(response), declared)
 
     def test_no_feature_is_finalized(self) -> None:
         """Apache Kafka 3.9 in ZooKeeper mode sends an epoch, and neither supported nor finalized features."""
-        for version in range(5):
+        for version in range(6):
             response = self.ask(version)
             self.assertEqual(response.finalized_features_epoch, 0 if version >= 3 else -1)
             self.assertEqual((response.supported_features, response.finalized_features), ([], []))
@@ -45,8 +45,25 @@ class ApiVersionsTests(NodeTests):
         for name in ("a", "librdkafka", "apache-kafka-java", "a.b-c9"):
             self.assertEqual(self.ask(3, name, "2.6.0-rc1").error_code, ErrorCode.NONE)
 
+    def test_a_client_that_means_another_node_has_to_bootstrap_again(self) -> None:
+        """Both names are needed for a check; so does Kafka 4.4."""
+        cluster, node = self.node.broker.node.cluster_id, self.node.broker.node.id
+        for given, error in {
+            (None, -1): 0,
+            (cluster, node): 0,
+            (cluster, node + 1): 129,
+            ("another", node): 129,
+            ("", node): 129,
+            (cluster, -1): 42,
+            (None, node): 42,
+        }.items():
+            request = ApiVersionsRequest("a", "1", *given)
+            response = self.node.ask(api_versions.handle, request, 5)
+            self.assertEqual((response.error_code, bool(response.api_keys)), (error, not error), given)
+            self.assertEqual(self.node.ask(api_versions.handle, request, 4).error_code, 0)
+
     def test_a_version_that_is_not_known(self) -> None:
         response = api_versions.unsupported(self.node.broker, RequestContext(99), None)
         found = codec(ApiVersionsResponse, 0).decode(codec(ApiVersionsResponse, 0).encode(response))
         self.assertEqual(found.error_code, ErrorCode.UNSUPPORTED_VERSION)
-        self.assertEqual(self.ranges(found)[18], (0, 4))
+        self.assertEqual(self.ranges(found)[18], (0, 5))

@@ -2,36 +2,59 @@
 
 Clients do not know the broker's versions yet. So the response has the header of version 0, and answers an unknown
 version in version 0.
+
+A client may say which cluster and node it means to reach (KIP-1242). At another one, it is told to bootstrap again: an
+address belongs to another broker now.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Final, Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import HasApis
+from pylogbroker.broker.services import HasApis, HasNode
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
+_NO_NODE: Final = -1
 _FEATURES_EPOCH = 0  # as in ZooKeeper mode, where no feature can be finalized; -1 means that the broker does not know
 
 
+class _Services(HasApis, HasNode, Protocol):
+    """Services that this API uses."""
+
+
 @serves(ApiVersionsRequest, access=[unchecked])
-def handle(services: HasApis, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(services: _Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if context.api_version >= _FIRST_WITH_SOFTWARE:
         names = (request.client_software_name, request.client_software_version)
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         context.caller.software = names
+    error = _identity_error(services, request)
+    if error:
+        return ApiVersionsResponse(error)
     return ApiVersionsResponse(api_keys=_advertised(services), finalized_features_epoch=_FEATURES_EPOCH)
 
 
 def unsupported(services: HasApis, context: RequestContext, request: None) -> ApiVersionsResponse:
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised(services))
+
+
+def _identity_error(services: HasNode, request: ApiVersionsRequest) -> ErrorCode:
+    """Return NONE if this is the node that the client means, or it names none."""
+    if request.cluster_id is None and request.node_id == _NO_NODE:
+        return ErrorCode.NONE
+    if request.cluster_id is None or request.node_id == _NO_NODE:
+        return ErrorCode.INVALID_REQUEST
+    if (request.cluster_id, request.node_id) != (services.node.cluster_id, services.node.id):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
 
 
 def _advertised(services: HasApis) -> list[ApiVersion]:

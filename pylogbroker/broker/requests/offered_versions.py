@@ -15,6 +15,7 @@ from pylogbroker.wire.api_table import LAST_IN_3_9
 _SERVED_AS_IN_4_4: Final = frozenset(
     {
         "alter_partition_reassignments",
+        "api_versions",
         "delete_groups",
         "describe_cluster",
         "describe_groups",

@@ -22,6 +22,7 @@ from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.doors import Doors
 from pylogbroker.testing.faults.fields import GROUP, PARTITION, TOPIC, TRANSACTION, Keys
 from pylogbroker.testing.faults.handlers import Work, answer_with
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from pylogbroker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -109,6 +110,8 @@ class PretendedCluster:
             return await answer_with(ErrorCode.NOT_COORDINATOR, Criteria(), call, work)
         if isinstance(call.request, MetadataRequest | DescribeTopicPartitionsRequest) and self._shown is not None:
             call = attrs.evolve(call, services=_LaggingServices(call.services, self._shown[1]))
+        if isinstance(call.request, ApiVersionsRequest) and call.request.node_id == door:
+            call.request.node_id = own
         return self._edited(call, await work(call))
 
     # -- requests ------------------------------------------------------------------------------------------------
