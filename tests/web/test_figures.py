@@ -10,6 +10,7 @@ from unittest.mock import patch
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
+from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web import figures
 from pylogbroker.web.figures import STREAM_SECONDS_MAX, TICK_SECONDS, Cell, cells_of
@@ -189,12 +190,50 @@ class TestStreams(FigureTests):
         self.node.create("clicks")
         self.commit("a group/&", "clicks", 0)
         paths = [page.path for page in (*PAGES, *FAULT_PAGES) if isinstance(page, PageRoute) and page.is_live]
+        self.assertGreater(len(paths), 5)
         for path in paths:
-            if "{" not in path:
-                body = self.connect().get(path).body
-                ids = re.findall(r'id="([^"]*)"', body)
-                self.assertEqual(len(cells_of(body)), body.count(" data-live"), path)
-                self.assertEqual(len(ids), len(set(ids)), path)
+            body = self.connect().get(path.format(topic="clicks", id="a%20group%2F&")).body
+            ids = re.findall(r'id="([^"]*)"', body)
+            self.assertEqual(len(cells_of(body)), body.count(" data-live"), path)
+            self.assertEqual(len(ids), len(set(ids)), path)
+
+    def test_the_page_of_a_group(self) -> None:
+        self.node.create("clicks")
+        self.commit("readers/&", "clicks", 0)
+        viewer = self.open("/groups/readers%2F&?with_lag=")
+        cells = self.figures(viewer)["cells"]
+        self.assertEqual((cells["group-lag"], cells["lag-clicks-0"]), (["0", ""], ["0", "n"]))
+        self.node.produce("clicks", 0, *[NOW] * 3)
+        self.tick()
+        cells = self.figures(viewer)["cells"]
+        self.assertEqual((cells["group-lag"], cells["lag-clicks-0"]), (["3", ""], ["3", "n"]))
+        self.assertIn("Nobody reads", cells["verdict"][0])
+        missing = self.open("/groups/no-such-group")
+        self.tick()
+        self.assertEqual([name for name, _ in self.events(missing)], ["failed"])
+
+    def test_partitions_of_a_topic(self) -> None:
+        self.node.create("clicks", partitions=2)
+        viewer = self.open("/topics/clicks/partitions")
+        self.figures(viewer)
+        self.node.produce("clicks", 1, *[NOW] * 3)
+        self.node.change_partition("clicks", 0, leader=NO_LEADER)
+        self.tick()
+        cells = self.figures(viewer)["cells"]
+        self.assertEqual((cells["end-1"], cells["records-1"]), (["3", "n"], ["3", "n p3"]))
+        self.assertEqual(cells["leader-0"], ["none", "n"])
+        self.assertIn("Partition 0 has no leader", cells["notes"][0])
+
+    def test_groups_and_brokers(self) -> None:
+        self.node.create("clicks")
+        self.commit("readers", "clicks", 0)
+        groups, brokers = self.open("/groups"), self.open("/brokers")
+        self.assertEqual(self.figures(groups)["cells"]["state-readers"][0], '<span class="badge ">Empty</span>')
+        self.tick()
+        self.assertEqual(self.figures(brokers)["cells"]["leads-7"], ["2", "n p3"])
+        self.node.change_partition("clicks", 0, leader=NO_LEADER)
+        self.tick()
+        self.assertEqual(self.figures(brokers)["cells"]["leads-7"], ["1", "n p3"])
 
 
 class TestRights(AnonymousTests, FigureTests):

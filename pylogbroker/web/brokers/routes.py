@@ -12,7 +12,7 @@ from pylogbroker.web.brokers.table import broker_page, broker_table, directory_p
 from pylogbroker.web.links import link, path_of
 from pylogbroker.web.page_routes import form, moved, page
 
-_BROKERS: Final = page("/brokers", broker_table, "brokers")
+_BROKERS: Final = page("/brokers", broker_table, "brokers", is_live=True)
 _REASSIGNMENTS: Final = page("/brokers/reassignments", reassignment_page, "reassignments")
 _SETTINGS: Final = page("/brokers/{broker}/settings", broker_settings, "broker-settings")
 

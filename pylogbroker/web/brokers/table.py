@@ -12,7 +12,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.brokers.reassignments import count_reassignments
 from pylogbroker.web.changes import after_others
-from pylogbroker.web.cluster_views import BrokerList, BrokerRow, brokers
+from pylogbroker.web.cluster_views import BrokerList, BrokerRow, cluster
 from pylogbroker.web.log_directory_views import LogDirectoryRow, LogRow, directory_with_logs
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Index
@@ -70,32 +70,36 @@ class ElectedLeaders(TypedDict):
 
 async def broker_table(visitor: Visitor) -> BrokerTable:
     """Return the brokers: those that are registered, and those that have replicas but are not there."""
-    cluster, placement = await brokers(visitor), await count_placement(visitor.services)
+    return await _table(visitor, with_logs=False)
+
+
+async def _table(visitor: Visitor, with_logs: bool) -> BrokerTable:
+    brokers, placement = await cluster(visitor, with_logs), await count_placement(visitor.services)
     return {
-        "this_broker": cluster["this_broker"],
-        "controller": _controller(cluster),
-        "brokers": _lines(visitor, cluster, placement),
+        "this_broker": brokers["this_broker"],
+        "controller": _controller(brokers),
+        "brokers": _lines(visitor, brokers, placement),
         "not_preferred": len(placement.not_preferred),
         "reassignments": await count_reassignments(visitor),
     }
 
 
-def _controller(cluster: BrokerList) -> int | None:
-    return None if cluster["controller"] == NO_CONTROLLER else cluster["controller"]
+def _controller(brokers: BrokerList) -> int | None:
+    return None if brokers["controller"] == NO_CONTROLLER else brokers["controller"]
 
 
-def _lines(visitor: Visitor, cluster: BrokerList, placement: Placement) -> list[BrokerLine]:
-    registered = {row["id"]: row for row in cluster["brokers"]}
+def _lines(visitor: Visitor, brokers: BrokerList, placement: Placement) -> list[BrokerLine]:
+    registered = {row["id"]: row for row in brokers["brokers"]}
     lines = []
-    for broker_id in sorted({cluster["this_broker"], *registered, *placement.replicas}):
+    for broker_id in sorted({brokers["this_broker"], *registered, *placement.replicas}):
         row = registered.get(broker_id)
-        state = "does not answer" if broker_id in cluster["unanswered"] else "serving"
+        state = "does not answer" if broker_id in brokers["unanswered"] else "serving"
         if row is None:
-            state = "not registered yet" if broker_id == cluster["this_broker"] else "gone"
+            state = "not registered yet" if broker_id == brokers["this_broker"] else "gone"
         listed = row or BrokerRow(
             id=broker_id, rack=None, leaders=0, replicas=placement.replicas[broker_id], listeners=[]
         )
-        lines.append(_line(visitor, listed, state, placement, cluster["log_directories"]))
+        lines.append(_line(visitor, listed, state, placement, brokers["log_directories"]))
     return lines
 
 
@@ -118,7 +122,7 @@ def _line(
 
 async def broker_page(visitor: Visitor, broker: Index) -> BrokerPage:
     """Return a broker, with partitions that it does not have in sync; raise KafkaError."""
-    table = await broker_table(visitor)
+    table = await _table(visitor, with_logs=True)
     line = next((line for line in table["brokers"] if line["id"] == broker), None)
     if line is None:
         raise KafkaError(f"there is no broker {broker}", ErrorCode.RESOURCE_NOT_FOUND)

@@ -39,8 +39,8 @@ def _moved_reset(given: Mapping[str, str]) -> str:
 
 
 GROUP_PAGES: Final = (
-    page(_LIST, group_table),
-    page("/groups/{id}", group_details, "group"),
+    page(_LIST, group_table, is_live=True),
+    page("/groups/{id}", group_details, "group", is_live=True),
     _RESET,
     _DELETE,
     _DELETE_OFFSETS,

@@ -45,7 +45,7 @@ def _time(text: str) -> str:
         return text
 
 
-_PARTITIONS: Final = page("/topics/{topic}/partitions", topic_partitions, "topic-partitions")
+_PARTITIONS: Final = page("/topics/{topic}/partitions", topic_partitions, "topic-partitions", is_live=True)
 _SETTINGS: Final = page("/topics/{topic}/settings", topic_settings, "topic-settings")
 _DELETE: Final = page("/topics/{topic}/delete", topic_to_delete, "topic-delete")
 _WRITE: Final = page("/topics/{topic}/records/new", new_record, "record-form")
