@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
 from pylogbroker.records.batch import TRANSACTIONAL, seal
 from pylogbroker.records.columnar.encode import encode as encode_columns
 from pylogbroker.records.log_entry import entries
-from pylogbroker.records.model import Buffer, Codec, Record
+from pylogbroker.records.model import Buffer, Codec, Header, Record
 
 OVERHEAD: Final = 61  # bytes before a batch's records
 
@@ -22,7 +22,24 @@ class Encoded:
     records: Buffer
     count: int
     timestamp: int
+    """Of the first record, to which the records refer."""
+
     codec: Codec
+    max_timestamp: int = attrs.field(default=attrs.Factory(lambda self: self.timestamp, takes_self=True))
+
+    @classmethod
+    def of(
+        cls,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[tuple[Header, ...]] | None = None,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+    ) -> Self:
+        batch = encode_columns(keys, values, timestamps, headers, codec=codec, level=level)
+        return cls(memoryview(batch)[OVERHEAD:], len(values), timestamps[0], codec, max(timestamps))
 
     def __len__(self) -> int:
         return OVERHEAD + len(self.records)
@@ -31,7 +48,8 @@ class Encoded:
         """Return the whole batch; `producer` is id, epoch and first sequence number."""
         attributes = self.codec | (TRANSACTIONAL if transactional else 0)
         last = self.count - 1
-        return seal((0, -1, attributes, last, self.timestamp, self.timestamp, *producer, self.count), self.records)  # type: ignore[arg-type]
+        times = (self.timestamp, self.max_timestamp)
+        return seal((0, -1, attributes, last, *times, *producer, self.count), self.records)  # type: ignore[arg-type]
 
     def halves(self) -> tuple[Encoded, Encoded]:
         """Re-encode as two batches: slow, for a leader that rejects one."""
@@ -42,5 +60,4 @@ class Encoded:
 
     def _of(self, records: Sequence[Record]) -> Encoded:
         columns = ([getattr(record, name) for record in records] for name in ("key", "value", "timestamp", "headers"))
-        batch = encode_columns(*columns, codec=self.codec)
-        return attrs.evolve(self, records=batch[OVERHEAD:], count=len(records))
+        return self.of(*columns, codec=self.codec)
