@@ -109,6 +109,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.cli.batch_producer",
         "pylogbroker.cli.bulk_reader",
         "pylogbroker.cli.group_names",
+        "pylogbroker.cli.line_records",
         "pylogbroker.cli.line_sender",
         "pylogbroker.cli.name_queries",
         "pylogbroker.cli.profiles",

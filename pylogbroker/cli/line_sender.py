@@ -19,14 +19,15 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, Self
 
 import attrs
 import click
 
 from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.cli.line_records import Columnize, LineRecords, LineRejected, Target
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.producer import validation
-
-    LineProducer = sync.Producer | batch_producer.BatchProducer
 else:
     batch_producer = on_first_use("pylogbroker.cli.batch_producer")
     client_errors = on_first_use("pylogbroker.client.errors")
@@ -154,6 +153,47 @@ class LineSplitter:
         return line
 
 
+class LineProducer(Protocol):
+    """Sends columns of records; `trouble` says why they are not acknowledged now."""
+
+    @property
+    def trouble(self) -> str: ...
+
+    def submit(self, columns: LineRecords) -> Future[Any]: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: Any) -> object: ...
+
+
+class PluginProducer:
+    """A producer for settings that name plugins, such as a partitioner; each record costs several times more."""
+
+    def __init__(self, target: Target, producer: sync.Producer) -> None:
+        self._target = target
+        self._producer = producer
+
+    def __enter__(self) -> Self:
+        self._producer.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._producer.__exit__(*raised)
+
+    @property
+    def trouble(self) -> str:
+        return self._producer.trouble
+
+    def submit(self, columns: LineRecords) -> Future[Any]:
+        topic, partition, fixed = self._target.topic, self._target.partition, self._target.headers
+        return self._producer.submit_many(
+            [
+                client_producer.ProducerRecord(topic, value, key, partition, timestamp, (*own, *fixed))
+                for key, value, own, timestamp in columns.rows()
+            ]
+        )
+
+
 @attrs.frozen(eq=False, repr=False)
 class Lot:
     """Records that were sent together: those of lines from number `first` on."""
@@ -171,27 +211,25 @@ class Abandoned(Exception):
 class LineSender:
     """Sends the lines of a file to a topic.
 
-    `records_of` makes records of lines: tuples, if `are_tuples`, or ProducerRecords. It may raise ConfigError at a
-    line: those before are sent. With `whole`, the file is one line.
+    `columns_of` makes records of lines. It may raise LineRejected: the lines before are sent. With `whole`, the file is
+    one line.
     """
 
     def __init__(
         self,
-        topic: str,
+        target: Target,
         file: BinaryIO,
-        records_of: Callable[[list[bytes]], Iterable[Any]],
+        columns_of: Columnize,
         connection: Connection,
         *,
         whole: bool = False,
-        are_tuples: bool = False,
         clock: Callable[[], float] = time.monotonic,
         make_wait_ender: Callable[[], WaitEnder] = WaitEnder,
     ) -> None:
-        self._topic = topic
+        self._target = target
         self._file = file
         self._fd = _descriptor(file)
-        self._records_of = records_of
-        self._are_tuples = are_tuples
+        self._columns_of = columns_of
         self._connection = connection
         self._seconds = connection.seconds
         self._settings = {
@@ -227,10 +265,10 @@ class LineSender:
         return 0 if self._wait_ender.signal is None else 128 + self._wait_ender.signal
 
     def _make_producer(self) -> LineProducer:
-        """Return the producer that costs least for these records and settings."""
-        if self._are_tuples and not batch_producer.UNSUPPORTED & self._settings.keys():
-            return batch_producer.BatchProducer(self._topic, self._settings)
-        return sync.Producer(settings=self._settings, timeout=self._seconds)
+        """Return the producer that costs least with these settings."""
+        if not batch_producer.UNSUPPORTED & self._settings.keys():
+            return batch_producer.BatchProducer(self._target, self._settings)
+        return PluginProducer(self._target, sync.Producer(settings=self._settings, timeout=self._seconds))
 
     def send(self, producer: LineProducer) -> None:
         """Send all lines; report how many records were written, also before an error."""
@@ -282,20 +320,21 @@ class LineSender:
         return bool(chunk)
 
     def _send_lot(self, producer: LineProducer, lines: list[bytes]) -> None:
-        records: list[Any] = []
+        rejected: LineRejected | None = None
         try:
-            records.extend(self._records_of(lines))
-        except ConfigError as error:  # at a line: `records` has those before
-            raise ConfigError(f"line {self._read + len(records) + 1}: {error}") from error
-        finally:
-            if records:
-                self._submit(producer, records, sum(map(len, lines)) + _RECORD_BYTES * len(lines))
+            columns = self._columns_of(lines)
+        except LineRejected as error:
+            columns, rejected = error.before, error
+        if len(columns):
+            self._submit(producer, columns, sum(map(len, lines)) + _RECORD_BYTES * len(lines))
+        if rejected is not None:
+            raise ConfigError(f"line {self._read + len(columns) + 1}: {rejected}") from rejected
         self._read += len(lines)
 
-    def _submit(self, producer: LineProducer, records: list[Any], size: int) -> None:
+    def _submit(self, producer: LineProducer, columns: LineRecords, size: int) -> None:
         if not self._lots:
             self._progress_at = self._clock()
-        lot = Lot(self._read + 1, len(records), size, producer.submit_many(records))
+        lot = Lot(self._read + 1, len(columns), size, producer.submit(columns))
         self._lots.append(lot)
         self._unacknowledged += size
         lot.future.add_done_callback(lambda _: self._wait_ender.wake())
@@ -335,7 +374,7 @@ class LineSender:
             click.echo(f"{trouble}: trying again", err=True)
 
     def _report(self) -> None:
-        click.echo(f"Wrote {self._written} record{'s' * (self._written != 1)} to {self._topic}.", err=True)
+        click.echo(f"Wrote {self._written} record{'s' * (self._written != 1)} to {self._target.topic}.", err=True)
         if self._lots:
             lines = f"from {self._lots[0].first} to {self._read}"
             click.echo(f"Records of lines {lines} were not acknowledged: they may or may not be written.", err=True)

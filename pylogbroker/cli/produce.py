@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
 from pylogbroker.cli.arguments import InputFile, header_assignments
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics, registry_option
-from pylogbroker.cli.record_format import from_object
-from pylogbroker.cli.topic import create_if_missing, wait_for_topics
-from pylogbroker.errors import ConfigError
+from pylogbroker.cli.topic import create_if_missing, partitions_of, wait_for_topics
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.cli import line_sender, record_schemas
+    from pylogbroker.cli import line_records, line_sender, record_schemas
+    from pylogbroker.cli.line_records import Columnize
+    from pylogbroker.cli.record_format import Parsed
     from pylogbroker.cli.record_schemas import RecordEncoder, SchemaChoice
-    from pylogbroker.client import producer as client_producer
-    from pylogbroker.client.producer import ProducerRecord
-    from pylogbroker.records import Header
 else:
-    client_producer = on_first_use("pylogbroker.client.producer")
     line_sender = on_first_use("pylogbroker.cli.line_sender")
+    line_records = on_first_use("pylogbroker.cli.line_records")
     record_schemas = on_first_use("pylogbroker.cli.record_schemas")
 
 _STRATEGIES: Final = ("topic", "record", "topic-record")
@@ -129,84 +126,45 @@ def command(
         raise click.UsageError("--key-delimiter is empty: give the text between key and value, such as ':'")
     if base64 and not is_json:
         raise click.UsageError("--base64 needs --json: lines are written as they are")
-    fixed = header_assignments(headers, "--header")
+    target = line_records.Target(topic, partition, tuple(header_assignments(headers, "--header")))
     encoder: RecordEncoder | None = None
     if schemas is not None:
         client = record_schemas.registry_client(connection.registry, connection.seconds)
         encoder = record_schemas.encoder_of(client, schemas, topic)
-    are_tuples = not is_json and partition is None and not headers and not nulls
-    if is_json:
-        records_of = _of_json(topic, partition, fixed, base64, encoder)
-    else:
-        fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
-        if encoder is not None:
-            fixed_key = encoder.encoded("key", fixed_key)
-        records_of = _of_lines(topic, partition, fixed, fixed_key, delimiter, nulls, encoder)
+    fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
+    columns_of = _of_json(base64, encoder) if is_json else _of_lines(fixed_key, delimiter, nulls=nulls, encoder=encoder)
     with connection.admin() as admin:  # the producer would wait for the topic, or create one of a mistyped name
         if may_create:
             create_if_missing(admin, topic)
         else:
             wait_for_topics(admin, [topic])
-    status = line_sender.LineSender(
-        topic, file, records_of, connection, whole=file_as_value, are_tuples=are_tuples
-    ).run()
+        if partition is not None:
+            partitions_of(admin, [f"{topic}:{partition}"])
+    status = line_sender.LineSender(target, file, columns_of, connection, whole=file_as_value).run()
     context.exit(status)
 
 
-def _of_lines(
-    topic: str,
-    partition: int | None,
-    headers: list[Header],
-    key: bytes | None,
-    delimiter: bytes | None,
-    nulls: bool,
-    encoder: RecordEncoder | None,
-) -> Callable[[list[bytes]], Iterable[Any]]:
-    """Return the function that makes records of lines; tuples, which cost least, where they suffice."""
-    is_plain = partition is None and not headers and not nulls
+def _of_lines(key: bytes | None, delimiter: bytes | None, *, nulls: bool, encoder: RecordEncoder | None) -> Columnize:
+    if encoder is None:
+        return functools.partial(line_records.columns_of_lines, key=key, delimiter=delimiter, nulls=nulls)
+    fixed_key = encoder.encoded("key", key)
 
-    def records_with_schemas(lines: list[bytes]) -> Iterable[Any]:
-        assert encoder is not None
+    def rows(lines: list[bytes]) -> Iterator[Parsed]:
+        plain = line_records.columns_of_lines(lines, delimiter=delimiter, nulls=nulls)
+        for own, value, _, _ in plain.rows():
+            encoded_key = fixed_key if delimiter is None else encoder.encoded("key", own)
+            yield encoded_key, encoder.encoded("value", value), (), None
+
+    return lambda lines: line_records.columns_of_rows(rows(lines))
+
+
+def _of_json(base64: bool, encoder: RecordEncoder | None) -> Columnize:
+    if encoder is None:
+        return functools.partial(line_records.columns_of_json, base64=base64)
+
+    def rows(lines: list[bytes]) -> Iterator[Parsed]:
         for line in lines:
-            before, behind = (key, line) if delimiter is None else _split(line, delimiter)
-            own = encoder.encoded("key", before or None if nulls else before) if delimiter is not None else key
-            value = encoder.encoded("value", behind or None if nulls else behind)
-            if is_plain:
-                yield topic, value, own
-            else:
-                yield client_producer.ProducerRecord(topic, value, own, partition, None, headers)
+            key, value, headers, timestamp = line_records.row_of_json(line, base64, encoder.fields)
+            yield encoder.encoded("key", key), encoder.encoded("value", value), headers, timestamp
 
-    def records_of(lines: list[bytes]) -> Iterable[Any]:
-        if is_plain and delimiter is None:
-            return [(topic, line) for line in lines] if key is None else [(topic, line, key) for line in lines]
-        pairs: Iterable[tuple[bytes | None, bytes | None]]
-        pairs = [(key, line) for line in lines] if delimiter is None else [_split(line, delimiter) for line in lines]
-        if is_plain:
-            return [(topic, value, own) for own, value in pairs]
-        if nulls:
-            pairs = [(own or None, value or None) for own, value in pairs]
-        return [client_producer.ProducerRecord(topic, value, own, partition, None, headers) for own, value in pairs]
-
-    return records_of if encoder is None else records_with_schemas
-
-
-def _of_json(
-    topic: str, partition: int | None, headers: list[Header], base64: bool, encoder: RecordEncoder | None
-) -> Callable[[list[bytes]], Iterable[Any]]:
-    def records_of(lines: list[bytes]) -> Iterable[ProducerRecord]:
-        for line in lines:
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                raise ConfigError(f"{line[:60]!r} is no record: JSON is in UTF-8: {error}") from error
-            key, value, own, timestamp = from_object(text, base64, encoder.fields if encoder is not None else ())
-            if encoder is not None:
-                key, value = encoder.encoded("key", key), encoder.encoded("value", value)
-            yield client_producer.ProducerRecord(topic, value, key, partition, timestamp, [*own, *headers])
-
-    return records_of
-
-
-def _split(line: bytes, delimiter: bytes) -> tuple[bytes | None, bytes]:
-    before, separator, after = line.partition(delimiter)
-    return (before, after) if separator else (None, line)
+    return lambda lines: line_records.columns_of_rows(rows(lines))

@@ -12,9 +12,8 @@ import json
 import os
 import re
 from base64 import b64decode, b64encode
-from binascii import Error as BadBase64
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.json_text import named_once, tokens_of, written
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from pylogbroker.records.columnar import Columns
 
 #: Key, value, headers, timestamp.
-Parsed = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
+Parsed = tuple["bytes | None", "bytes | None", "tuple[Header, ...]", "int | None"]
 
 
 class JsonText(bytes):
     """Content that is JSON on one line: it stands in JSON as it is."""
 
 
+_NO_TIMESTAMP: Final = -1  # of records of old formats
 _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 _TOKEN: Final = re.compile(r"%(?P<letter>.?)|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.?)|(?P<text>[^%\\]+)")
 _LETTERS: Final[dict[str, Callable[[Message], bytes]]] = {
@@ -63,7 +63,7 @@ _COLUMN_LETTERS: Final[dict[str, Callable[[str, int, Columns], list[bytes]]]] = 
 
 
 def _headers(headers: Iterable[Header]) -> bytes:
-    return b",".join(b"%s=%s" % (name.encode(), value or b"") for name, value in headers)
+    return b",".join(b"%s=%s" % (encode_name(name), value or b"") for name, value in headers)
 
 
 def _filled(fields: list[bytes | None]) -> list[bytes]:
@@ -147,7 +147,7 @@ def _json_line(
 ) -> bytes:
     encode = _base64 if base64 else _text
     if type(key) is JsonText or type(value) is JsonText:
-        return _line_with_json(topic, partition, offset, timestamp, key, value, headers, encode)
+        return _line_with_json(topic, partition, offset, timestamp, key, value, headers, base64)
     record = {
         "topic": topic,
         "partition": partition,
@@ -155,9 +155,16 @@ def _json_line(
         "timestamp": timestamp,
         "key": encode(key),
         "value": encode(value),
-        "headers": [[name, encode(value)] for name, value in headers],
+        "headers": _header_pairs(headers, base64),
     }
-    return (json.dumps(record, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(record, ensure_ascii=base64) + "\n").encode()
+
+
+def _header_pairs(headers: Iterable[Header], base64: bool) -> list[list[str | None]]:
+    """Return headers for JSON. Names that are no UTF-8 are escaped as values are; with Base64, JSON escapes them."""
+    if base64:
+        return [[name, _base64(value)] for name, value in headers]
+    return [[_text(encode_name(name)), _text(value)] for name, value in headers]
 
 
 def _line_with_json(
@@ -168,15 +175,16 @@ def _line_with_json(
     key: bytes | None,
     value: bytes | None,
     headers: Iterable[Header],
-    encode: Callable[[bytes | None], str | None],
+    base64: bool,
 ) -> bytes:
     """Return a line whose key or value is JSON itself, with its numbers as they are."""
+    encode = _base64 if base64 else _text
 
     def written(content: bytes | None) -> str:
         return content.decode() if type(content) is JsonText else json.dumps(encode(content), ensure_ascii=False)
 
     place = f'"topic": {json.dumps(topic)}, "partition": {partition}, "offset": {offset}, "timestamp": {timestamp}'
-    pairs = json.dumps([[name, encode(content)] for name, content in headers], ensure_ascii=False)
+    pairs = json.dumps(_header_pairs(headers, base64), ensure_ascii=base64)
     return f'{{{place}, "key": {written(key)}, "value": {written(value)}, "headers": {pairs}}}\n'.encode()
 
 
@@ -185,7 +193,7 @@ def from_object(line: str, base64: bool, json_fields: Container[str] = ()) -> Pa
 
     Keys or values of `json_fields` are any JSON, with numbers as they are.
     """
-    decode = _from_base64 if base64 else _from_text
+    decode = decoder_of_texts(base64)
     try:
         record = json.loads(line)
         tokens = tokens_of(line, named_once) if json_fields else {}
@@ -194,12 +202,41 @@ def from_object(line: str, base64: bool, json_fields: Container[str] = ()) -> Pa
             value = tokens.get(field) if field in json_fields else record.get(field)
             return written(value).encode() if field in json_fields and value is not None else decode(value)
 
-        headers = [(str(name), decode(value)) for name, value in record.get("headers") or ()]
-        return content("key"), content("value"), headers, record.get("timestamp")
-    except (ValueError, TypeError, AttributeError, BadBase64) as error:
+        headers = headers_of(record.get("headers"), decode)
+        return content("key"), content("value"), headers, timestamp_of(record.get("timestamp"))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f'{line[:60]!r} is no record: {error}; expected an object such as {{"key": null, "value": "x"}}'
         ) from error
+
+
+def decoder_of_texts(base64: bool) -> Callable[[str | None], bytes | None]:
+    """Return what makes keys, values and headers of texts in JSON."""
+    return _from_base64 if base64 else _from_text
+
+
+def headers_of(pairs: Any, decode: Callable[[str | None], bytes | None]) -> tuple[Header, ...]:
+    """Return the headers of pairs in JSON; raise ValueError or TypeError."""
+    if not pairs:
+        return ()
+    headers = tuple((str(name), decode(value)) for name, value in pairs)
+    for name, _ in headers:
+        encode_name(name)
+    return headers
+
+
+def timestamp_of(number: Any) -> int | None:
+    """Return a record's own timestamp, None without one; raise ValueError."""
+    if number is None or (number == _NO_TIMESTAMP and type(number) is int):
+        return None
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise ValueError(f"a timestamp is a number of milliseconds since 1970, not {json.dumps(number)[:60]}")
+    return number
+
+
+def encode_name(name: str) -> bytes:
+    """Return the bytes of a header's name, which may be no UTF-8; raise ValueError."""
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _size(data: bytes | None) -> int:

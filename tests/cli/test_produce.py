@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import signal
@@ -19,8 +20,9 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pylogbroker.cli import main
+from pylogbroker.cli import batch_producer, main
 from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.cli.line_records import LineRecords, Target, columns_of_lines
 from pylogbroker.cli.line_sender import LineSender, LineSplitter, WaitEnder
 from pylogbroker.client.producer import RecordMetadata, SomeFailed
 from pylogbroker.errors import ConfigError, PylogbrokerError
@@ -153,6 +155,51 @@ def test_lines_go_to_the_partitions_of_their_keys(broker: Broker, topic: str) ->
     assert by_key == expected
 
 
+OPTIONS = (
+    ("-K", ":", "-Z", "-H", "a=b", "-H", "a=", "-p", 2),
+    ("-K", ":", "-Z", "-z", "gzip"),
+    ("--json", "-H", "a=b"),
+    ("-k", "key", "-H", "name=value"),
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_both_producers_write_the_same_records(
+    broker: Broker, fresh_name: Callable[[], str], options: Sequence[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compare the producer for plugins, which takes single records, with the usual one, which takes many."""
+    chance = random.Random(str(options))
+    keys = [*(f"k{number % 9}:" for number in range(12)), "", ":"]
+    lines = [f"{chance.choice(keys)}{chance.choice(['', 'v', number])}" for number in range(300)]
+    if "--json" in options:
+        headers = [[], [], [["x", None], ["x", "y"]]]
+        lines = [
+            json.dumps({"key": line[:2], "value": line or None, "headers": chance.choice(headers), "timestamp": number})
+            for number, line in enumerate(lines, 1000)
+        ]
+    written = []
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for unsupported in (frozenset[str](), frozenset({"linger.ms"})):
+        monkeypatch.setattr(batch_producer, "UNSUPPORTED", unsupported)
+        name = fresh_name()
+        new = NewTopic(name, 3, 1, config={"retention.ms": "-1"})
+        admin.create_topics([new])[name].result(60)
+        arguments = ["produce", name, *map(str, options), "-b", broker.bootstrap]
+        done = CliRunner().invoke(main, arguments, input="\n".join([*lines, ""]))
+        assert (done.exit_code, done.stderr) == (0, f"Wrote 300 records to {name}.\n")
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x"})
+        consumer.assign([TopicPartition(name, partition, 0) for partition in range(3)])
+        records = consumer.consume(len(lines), 120)
+        consumer.close()
+        by_key: dict[Any, list[Any]] = {}
+        for record in records:
+            place = None if record.key() is None and 2 not in options else record.partition()
+            time = record.timestamp()[1] if "--json" in options else None
+            by_key.setdefault(record.key(), []).append((place, record.value(), record.headers(), time))
+        written.append({key: sorted(rows, key=str) if key is None else rows for key, rows in by_key.items()})
+    assert written[0] == written[1]
+
+
 def test_options_name_what_kcat_names(broker: Broker, made: str, consumer: Consumer, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"a\r\nb\n")
@@ -210,21 +257,21 @@ class Producer:
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
-        self.waiting: list[tuple[list[Any], Future[list[RecordMetadata]]]] = []
-        self.records: list[Any] = []
+        self.waiting: list[tuple[list[bytes | None], Future[list[RecordMetadata]]]] = []
+        self.values: list[bytes | None] = []
         self.most = self.largest = 0
 
-    def submit_many(self, records: Sequence[Any]) -> Future[list[RecordMetadata]]:
+    def submit(self, columns: LineRecords) -> Future[list[RecordMetadata]]:
         future: Future[list[RecordMetadata]] = Future()
-        self.waiting.append((list(records), future))
-        self.records += records
-        self.largest = max(self.largest, len(records))
-        self.most = max(self.most, sum(256 + len(value) for lot, _ in self.waiting for _, value in lot))
+        self.waiting.append(([*columns.values], future))
+        self.values += columns.values
+        self.largest = max(self.largest, len(columns))
+        self.most = max(self.most, sum(256 + len(value or b"") for lot, _ in self.waiting for value in lot))
         return future
 
     def acknowledge(self, error: BaseException | None = None) -> None:
-        records, future = self.waiting.pop(0)
-        results = [RecordMetadata(topic, 0, 0, 0) for topic, _ in records]
+        values, future = self.waiting.pop(0)
+        results = [RecordMetadata("t", 0, 0, 0)] * len(values)
         if error is None:
             future.set_result(results)
         else:
@@ -246,18 +293,17 @@ class Waits(WaitEnder):
 
 
 def sender(data: bytes, producer: Producer, acknowledge: Callable[[], object], **options: Any) -> LineSender:
-    def records_of(lines: list[bytes]) -> list[tuple[str, bytes]]:
-        return [("t", line) for line in lines]
-
     file = cast(BinaryIO, io.BytesIO(data))
-    return LineSender("t", file, records_of, CONNECTION, make_wait_ender=lambda: Waits(acknowledge), **options)
+    return LineSender(
+        Target("t"), file, columns_of_lines, CONNECTION, make_wait_ender=lambda: Waits(acknowledge), **options
+    )
 
 
 def test_reading_pauses_while_much_is_unacknowledged(capsys: pytest.CaptureFixture[str]) -> None:
     producer = Producer()
     data = b"".join(b"%d\n" % number for number in range(1_000_000))
     sender(data, producer, producer.acknowledge).send(cast(Any, producer))
-    assert b"".join(value + b"\n" for _, value in producer.records) == data
+    assert b"\n".join([*producer.values, b""]) == data  # type: ignore[list-item]
     assert producer.most <= UNACKNOWLEDGED_BYTES
     assert producer.largest == 5000
     assert capsys.readouterr().err == "Wrote 1000000 records to t.\n"

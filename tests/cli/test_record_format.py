@@ -72,11 +72,25 @@ def test_json() -> None:
 def test_base64_loses_nothing(message: Message) -> None:
     line = formatter("json", base64=True)(message).decode()
     assert line.count("\n") == 1
-    expected = (message.key, message.value, list(message.headers), message.timestamp)
+    expected = (message.key, message.value, message.headers, message.timestamp if message.timestamp >= 0 else None)
     assert from_object(line, base64=True) == expected
 
 
-@pytest.mark.parametrize("line", ["", "[]", "1", '{"key": 1}', '{"headers": [1]}', "{"])
+def test_names_of_headers_may_be_no_utf_8() -> None:
+    message = MESSAGE._replace(headers=(("\udcff\u00e4", b"1"),))
+    assert formatter("%h")(message) == b"\xff\xc3\xa4=1"
+    assert json.loads(formatter("json")(message))["headers"] == [["\\xff\u00e4", "1"]]
+    line = formatter("json", base64=True)(message).decode()
+    assert from_object(line, base64=True)[2] == message.headers
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "[]", "1", '{"key": 1}', '{"headers": [1]}', "{", "[" * 100_000, '{"value": "\\ud800"}'),
+        *('{"headers": [["\\ud800", null]]}', '{"timestamp": 1.5}', '{"timestamp": -2}', '{"timestamp": true}'),
+    ],
+)
 def test_lines_that_are_no_records(line: str) -> None:
     with pytest.raises(ConfigError, match="expected an object such as"):
         from_object(line, base64=False)
