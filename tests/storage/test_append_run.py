@@ -16,7 +16,7 @@ from pylogbroker.records import PreparedRecords, TooCostly
 from pylogbroker.storage import Log, LogConfig
 from tests.storage.support import NOW, batch, bytes_on_disk, open_log
 
-PRODUCER = 7
+PRODUCERS = 7, 8, 9
 
 
 @attrs.frozen
@@ -26,6 +26,7 @@ class Sent:
     sizes: tuple[int, ...] = (10,)
     times: tuple[int, ...] = (0,)
     sequence: int = -1
+    producer: int = PRODUCERS[0]
     epoch: int = 0
     codec: int = 0
     transactional: bool = False
@@ -34,7 +35,7 @@ class Sent:
     def encoded(self) -> memoryview:
         values = [bytes([65 + number]) * size for number, size in enumerate(self.sizes)]
         times = [NOW + self.times[number % len(self.times)] for number in range(len(values))]
-        producer = (-1, -1, -1) if self.sequence < 0 else (PRODUCER, self.epoch, self.sequence)
+        producer = (-1, -1, -1) if self.sequence < 0 else (self.producer, self.epoch, self.sequence)
         encoded = bytearray(batch(values, times, producer, self.codec, self.transactional))
         if self.damage >= 0:
             encoded[self.damage % len(encoded)] ^= 1
@@ -42,13 +43,13 @@ class Sent:
 
 
 def sequenced(batches: Sequence[Sent]) -> list[Sent]:
-    """Give most idempotent batches the next sequence number."""
-    following, numbered = 0, []
+    """Give most idempotent batches the next sequence number of their producer."""
+    following, numbered = dict.fromkeys(PRODUCERS, 0), []
     for sent in batches:
         if sent.sequence >= 0:
-            sequence = following if sent.sequence < 9 else sent.sequence
+            sequence = following[sent.producer] if sent.sequence < 9 else sent.sequence
             numbered.append(attrs.evolve(sent, sequence=sequence))
-            following = sequence + len(sent.sizes)
+            following[sent.producer] = sequence + len(sent.sizes)
         else:
             numbered.append(sent)
     return numbered
@@ -59,6 +60,7 @@ _SENT = st.builds(
     st.lists(st.sampled_from((1, 10, 300)), min_size=1, max_size=4).map(tuple),
     st.lists(st.integers(-50, 50), min_size=1, max_size=3).map(tuple),
     st.sampled_from((*(-1,) * 8, *(0,) * 8, 9)),
+    st.sampled_from(PRODUCERS),
     st.sampled_from((*(0,) * 12, 1)),
     st.sampled_from((0, 0, 0, 1, 3)),
     st.sampled_from((*(False,) * 15, True)),
@@ -144,6 +146,15 @@ def test_a_run_ends_before_the_first_unusual_batch(log: Log) -> None:
     assert run_of(log, Sent(), Sent(codec=1), Sent()) == 3
     assert run_of(log, Sent(sequence=5, epoch=1)) == 0
     assert log.log_end_offset == 1 + 3 + 4 + 1 + 1 + 3
+
+
+def test_a_run_may_have_several_producers(log: Log) -> None:
+    log.append(Sent(sequence=0, producer=8).encoded(), NOW)
+    both = [Sent(sequence=number, producer=producer) for number in (1, 2) for producer in (7, 8)]
+    assert run_of(log, *both, Sent(sequence=3)) == 5
+    assert run_of(log, Sent(sequence=4), Sent(sequence=3, producer=8), Sent(sequence=4)) == 2  # a duplicate
+    assert run_of(log, Sent(sequence=5), Sent(sequence=5, producer=8)) == 1  # a gap
+    assert run_of(log, Sent(sequence=6), Sent(sequence=0, producer=9)) == 1  # a producer that is not known
 
 
 def test_a_run_stays_in_its_leader_epoch(log: Log) -> None:

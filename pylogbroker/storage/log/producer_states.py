@@ -238,21 +238,25 @@ class ProducerStates:
     def order_of_run(self) -> Callable[[Produced], bool]:
         """Return a function that returns whether a batch follows in the order of its producer.
 
-        It is called with the batches of a run, which are not recorded yet; after False, the run is over. The run has
-        one producer, which is known and has no open transaction.
+        It is called with the batches of a run, which are not recorded yet; after False, the run is over. Its producers
+        are known and have no open transaction.
         """
         last: Produced | None = None
+        others: dict[int, Produced] = {}  # last batches of other producers than that of `last`
 
         def follows(entry: Produced) -> bool:
             nonlocal last
-            if last is None:
+            before = last
+            if before is not None and before.producer_id != entry.producer_id:
+                others[before.producer_id] = before
+                before = others.get(entry.producer_id)
+            if before is None:
                 state = self._states.get(entry.producer_id)
                 is_next = state is not None and state.continues(entry)
             else:
                 is_next = (
-                    entry.producer_id == last.producer_id
-                    and entry.producer_epoch == last.producer_epoch
-                    and entry.base_sequence == (last.last_sequence + 1) & _MAX_SEQUENCE
+                    entry.producer_epoch == before.producer_epoch
+                    and entry.base_sequence == (before.last_sequence + 1) & _MAX_SEQUENCE
                 )
             last = entry
             return is_next
