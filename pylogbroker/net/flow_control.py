@@ -27,6 +27,7 @@ are authentications, throttle times of quotas, and faults of test brokers.
 A round of work begins requests and sends answers. A connection has one at a time, and its `Round` says how far it is:
 
     NONE     an answer that becomes ready is sent at once, or begins a round, or makes one DUE
+    WAITING  the round begins when other connections are read; more answers leave with it
     DUE      the round runs with the deferred actions of requests at work; more answers leave with it
     RUNNING  answers that become ready leave before the round's end
 """
@@ -63,6 +64,7 @@ class FlowEvent(IntEnum):
 
 class Round(IntEnum):
     NONE = auto()
+    WAITING = auto()
     DUE = auto()
     RUNNING = auto()
 

@@ -2,7 +2,8 @@
 
     total   from the read that brought the request to its answer, which is ready and behind no earlier one
     queue   the first part of it, in which the request waited for those of the same read
-    local   the part of it in which the broker decoded and handled the request at once
+    local   the part of it in which the broker decoded and handled the request at once, alone or with those of other
+            connections
     remote  the rest, in which its answer waited for records, replicas, a thread or the answers before it
 
 While reads are few, all are measured. Of many, one in `SPARSE` is, and counts as often: clocks and counters take some

@@ -18,6 +18,7 @@ from typing import Any, Final
 from twisted.logger import Logger
 from twisted.python.log import callWithLogger
 
+from pylogbroker.net.joined_reads import JoinedReads
 from pylogbroker.rpc.transport import RECEIVED_BYTES_MAX, ChunkConnection
 
 log = Logger()
@@ -44,6 +45,7 @@ class EagerPoller:
         self._clock = clock
         self._offer_processor = offer_processor
         self._had_events = False
+        self.joined_reads = JoinedReads()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._poller, name)
@@ -71,21 +73,26 @@ def make_eager(reactor: Any) -> None:
     poller = _epoll_of(reactor)
     if poller is not None:
         reactor._poller = EagerPoller(poller)
-        reactor.doIteration = partial(_iterate, reactor, reactor._poller.poll)
+        reactor.doIteration = partial(_iterate, reactor, reactor._poller)
 
 
-def _iterate(reactor: Any, poll: Callable[[float, int], Events], timeout: float | None) -> None:
+def _iterate(reactor: Any, poller: EagerPoller, timeout: float | None) -> None:
     """Wait for events, and handle them.
 
     Connections with input read at once. Twisted calls each in a logging context of its own, which nothing here uses,
-    and which takes a tenth of the time of a small request. Connections that receive large requests share a bound.
+    and which takes a tenth of the time of a small request. Connections that receive large requests share a bound. Small
+    requests of several connections may be handled together (`pylogbroker.net.joined_reads`).
     """
-    selectables = reactor._selectables
+    selectables, joined_reads = reactor._selectables, poller.joined_reads
     try:
-        events = poll(-1 if timeout is None else timeout, len(selectables))
+        events = poller.poll(-1 if timeout is None else timeout, len(selectables))
     except InterruptedError:
         return
-    ChunkConnection.received_max = max(_SHARE_MIN, RECEIVED_BYTES_MAX // (len(events) or 1))
+    if len(events) > 1:
+        ChunkConnection.received_max = max(_SHARE_MIN, RECEIVED_BYTES_MAX // len(events))
+        joined_reads.is_open = True
+    else:
+        ChunkConnection.received_max = RECEIVED_BYTES_MAX
     for fd, event in events:
         selectable = selectables.get(fd)
         if event == EPOLLIN and isinstance(selectable, ChunkConnection):
@@ -95,9 +102,12 @@ def _iterate(reactor: Any, poll: Callable[[float, int], Events], timeout: float 
                 log.failure("a connection could not be read")
                 why = error
             if why:
+                joined_reads.handle()  # requests that came before the end
                 reactor._disconnectSelectable(selectable, why, True)
         elif selectable is not None:
             callWithLogger(selectable, reactor._doReadOrWrite, selectable, fd, event)
+    if joined_reads.is_open:
+        joined_reads.close()
 
 
 def others_wait(reactor: Any, fd: int) -> bool:

@@ -10,6 +10,7 @@ Each part has one purpose and a module of its own:
     flow_control     whether requests begin, and whether the connection is read
 
 A round of work begins the requests of a read one by one while the flow is open, and sends their answers with one write.
+The first of them may be handled together with those of other connections (`pylogbroker.net.joined_reads`).
 
 Long requests are decoded, handled and encoded in slices (`pylogbroker.broker.runtime.slices`). Requests behind a long
 one wait until it is decoded, and its handler has ended or waits for something else than a slice. A lost connection also
@@ -40,6 +41,7 @@ from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.net.answer_queue import OUT_BYTES_MAX, OUT_CHUNKS_MAX, AnswerQueue
 from pylogbroker.net.flow_control import CLOSED, FINISHING, OPEN, RUNNING, FlowControl, FlowEvent, Round
+from pylogbroker.net.joined_reads import JoinedRead, JoinedReads
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN, LargeRequests
 from pylogbroker.net.latencies import MeasuredRead, MeasuredWait, ReadSampler
 from pylogbroker.net.limits import MemoryLimit
@@ -83,6 +85,7 @@ class ConnectionFactory(Structure):
     not_offered: PeerLogLimit
     routes: Routes
     read_sampler: ReadSampler
+    joined_reads: JoinedReads
     max_request_bytes: int
     idle_tick: int
 
@@ -120,6 +123,7 @@ class KafkaProtocol(Protocol):
             factory.routes, caller, self._host, factory.listener_name, factory.authorizer, transport
         )
         self._quotas = factory.quotas
+        self._joined_reads = factory.joined_reads
         self.idle_since = factory.idle_tick
         factory.connection_made(self)
 
@@ -139,8 +143,10 @@ class KafkaProtocol(Protocol):
         self.idle_since = self.factory.idle_tick
         requests = self._requests
         requests.frames.extend(requests.splitter.split(data))
-        self._work()
+        if not (self._joined_reads.is_open and self._waits_for_other_reads(len(data))):
+            self._work()
         if requests.splitter.violation is not None:
+            self._joined_reads.handle()
             self.violated(str(requests.splitter.violation))
 
     def receive_buffer(self) -> memoryview | None:
@@ -176,10 +182,65 @@ class KafkaProtocol(Protocol):
         self.idle_since = self.factory.idle_tick
         self._work()
 
+    # -- reads that are joined: see `net.joined_reads` ------------------------------------------------------------
+
+    def _waits_for_other_reads(self, size: int) -> bool:
+        """Begin the round of work after other connections are read, if its first requests may be joined."""
+        form = self._headers.repeated.last  # as a rule, the next request has it, too
+        if not form or (joinable := form[1].joinable) is None:
+            return False
+        flow, frames, meters = self._flow, self._requests.frames, self._quotas.meters
+        if flow.state is not OPEN or flow.round is not Round.NONE or not frames:
+            return False
+        if (self._answers.slots and not joinable.takes_places) or (
+            meters is not None and meters.limit(joinable.context)
+        ):
+            return False
+        sampler = self.factory.read_sampler
+        sampler.skipped -= 1
+        self._measured = sampler.measure() if sampler.skipped < 0 else None
+        flow.round = Round.WAITING
+        self._joined_reads.add(JoinedRead(self, flow, frames, form[0], joinable), size)
+        return True
+
+    @property
+    def deferred_actions(self) -> DeferredActions:
+        return self.factory.deferred_actions
+
+    def begin_joined_round(self, read: JoinedRead) -> None:
+        flow, answers, outcome = self._flow, self._answers, read.outcome
+        flow.round = Round.NONE
+        if flow.state is CLOSED:
+            return
+        if outcome is not None:
+            route = read.route
+            if (measured := self._measured) is not None:
+                measured.latency = route.latency
+            count, chunks = read.form.answer_joined(outcome, partial(self._take_slot, route))
+            route.requests += count
+            if chunks:
+                answers.send(chunks)
+                if measured is not None:
+                    for _ in range(count):
+                        measured.answered()
+        if read.frames or flow.state is not OPEN:
+            self._work(is_sampled=True)
+        else:
+            self._flush()
+            if flow.state is not OPEN:
+                flow.update_reading()
+            self._account()
+
+    def abort(self) -> None:
+        self.transport.abortConnection()
+
     # -- rounds of work ------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        """Begin requests while the flow is open; send answers; pause or resume reading."""
+    def _work(self, is_sampled: bool = False) -> None:
+        """Begin requests while the flow is open; send answers; pause or resume reading.
+
+        `is_sampled` says that the read of the requests was already chosen to be measured, or not.
+        """
         flow = self._flow
         if flow.round is RUNNING:
             return
@@ -190,7 +251,7 @@ class KafkaProtocol(Protocol):
             if answers.out or flow.state is not OPEN:
                 flow.on(FlowEvent.RESUME)
                 self._flush()
-            if frames and flow.is_reading:
+            if frames and flow.is_reading and not is_sampled:
                 sampler = self.factory.read_sampler
                 sampler.skipped -= 1
                 self._measured = sampler.measure() if sampler.skipped < 0 else None

@@ -26,15 +26,17 @@ _FAILURES_MAX: Final = 1000
 class RepeatedRequests:
     """Forms by API, version and prefix. Prefixes have few lengths: each is tried, the longest, most exact one first.
 
-    When it is full, later forms are learned in the place of those that are over.
+    When it is full, later forms are learned in the place of those that are over. `last` has route and form of the
+    last request that had any.
     """
 
-    __slots__ = ("_by_start", "_failures", "_prefix_ends")
+    __slots__ = ("_by_start", "_failures", "_prefix_ends", "last")
 
     def __init__(self) -> None:
         self._by_start: dict[bytes, tuple[Route, RepeatedRequest]] = {}
         self._prefix_ends: list[int] = []
         self._failures = 0
+        self.last: tuple[Route, RepeatedRequest] | tuple[()] = ()
 
     def __len__(self) -> int:
         return len(self._by_start)
@@ -46,6 +48,7 @@ class RepeatedRequests:
             form = self._by_start.get(key)
             if form is not None:
                 if not form[1].is_over:
+                    self.last = form
                     return form
                 del self._by_start[key]
         return None

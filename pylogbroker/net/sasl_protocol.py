@@ -154,6 +154,9 @@ class SaslProtocol(KafkaProtocol):
         """Leave the requests to `_request` after the session's end."""
         return not self._is_session_over and super()._answer_repeated(frames)
 
+    def _waits_for_other_reads(self, size: int) -> bool:
+        return not self._is_session_over and super()._waits_for_other_reads(size)
+
     @property
     def _authenticated_seconds(self) -> float:
         return self.factory.services.runtime.clock.seconds() - self._authenticated_at

@@ -23,6 +23,7 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.config.listeners import SIMPLE
 from pylogbroker.features import on_first_use
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
+from pylogbroker.net.joined_reads import joined_reads_of
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
@@ -172,6 +173,7 @@ class KafkaFactory(Factory):
         self.pause_accepting: Callable[[int], object] = lambda ms: None
         self.routes = Routes(services.apis, services)
         self.read_sampler = ReadSampler()
+        self.joined_reads = joined_reads_of(reactor)
         self.max_request_bytes = services.config.socket_request_max_bytes
         self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0

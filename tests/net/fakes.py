@@ -10,6 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.requests.deferred_actions import DeferredActions
+from pylogbroker.net.joined_reads import JoinedReads
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import MemoryLimit
@@ -81,6 +82,7 @@ class FakeFactory:
     deferred_actions: DeferredActions = attrs.field(factory=lambda: DeferredActions(Clock()))
     large_requests: LargeRequests = attrs.field(init=False)
     read_sampler: ReadSampler = attrs.field(factory=ReadSampler)
+    joined_reads: JoinedReads = attrs.field(factory=JoinedReads)
     lost: list[str] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:

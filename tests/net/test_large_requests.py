@@ -6,6 +6,7 @@ import select
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -105,9 +106,15 @@ class SharedReadTests(SynchronousTestCase):
         class Reactor:
             _selectables: dict[int, object] = {}
 
+        @attrs.frozen
+        class Poller:
+            connections: int
+
+            def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
+                return [(fd, select.EPOLLIN) for fd in range(self.connections)]
+
         def piece(connections: int) -> int:
-            events = [(fd, select.EPOLLIN) for fd in range(connections)]
-            poller._iterate(Reactor(), lambda timeout, most: events, 0)
+            poller._iterate(Reactor(), poller.EagerPoller(Poller(connections)), 0)
             return ChunkConnection.received_max
 
         alone = piece(1)

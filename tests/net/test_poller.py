@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+from unittest.mock import patch
 
 from twisted.internet import epollreactor
 from twisted.internet.error import ConnectionDone
@@ -11,6 +12,7 @@ from twisted.internet.interfaces import IReactorFDSet
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.net.joined_reads import JoinedReads, joined_reads_of
 from pylogbroker.net.poller import EAGER_SECONDS, EagerPoller, make_eager
 from pylogbroker.rpc.transport import ChunkConnection
 
@@ -106,6 +108,7 @@ class Reading(ChunkConnection):
 
     def __init__(self, ours: socket.socket, reactor: IReactorFDSet) -> None:
         self.received: list[bytes] = []
+        self.joined: list[bool] = []
         self.end: object = None
         super().__init__(ours, None, reactor)
         self.deliver_to(self)
@@ -118,6 +121,7 @@ class Reading(ChunkConnection):
         if data == b"defect":
             raise ValueError(data)
         self.received.append(data)
+        self.joined.append(joined_reads_of(self.reactor).is_open)
 
     def chunks_sent(self) -> None:
         """Ignore it: nothing is sent."""
@@ -133,12 +137,15 @@ class IterationTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.reactor = epollreactor.EPollReactor()
         make_eager(self.reactor)
-        ours, self.peer = socket.socketpair()
-        ours.setblocking(False)
         self.addCleanup(self.reactor._poller.close)
-        self.addCleanup(self.peer.close)
+        self.connection, self.peer = self.connect()
+
+    def connect(self) -> tuple[Reading, socket.socket]:
+        ours, peer = socket.socketpair()
+        ours.setblocking(False)
+        self.addCleanup(peer.close)
         self.addCleanup(ours.close)
-        self.connection = Reading(ours, self.reactor)
+        return Reading(ours, self.reactor), peer
 
     def test_a_connection_reads_its_input(self) -> None:
         self.peer.send(b"one")
@@ -164,3 +171,24 @@ class IterationTests(SynchronousTestCase):
     def test_nothing_to_read_ends_with_the_timeout(self) -> None:
         self.reactor.doIteration(0)
         self.assertEqual((self.connection.received, self.connection.end), ([], None))
+
+    def test_reads_of_several_connections_are_joined(self) -> None:
+        others = [self.connect() for _ in range(2)]
+        for peer in (self.peer, *(peer for _, peer in others)):
+            peer.send(b"together")
+        self.reactor.doIteration(10)
+        self.assertEqual([reading.joined for reading in (self.connection, others[0][0], others[1][0])], [[True]] * 3)
+        self.peer.send(b"alone")
+        self.reactor.doIteration(10)
+        self.assertEqual(self.connection.joined, [True, False])
+
+    def test_joined_reads_are_handled_before_a_connection_ends(self) -> None:
+        other, other_peer = self.connect()
+        self.peer.send(b"one")
+        other_peer.shutdown(socket.SHUT_WR)
+        ends: list[object] = []
+        joined_reads = joined_reads_of(self.reactor)
+        with patch.object(JoinedReads, "handle", lambda _: ends.append(other.end)):
+            self.reactor.doIteration(10)
+        self.assertEqual(ends, [None])
+        self.assertFalse(joined_reads.is_open)

@@ -8,6 +8,7 @@ result.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -67,6 +68,10 @@ class RepeatedRequest(Protocol):
     def takes_places(self) -> bool:
         """True if all answers take their places, so that requests may come behind one that waits."""
 
+    @property
+    def joinable(self) -> JoinableRequest | None:
+        """This form, if requests of several connections may be handled together, and there seem to be several."""
+
     def answer_run(self, frames: Sequence[memoryview], take_place: TakePlace, /) -> tuple[int, list[Chunk]]:
         """Handle the first requests of `frames` that have this form; return their number and their answers.
 
@@ -74,3 +79,33 @@ class RepeatedRequest(Protocol):
         An answer that has to wait takes its place instead. The next request takes the usual path, unless the form
         `takes_places`.
         """
+
+
+class JoinedRequests(Protocol):
+    """First requests of a connection that are handled together with those of others.
+
+    `frames` is the queue of the connection; the first of them may have another form. Without an `outcome` they are
+    handled alone.
+    """
+
+    @property
+    def frames(self) -> deque[memoryview]: ...
+    @property
+    def form(self) -> Any: ...
+
+    outcome: Any
+
+
+class JoinableRequest(RepeatedRequest, Protocol):
+    """Form of requests that are handled together with those of other connections that change the same `subject`."""
+
+    @property
+    def subject(self) -> Any: ...
+    def handle_joined(self, joined: Sequence[JoinedRequests], /) -> None:
+        """Handle requests of this subject up to the first unusual one.
+
+        Those that are handled are removed from their queues, and an outcome stands for them.
+        """
+
+    def answer_joined(self, outcome: Any, take_place: TakePlace, /) -> tuple[int, list[Chunk]]:
+        """Return number and answers of requests that were handled; see `answer_run`."""

@@ -105,6 +105,7 @@ class RepeatedFetch:
     _tail: bytes
     _waiting: _Waiting | None = attrs.field(default=None, init=False)
     takes_places: ClassVar[bool] = False
+    joinable: ClassVar[None] = None
 
     @classmethod
     def learn(

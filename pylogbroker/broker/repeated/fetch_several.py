@@ -95,6 +95,7 @@ class FetchOfSeveral:
     _before: bytes
     _between: bytes
     takes_places: ClassVar[bool] = False
+    joinable: ClassVar[None] = None
     is_over: ClassVar[bool] = False  # each request names its partitions
 
     @classmethod

@@ -8,9 +8,9 @@ The size of the records is an int32 before version 9, and a varint of size + 1 f
 tagged fields of these versions. Answers before version 5 have no log start offset. Requests for several partitions have
 another form (see `produce_several`).
 
-The records of one read are appended together (`Partition.prepare_run`), up to the first unusual batch. With acks=all
-and replicas, their answers wait together (`pylogbroker.broker.repeated.waiting_runs`). These requests take the usual
-path:
+The records of one read, and those of other connections that are joined, are appended together
+(`Partition.prepare_run`), up to the first unusual batch. With acks=all and replicas, the answers to a read wait
+together (`pylogbroker.broker.repeated.waiting_runs`). These requests take the usual path:
 
     what is unusual                                          noticed
     -------------------------------------------------------  ------------------------------------------------
@@ -33,7 +33,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, TakePlace
+from pylogbroker.broker.repeated import NOTHING, PREFIX_AT, AnswerPlace, JoinedRequests, TakePlace
 from pylogbroker.broker.repeated.frames import prefix_of
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.repeated.waiting_runs import WAITING_REQUESTS_MAX, WaitingRuns
@@ -41,7 +41,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
 from pylogbroker.broker.services import HasMetadata, HasNode, HasPartitions, HasRuntime
 from pylogbroker.errors import KafkaError
-from pylogbroker.records import Codec
+from pylogbroker.records import AppendedEntry, Codec
 from pylogbroker.records.batch import CODEC
 from pylogbroker.wire import Chunk, WireError, request_codec, response_codec
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -49,17 +49,22 @@ from pylogbroker.wire.primitives import read_uvarint
 
 RUN_BYTES_MAX: Final = 128 * 1024
 RUN_REQUESTS_MAX: Final = 256
-"""With more of either, other requests and answers come before the rest of a read."""
+"""With as many of either, other requests and answers come before the rest of a read, or of joined reads."""
 
 COMPRESSED_BYTES: Final = RUN_BYTES_MAX // 2
 """Least size that a compressed batch counts: the check inflates it, and its own size says little of the time."""
 
 _HEADER_V2_BYTES: Final = 61
+_NO_OFFSET: Final = -1
 _unpack_start = Struct(">Ii").unpack_from
 _unpack_size = Struct(">i").unpack_from
 BASE_OFFSET: Final = 0x7E818283_84858687
 LOG_START_OFFSET: Final = 0x7E919293_94959697
 """Stand for the offsets in the answer that is learned; no topic name has such bytes."""
+
+
+Outcome = tuple[list[int], list[AppendedEntry], int]
+"""Correlation ids, batches that were appended, and bytes of the requests."""
 
 
 class _Services(HasMetadata, HasPartitions, HasNode, HasRuntime, Protocol):
@@ -84,6 +89,18 @@ class RepeatedProduce:
     _answer_parts: tuple[bytes, bytes, bytes]
     _waiting: WaitingRuns
     _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
+    _last_offset: int = attrs.field(default=_NO_OFFSET, init=False)
+    """End of what this form has appended alone."""
+    _start: int = attrs.field(init=False)
+    """API and version."""
+    _records_at: int = attrs.field(init=False)
+    """Position of the size of the records."""
+    _bytes_min: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._start = ProduceRequest.api_key << 16 | self._version
+        self._records_at = PREFIX_AT + len(self.prefix)
+        self._bytes_min = self._records_at + 1 + _HEADER_V2_BYTES + len(self._tail)
 
     @classmethod
     def learn(
@@ -142,7 +159,7 @@ class RepeatedProduce:
         """
         if self._skipped.has_next() or not self._is_allowed():
             return NOTHING
-        correlation_ids, batches = self._split(frames)
+        correlation_ids, batches, _ = self._split(frames)
         if not batches:
             return NOTHING
         appended = self._partition.prepare_run(batches, self._services.runtime.now_ms())
@@ -150,16 +167,77 @@ class RepeatedProduce:
             self._skipped.unusual()
             return NOTHING
         self._skipped.usual()
-        answers = self._answers(correlation_ids, [entry.base_offset for entry in appended.entries])
-        chunks: list[Chunk] = [answers[0] if len(answers) == 1 else b"".join(answers)]
+        self._last_offset = appended.last_offset
+        answers = self._answers(correlation_ids, appended.entries)
         count = len(answers)
         if not self.takes_places:
-            return count, chunks
-        place = take_place(correlation_ids[0], sum(map(len, islice(frames, count))), count)
-        if self._partition.log.high_watermark > appended.last_offset:
-            place.encoded(chunks)
+            return count, [answers[0] if count == 1 else b"".join(answers)]
+        held = sum(map(len, islice(frames, count)))
+        self._await_replicas(take_place(correlation_ids[0], held, count), correlation_ids, appended.entries, answers)
+        return count, []
+
+    def _await_replicas(
+        self, place: AnswerPlace, correlation_ids: list[int], batches: list[AppendedEntry], answers: list[bytes]
+    ) -> None:
+        """Answer batches in a place when the high watermark has passed them."""
+        if self._partition.log.high_watermark > batches[-1].last_offset:
+            place.encoded([b"".join(answers)])
         else:
-            self._waiting.add(place, correlation_ids, appended.entries, answers)
+            self._waiting.add(place, correlation_ids, batches, answers)
+
+    @property
+    def joinable(self) -> RepeatedProduce | None:
+        """This form, unless all that was appended lately came with it alone."""
+        return None if self._partition.log.log_end_offset - 1 == self._last_offset else self
+
+    @property
+    def subject(self) -> Partition:
+        return self._partition
+
+    def handle_joined(self, joined: Sequence[JoinedRequests]) -> None:
+        """Append the records of requests of several connections together, up to the first unusual batch."""
+        splits: list[tuple[JoinedRequests, list[int], int]] = []
+        batches: list[memoryview] = []
+        run_bytes = 0
+        for requests in joined:
+            form = requests.form
+            if not form.may_join():
+                continue
+            correlation_ids, its_batches, size = form._split(requests.frames)
+            if not its_batches:
+                continue
+            splits.append((requests, correlation_ids, len(its_batches)))
+            batches += its_batches
+            run_bytes += size
+            if run_bytes >= RUN_BYTES_MAX or len(batches) >= RUN_REQUESTS_MAX:
+                break
+        appended = self._partition.prepare_run(batches, self._services.runtime.now_ms())
+        if appended is None or not self._partition.append_prepared(appended):
+            return
+        entries, begin = appended.entries, 0
+        for requests, correlation_ids, count in splits:
+            its_entries = entries[begin : begin + count]
+            if not its_entries:
+                break
+            begin += count
+            popleft = requests.frames.popleft
+            held = sum([len(popleft()) for _ in its_entries])
+            requests.outcome = correlation_ids, its_entries, held
+            requests.form._last_offset = appended.last_offset if len(joined) == 1 else _NO_OFFSET
+
+    def may_join(self) -> bool:
+        """Return whether the next requests need not take the usual path."""
+        return not (self._skipped.is_next or self.is_over) and self._is_allowed()
+
+    def answer_joined(self, outcome: Outcome, take_place: TakePlace) -> tuple[int, list[Chunk]]:
+        """Return number and answers of requests whose records were appended."""
+        self._skipped.usual()
+        correlation_ids, entries, held = outcome
+        answers = self._answers(correlation_ids, entries)
+        count = len(answers)
+        if not self.takes_places:
+            return count, [answers[0] if count == 1 else b"".join(answers)]
+        self._await_replicas(take_place(correlation_ids[0], held, count), correlation_ids, entries, answers)
         return count, []
 
     def _is_allowed(self) -> bool:
@@ -179,17 +257,15 @@ class RepeatedProduce:
             return False
         return True
 
-    def _split(self, frames: Sequence[memoryview]) -> tuple[list[int], list[memoryview]]:
-        """Return the correlation ids and the records of the first requests that have this form."""
+    def _split(self, frames: Sequence[memoryview]) -> tuple[list[int], list[memoryview], int]:
+        """Return the correlation ids and the records of the first requests that have this form, and what they count."""
         correlation_ids: list[int] = []
         batches: list[memoryview] = []
-        start, prefix, tail = _unpack_start(frames[0])[0], self.prefix, self._tail
-        records_at = PREFIX_AT + len(prefix)
-        least = records_at + _HEADER_V2_BYTES + len(tail)
-        is_flexible, knows_zstd = self._is_flexible, self._version >= FIRST_WITH_ZSTD
+        start, prefix, tail, is_flexible = self._start, self.prefix, self._tail, self._is_flexible
+        records_at, least, knows_zstd = self._records_at, self._bytes_min, self._version >= FIRST_WITH_ZSTD
         run_bytes = 0
         for frame in frames:
-            if len(frame) <= least:
+            if len(frame) < least:
                 break
             frame_start, correlation_id = _unpack_start(frame)
             if frame_start != start or frame[PREFIX_AT:records_at] != prefix:
@@ -208,8 +284,6 @@ class RepeatedProduce:
                 if end != len(frame):
                     break
             records = frame[at:end]
-            if len(records) < _HEADER_V2_BYTES:
-                break
             codec = records[ATTRIBUTES_AT] & CODEC
             if codec == Codec.ZSTD and not knows_zstd:
                 break
@@ -218,20 +292,23 @@ class RepeatedProduce:
             run_bytes += max(len(records), COMPRESSED_BYTES) if codec else len(records)
             if run_bytes >= RUN_BYTES_MAX or len(batches) == RUN_REQUESTS_MAX:
                 break
-        return correlation_ids, batches
+        return correlation_ids, batches, run_bytes
 
-    def _answers(self, correlation_ids: list[int], base_offsets: list[int]) -> list[bytes]:
+    def _answers(self, correlation_ids: list[int], entries: list[AppendedEntry]) -> list[bytes]:
         pack, size = self._answer.pack, self._answer.size - 4
         before, between, behind = self._answer_parts
+        if len(entries) == 1 and between:  # as one at a time, or of many connections
+            offset, start = entries[0].base_offset, self._partition.log.log_start_offset
+            return [pack(size, correlation_ids[0], before, offset, between, start, behind)]
         if not between:
             return [
-                pack(size, correlation_id, before, offset, behind)
-                for correlation_id, offset in zip(correlation_ids, base_offsets, strict=False)
+                pack(size, correlation_id, before, entry.base_offset, behind)
+                for correlation_id, entry in zip(correlation_ids, entries, strict=False)
             ]
         start = self._partition.log.log_start_offset
         return [
-            pack(size, correlation_id, before, offset, between, start, behind)
-            for correlation_id, offset in zip(correlation_ids, base_offsets, strict=False)
+            pack(size, correlation_id, before, entry.base_offset, between, start, behind)
+            for correlation_id, entry in zip(correlation_ids, entries, strict=False)
         ]
 
 

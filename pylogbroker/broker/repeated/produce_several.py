@@ -93,6 +93,7 @@ class ProduceToSeveral:
     _answer_tail: bytes
     _skipped: SkippedRequests = attrs.field(factory=SkippedRequests, init=False)
     takes_places: ClassVar[bool] = False
+    joinable: ClassVar[None] = None
     is_over: ClassVar[bool] = False  # each request names its partitions
 
     @classmethod

@@ -101,6 +101,7 @@ class RepeatedSessionFetch:
     _topics: dict[bytes, str | UUID] = attrs.field(factory=dict, init=False)
     _names: dict[str | UUID, bytes] = attrs.field(factory=dict, init=False)
     takes_places: ClassVar[bool] = False
+    joinable: ClassVar[None] = None
 
     @classmethod
     def learn(

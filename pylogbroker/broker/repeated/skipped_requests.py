@@ -22,6 +22,11 @@ class SkippedRequests:
         self._left -= 1
         return True
 
+    @property
+    def is_next(self) -> bool:
+        """True if `has_next` lets the next request pass by."""
+        return self._left > 0
+
     def unusual(self) -> None:
         self._left, self._next = self._next, min(self._next * 2, _SKIPPED_MAX)
 

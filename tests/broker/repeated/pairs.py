@@ -65,7 +65,7 @@ class Side:
         self.protocol.dataReceived(data)
         self.node.clock.advance(0)
         sent, self.transport.sent = self.transport.sent, []
-        return b"".join(_bytes_of(chunk) for chunk in sent), self.transport.closed
+        return sent_bytes(sent), self.transport.closed
 
     def state(self, *topics: str) -> Any:
         """Return what requests leave behind: files, producers, counters."""
@@ -114,8 +114,9 @@ class Pair:
         assert learning == usual
 
 
-def _bytes_of(chunk: Any) -> bytes:
-    return chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk)
+def sent_bytes(chunks: Sequence[Any]) -> bytes:
+    """Return the bytes of chunks, which may be regions of files."""
+    return b"".join(chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk) for chunk in chunks)
 
 
 def _counts(traffic: TopicTraffic) -> dict[str, Any]:
