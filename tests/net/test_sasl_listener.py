@@ -391,6 +391,29 @@ class SessionTests(SaslListenerTests):
             self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
         self.assertEqual(self.node.broker.partitions.led["t", 0].log.log_end_offset, 3)
 
+    def test_a_joined_request_after_the_end_of_the_session_ends_the_connection(self) -> None:
+        self.node.create("t")
+        produce = ProduceRequest(None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, batch([b"v"]))])])
+        peers = [Peer(self), Peer(self)]
+        for peer in peers:
+            peer.log_in()
+        for peer in peers * 2:
+            peer.ask(produce, 9)
+        self.assertEqual(len(self.joined_answers(peers[0], produce)), 1)
+        peers[1].ask(produce, 9)
+        self.node.clock.advance(10.1)
+        self.assertEqual((self.joined_answers(peers[0], produce), peers[0].transport.closed), ([], "at once"))
+        self.assertEqual(self.node.broker.partitions.led["t", 0].log.log_end_offset, 6)
+
+    def joined_answers(self, peer: Peer, request: ProduceRequest) -> list[bytes]:
+        """Send a request in an iteration that reads several connections; return the answers."""
+        joined_reads = peer.protocol.factory.joined_reads
+        joined_reads.is_open = True
+        peer.send((request, 9))
+        self.assertEqual(peer.frames(), [])
+        joined_reads.close()
+        return peer.frames()
+
     def test_a_late_client_may_still_authenticate(self) -> None:
         peer = Peer(self)
         peer.log_in()
