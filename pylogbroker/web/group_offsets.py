@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.offsets import Key, known_ends
@@ -83,6 +83,8 @@ async def visible(visitor: Visitor, committed: Committed) -> Committed:
 
 def check(group_id: str, number: int) -> None:
     """Raise KafkaError for an error of a group."""
+    if number == ErrorCode.GROUP_ID_NOT_FOUND:
+        raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
     if number:
         error = code_of(number)
         raise KafkaError(f"the group {group_id!r} cannot be read: {error.meaning}", error)
