@@ -80,7 +80,8 @@ class FormRoute(HttpRoute):
         except BadRequest:
             arguments = self.page.arguments(parts, {}, {})
         field = error.field if isinstance(error, BadRequest | RejectedField) else ""
-        reason = "" if isinstance(error, Preview) else f"{str(error).rstrip('.')}."
+        reason = "" if isinstance(error, Preview) else str(error)
+        reason += "." if reason and reason[-1] not in ".?!" else ""
         values: dict[str, Any] = await self.page.handle(visitor, **arguments)
         return {**values, "form": TypedForm(typed, reason, _outcome(error), field, self.path)}
 

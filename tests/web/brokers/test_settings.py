@@ -74,6 +74,7 @@ class TestSettings(SettingsTests):
         answer = self.save("no.such.setting", "1")
         self.assertEqual(answer.code, 400)
         self.assertIn("no.such.setting", Parsed(answer.body).text)
+        self.assertIn("did you mean log.retention.ms?</", self.save("log.retention.mss", "1").body)
         self.assertEqual(self.save("log.segment.bytes", "1", scope="the world").code, 400)
         self.assertEqual(self.row("log.segment.bytes")[2], "built in")
 
