@@ -23,7 +23,7 @@ from pylogbroker.web.group_offsets import (
 )
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.parameters import ROWS_MAX, Count, Search, Start
-from pylogbroker.web.responsible_brokers import ask_all, group_coordinator
+from pylogbroker.web.responsible_brokers import ask_all, group_coordinator, lacks_group_coordinators
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire import WireError
@@ -121,7 +121,8 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
     return {
         "search": search,
         **values,
-        "is_complete": not any(answer is None or answer.error_code for answer in answers.values()),
+        "is_complete": not lacks_group_coordinators(visitor.services)
+        and not any(answer is None or answer.error_code for answer in answers.values()),
         "groups": await _group_rows(visitor, [matching[group_id] for group_id in shown]),
     }
 

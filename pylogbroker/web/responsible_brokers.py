@@ -45,6 +45,24 @@ def transaction_coordinator(services: Services, transactional_id: str) -> int:
     return _leader(services, TRANSACTIONS_TOPIC, index, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
+def lacks_group_coordinators(services: Services) -> bool:
+    """Return whether groups are missing from all lists, because their coordinator is not there."""
+    return _lacks_leaders(services, OFFSETS_TOPIC)
+
+
+def lacks_transaction_coordinators(services: Services) -> bool:
+    """Return whether transactional ids are missing from all lists, because their coordinator is not there."""
+    return _lacks_leaders(services, TRANSACTIONS_TOPIC)
+
+
+def _lacks_leaders(services: Services, topic: str) -> bool:
+    image, brokers = services.metadata.topics.get(topic), services.metadata.image.brokers
+    return image is not None and any(
+        state.leader not in brokers and (topic, index) not in services.partitions.led
+        for index, state in image.partitions.items()
+    )
+
+
 def _leader(services: Services, topic: str, index: int, missing: ErrorCode) -> int:
     if (topic, index) in services.partitions.led:
         return services.node.id

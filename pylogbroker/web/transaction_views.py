@@ -13,7 +13,12 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.parameters import ROWS_MAX, Count, Index, Name, Offset, Search, Start
-from pylogbroker.web.responsible_brokers import ask_all, leader_of, transaction_coordinator
+from pylogbroker.web.responsible_brokers import (
+    ask_all,
+    lacks_transaction_coordinators,
+    leader_of,
+    transaction_coordinator,
+)
 from pylogbroker.web.router.values import NUMBER_MAX
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
@@ -143,7 +148,8 @@ async def list_transactions(visitor: Visitor, search: str, state: State, longer_
             name = listed.transactional_id
             if search in name:
                 matching[name] = ListedTransaction(name, listed.transaction_state, listed.producer_id, broker_id)
-    is_complete = not any(answer is None or answer.error_code for answer in answers.values())
+    is_answered = not any(answer is None or answer.error_code for answer in answers.values())
+    is_complete = is_answered and not lacks_transaction_coordinators(visitor.services)
     return TransactionSearch([*matching.values()], is_complete)
 
 

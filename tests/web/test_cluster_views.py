@@ -287,6 +287,12 @@ class TestTransactions(ClusterViewTests):
         self.assertEqual(self.ask("transactions")["total"], 0)
         self.assertEqual(self.ask("producers?topic=clicks&partition=1")["producers"][0]["transaction_start"], None)
 
+    def test_a_coordinator_that_is_not_there(self) -> None:
+        self.cluster.create("__transaction_state", [2])
+        self.assertTrue(self.ask("transactions")["is_complete"])
+        self.cluster.lead("__transaction_state", 0, -1, orders=False)
+        self.assertFalse(self.ask("transactions")["is_complete"])
+
 
 class TestGroupRights(GroupTests, RightsTests):
     def test_groups_and_topics_are_hidden(self) -> None:

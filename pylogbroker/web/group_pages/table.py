@@ -15,7 +15,7 @@ from pylogbroker.web.group_lags import GroupPace
 from pylogbroker.web.group_views import counts_of
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Search
-from pylogbroker.web.responsible_brokers import ask_all
+from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
 from pylogbroker.web.router.values import OneOf
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
@@ -63,6 +63,7 @@ class GroupTable(Paged):
     all_groups: int
     lag: int
     unknown: int
+    lacks_coordinators: bool
     unanswered: list[int]
     loading: list[int]
     groups: list[GroupLine]
@@ -91,6 +92,7 @@ async def group_table(
         "all_groups": all_groups,
         "lag": sum(row.lag or 0 for row in rows),
         "unknown": unknown,
+        "lacks_coordinators": lacks_group_coordinators(visitor.services),
         "unanswered": [broker for broker, answer in answers.items() if answer is None],
         "loading": [broker for broker, answer in answers.items() if answer is not None and answer.error_code],
         **values,

@@ -16,7 +16,7 @@ from pylogbroker.groups import CommittedOffset
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.web.group_views import has_members
 from pylogbroker.web.offsets import Key
-from pylogbroker.web.responsible_brokers import ask_all
+from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire import WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -61,7 +61,7 @@ class _Members:
 
 async def readers_of(visitor: Visitor, topic: TopicImage) -> TopicReaders:
     """Return the groups that read a topic, of those that the visitor may describe."""
-    readers, is_complete = list[TopicReader](), True
+    readers, is_complete = list[TopicReader](), not lacks_group_coordinators(visitor.services)
     over = visitor.services.runtime.slices.over
     for broker_id, answer in (await ask_all(visitor, ListGroupsRequest())).items():
         if answer is None or answer.error_code:

@@ -84,7 +84,7 @@ class TestGroups(GroupsTests):
             self.assertIn("Groups or their numbers are missing here.", self.text())
             self.assertIn("No groups are known to read this topic", self.text())
             text = " ".join(self.show("/topics/clicks/delete").text.split())
-        self.assertIn("Groups may read it. Not every broker has said", text)
+        self.assertIn("Groups may read it. Not every coordinator has said", text)
         self.assertNotIn("No group", text)
 
     def test_no_groups(self) -> None:
@@ -133,8 +133,16 @@ class TestOtherBrokers(ClusterGroupTests):
         self.assertIn("readers is farthest behind: it has 10 records to read", self.text("/topics/clicks/groups"))
         self.assertIn("1 group with 0 members reads it: readers.", self.text("/topics/clicks/delete"))
         self.cluster.down.add(2)
-        self.assertIn("Groups may read it. Not every broker has said", self.text("/topics/clicks/delete"))
+        self.assertIn("Groups may read it. Not every coordinator has said", self.text("/topics/clicks/delete"))
         self.assertIn("No groups are known to read this topic", self.text("/topics/clicks/groups"))
+
+    def test_a_coordinator_that_is_not_there(self) -> None:
+        self.cluster.down.add(2)
+        self.cluster.update()
+        self.assertIn("No groups are known to read this topic", self.text("/topics/clicks/groups"))
+        self.assertIn("Groups may read it.", self.text("/topics/clicks/delete"))
+        self.assertIn("Some groups have no coordinator now.", self.text("/groups"))
+        self.assertFalse(self.ask("groups")["is_complete"])
 
     def test_a_coordinator_that_lists_its_groups_alone(self) -> None:
         with patch(FETCH, return_value=FetchResult(ErrorCode.NOT_COORDINATOR)):
