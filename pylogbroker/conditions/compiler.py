@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import reduce
 from typing import Any as Anything
 from typing import Final
 
@@ -65,11 +66,17 @@ def _test(node: Node) -> Test:
             test = _test(inner)
             return lambda subject: not test(subject)
         case All(parts):
-            tests = tuple(map(_test, parts))
-            return lambda subject: all(test(subject) for test in tests)
+            return reduce(_both, map(_test, parts))
         case Any(parts):
-            tests = tuple(map(_test, parts))
-            return lambda subject: any(test(subject) for test in tests)
+            return reduce(_either, map(_test, parts))
+
+
+def _both(first: Test, second: Test) -> Test:
+    return lambda subject: first(subject) and second(subject)
+
+
+def _either(first: Test, second: Test) -> Test:
+    return lambda subject: first(subject) or second(subject)
 
 
 def _exists(path: Path) -> Test:

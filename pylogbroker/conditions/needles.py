@@ -14,7 +14,7 @@ Needles are looked for in many records at once: they stand in the records' bytes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from math import inf, isfinite
@@ -97,8 +97,8 @@ class Needles:
     def places(self, data: bytes) -> Generator[int, int, None]:
         """Yield where needles begin, in order; it is sent the place to go on from."""
         small = data.lower() if self.lowered else b""
-        searches: list[Callable[[int], int]] = [partial(data.find, needle) for needle in self.exact]
-        searches += [partial(small.find, needle) for needle in self.lowered]
+        searches: list[Callable[[int], int]] = [partial(data.find, needle) for needle in _possible(self.exact, data)]
+        searches += [partial(small.find, needle) for needle in _possible(self.lowered, small)]
         searches += [partial(number.find, data) for number in self.numbers]
         nexts = [find(0) for find in searches]
         while (place := min((place for place in nexts if place >= 0), default=-1)) >= 0:
@@ -110,20 +110,30 @@ class Needles:
     def count_in(self, data: bytes) -> int:
         """Return how often needles are in some bytes, but for those of numbers."""
         small = data.lower() if self.lowered else b""
-        return sum(map(data.count, self.exact)) + sum(map(small.count, self.lowered))
+        exact, lowered = _possible(self.exact, data), _possible(self.lowered, small)
+        return sum(map(data.count, exact)) + sum(map(small.count, lowered))
 
     def are_in(self, data: bytes) -> bool:
-        if any(needle in data for needle in self.exact) or any(number.name in data for number in self.numbers):
+        if any(needle in data for needle in _possible(self.exact, data)):
+            return True
+        if any(number.name in data for number in self.numbers):
             return True
         if not self.lowered:
             return False
         small = data.lower()
-        return any(needle in small for needle in self.lowered)
+        return any(needle in small for needle in _possible(self.lowered, small))
 
     def __or__(self, other: Needles) -> Needles:
         exact = dict.fromkeys((*self.exact, *other.exact))
         lowered = dict.fromkeys((*self.lowered, *other.lowered))
         return Needles(tuple(exact), tuple(lowered), self.numbers + other.numbers, min(self.rarity, other.rarity))
+
+
+def _possible(needles: Iterable[bytes], data: bytes) -> Iterator[bytes]:
+    """Yield needles whose bytes are all in some data. One byte is found ten times as fast as a text of a few."""
+    for needle in needles:
+        if all(byte in data for byte in set(needle)):
+            yield needle
 
 
 def needles_of(node: Node) -> Needles | None:

@@ -78,7 +78,9 @@ def json_of(content: bytes | None) -> Any:
         text = content.decode()
         if text[:1] in " \t\r\n":
             text = text.strip(" \t\r\n")
-        value, end = _parse(text)
+        value, end = _scan(text, 0)
+    except StopIteration:
+        return MISSING
     except (ValueError, RecursionError, InvalidOperation):
         return _json_of_extreme_numbers(content)
     return value if end == len(text) or text[end:].strip(" \t\r\n") == "" else MISSING
@@ -92,5 +94,5 @@ def _json_of_extreme_numbers(content: bytes) -> Any:
         return MISSING
 
 
-_parse: Final = JSONDecoder(parse_float=Decimal, parse_constant=reject_constant).raw_decode
+_scan: Final = JSONDecoder(parse_float=Decimal, parse_constant=reject_constant).scan_once  # type: ignore[attr-defined]
 _EXTREME: Final = JSONDecoder(parse_float=exact_number, parse_int=exact_number, parse_constant=reject_constant)

@@ -6,7 +6,7 @@ A damaged batch is left out, and named.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -24,6 +24,10 @@ INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 PREPARED_BYTES_MAX: Final = 8 * 1024 * 1024
 """Bytes that one call of a thread inflates, but for its last batch."""
 
+_RUN_RECORDS_MAX: Final = 32
+_RUN_BYTES_MAX: Final = 64 * 1024
+"""Bytes from the first record of a run to the last one."""
+
 
 @attrs.frozen(eq=False, repr=False)
 class PreparedBatch:
@@ -32,35 +36,28 @@ class PreparedBatch:
     partition: int
     entry: LogEntry
     data: bytes
-    starts: list[int]
-    needles: Needles | None
+    starts: Sequence[int]
+    """Places of these records in the data."""
     is_framed: bool = False
     """Some content names a schema, and is to be decoded."""
 
-    def records(self) -> Iterator[Subject]:
-        """Yield the records that may be selected; raise CorruptRecords."""
+    def runs(self) -> Iterator[Iterator[Subject]]:
+        """Yield runs of the records that may be selected, which take little time each; these raise CorruptRecords."""
+        starts, begin = self.starts, 0
+        while begin < len(starts):
+            end = min(begin + _RUN_RECORDS_MAX, bisect_right(starts, starts[begin] + _RUN_BYTES_MAX))
+            yield self._decoded(starts[begin:end])
+            begin = end
+
+    def _decoded(self, starts: Iterable[int]) -> Iterator[Subject]:
         entry, data, partition = self.entry, self.data, self.partition
         base, first = entry.base_offset, entry.first_timestamp
         append_time = entry.max_timestamp if entry.timestamp_type is TimestampType.LOG_APPEND_TIME else None
-        for start in self.starts if self.needles is None else self._candidates(self.needles):
+        for start in starts:
             elapsed, delta, key, value, headers = fields_at(data, start)
             yield Subject(
                 partition, base + delta, first + elapsed if append_time is None else append_time, key, value, headers
             )
-
-    def _candidates(self, needles: Needles) -> Iterator[int]:
-        """Yield the starts of records that contain a needle, in their order."""
-        starts, end = self.starts, len(self.data)
-        places = needles.places(self.data)
-        place = next(places, -1)
-        while place >= 0:
-            number = bisect_right(starts, place)
-            if number:
-                yield starts[number - 1]
-            try:
-                place = places.send(starts[number] if number < len(starts) else end)
-            except StopIteration:
-                return
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -70,8 +67,15 @@ class PreparedMessages:
     _subjects: list[Subject]
     is_framed: bool = False
 
-    def records(self) -> Iterator[Subject]:
-        return iter(self._subjects)
+    def runs(self) -> Iterator[Iterator[Subject]]:
+        """Yield runs of records, which take little time each."""
+        begin = size = 0
+        for number, subject in enumerate(self._subjects, 1):
+            size += subject.size
+            if number - begin == _RUN_RECORDS_MAX or size > _RUN_BYTES_MAX:
+                yield iter(self._subjects[begin:number])
+                begin, size = number, 0
+        yield iter(self._subjects[begin:])
 
 
 @attrs.define(eq=False, repr=False)
@@ -142,16 +146,32 @@ def _prepare(
             return sum(record.size for record in subjects)
         data = decompress(entry.codec, entry.buffer[HEADER_V2.size :], 2, INFLATED_BYTES_MAX)
         if is_decoded and _has_frames(data, entry.count):
-            part.batches.append(PreparedBatch(partition, entry, data, record_starts(data, entry.count), None, True))
+            part.batches.append(PreparedBatch(partition, entry, data, record_starts(data, entry.count), True))
         elif needles is None or needles.are_in(data):
             starts = record_starts(data, entry.count)
             is_dense = needles is not None and needles.count_in(data) > len(starts) // 2
-            part.batches.append(PreparedBatch(partition, entry, data, starts, None if is_dense else needles))
+            if needles is not None and not is_dense:
+                starts = [*_candidates(data, starts, needles)]
+            part.batches.append(PreparedBatch(partition, entry, data, starts))
         return len(data)
     except (CorruptRecords, InvalidRecords) as error:
         offsets = f"offsets {entry.base_offset} to {entry.last_offset}"
         part.damages.append(f"The batch with {offsets} of partition {partition} cannot be read: {error}")
         return 0
+
+
+def _candidates(data: bytes, starts: Sequence[int], needles: Needles) -> Iterator[int]:
+    """Yield the starts of records that contain a needle, in their order."""
+    places = needles.places(data)
+    place = next(places, -1)
+    while place >= 0:
+        number = bisect_right(starts, place)
+        if number:
+            yield starts[number - 1]
+        try:
+            place = places.send(starts[number] if number < len(starts) else len(data))
+        except StopIteration:
+            return
 
 
 def _has_frames(data: bytes, count: int) -> bool:

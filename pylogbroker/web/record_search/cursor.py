@@ -22,8 +22,6 @@ _REGION_BYTES_MAX: Final = 1024 * 1024
 _FIRST_REGION_BYTES: Final = 64 * 1024
 _FIRST_OFFSETS: Final = 100
 _GROWTH: Final = 8
-_RECORDS_PER_STEP: Final = 32
-_BYTES_PER_STEP: Final = 64 * 1024
 NEWEST: Final = 1 << 63
 OLDEST: Final = -NEWEST
 """Beyond all timestamps."""
@@ -148,19 +146,15 @@ class PartitionCursor:
 
     async def _selected(self, part: RegionPart, low: int) -> AsyncIterator[Subject]:
         """Yield the selected records from `low` to below `high`; give way now and then."""
-        selection, high = self.selection, self.high
-        has, is_everything = selection.has, selection.is_everything
-        count = size = 0
+        has, is_everything = self.selection.has, self.selection.is_everything
+        high = self.high
         for batch in part.batches:
             try:
-                for record in batch.records():
-                    if low <= record.offset < high and (is_everything or has(record)):
-                        yield record
-                    count += 1
-                    size += len(record.value or b"")
-                    if count >= _RECORDS_PER_STEP or size >= _BYTES_PER_STEP:
-                        await give_way()
-                        count = size = 0
+                for run in batch.runs():
+                    for record in run if is_everything else filter(has, run):
+                        if low <= record.offset < high:
+                            yield record
+                    await give_way()
             except CorruptRecords as error:
                 self._note([f"A batch of partition {self.partition} is damaged behind offset {low}: {error}"])
 

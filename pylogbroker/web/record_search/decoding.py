@@ -6,6 +6,7 @@ Batches without content of a registry's serializers stay as they are, and are se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -62,7 +63,7 @@ class RegionDecoder:
                 subjects: list[Subject] = []
                 keys: dict[SchemaKey, None] = {}
                 try:
-                    await self._in_thread(_read, batch.records(), subjects, keys)
+                    await self._in_thread(_read, chain.from_iterable(batch.runs()), subjects, keys)
                 except CorruptRecords as error:
                     part.damages.append(f"A batch of a partition is damaged: {error}")
                 await self._load(keys)
