@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 
 from benchmarks.broker import show
-from benchmarks.brokers import OwnBroker, process_cpu_seconds, scratch
+from benchmarks.brokers import OwnBroker, exact_cpu_seconds, process_cpu_seconds, scratch
 from benchmarks.driver import Block, call, pump
 from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
@@ -124,18 +124,12 @@ def steady(session: Session, pid: int, seconds: float, http_port: int | None) ->
         try_produce(sock, request, [0])
         if http_port is not None:
             stack.enter_context(Watchers(http_port, topic).running())
-        begin, used, sent = time.monotonic(), _exact_cpu_seconds(pid), 0
+        begin, used, sent = time.monotonic(), exact_cpu_seconds(pid), 0
         while (elapsed := time.monotonic() - begin) < seconds:
             call(sock, request)
             sent += 1
             time.sleep(max(0.0, sent / STEADY_REQUESTS_PER_SECOND - elapsed))
-        return (_exact_cpu_seconds(pid) - used) / elapsed
-
-
-def _exact_cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process to the nanosecond; its threads must live on."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+        return (exact_cpu_seconds(pid) - used) / elapsed
 
 
 @click.command()

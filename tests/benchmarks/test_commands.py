@@ -21,6 +21,7 @@ from benchmarks import (
     flush,
     lines,
     machine,
+    record_search,
     security,
     size,
     spark,
@@ -255,3 +256,14 @@ def test_compaction_of_zero_size_is_rejected(option: str) -> None:
     done = CliRunner().invoke(compaction.main, [option, "0"])
     assert done.exit_code == 2
     assert "0 is not in the range" in done.output
+
+
+def test_searches_in_records_are_measured() -> None:
+    result = CliRunner().invoke(record_search.main, ["--records", "3000", "--rounds", "1", "--markdown"])
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.output.splitlines() if "|" in line]
+    assert [row[0] for row in rows[2:]] == [*record_search.SEARCHES]
+    matches = {row[0]: int(row[1].replace(",", "")) for row in rows[2:]}
+    assert matches["text needle-7"] == 1
+    assert matches['value.customer ~ "C-77"'] > 10
+    assert matches["not exists value.status"] == 0
