@@ -12,7 +12,7 @@ A driver uses it so:
 
 from pylogbroker.groups.classic.rebalance import NewGeneration
 from pylogbroker.groups.classic.states import GroupState
-from pylogbroker.groups.coordinator import GROUP_TYPE, GroupCoordinator
+from pylogbroker.groups.coordinator import GroupCoordinator
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import (
     Commit,
@@ -22,6 +22,7 @@ from pylogbroker.groups.requests import (
     FetchResult,
     GroupDescription,
     GroupOverview,
+    GroupType,
     Heartbeat,
     Join,
     JoinedMember,
@@ -36,7 +37,6 @@ from pylogbroker.groups.requests import (
 from pylogbroker.groups.settings import GroupSettings
 
 __all__ = [
-    "GROUP_TYPE",
     "Commit",
     "CommitResult",
     "CommittedOffset",
@@ -47,6 +47,7 @@ __all__ = [
     "GroupOverview",
     "GroupSettings",
     "GroupState",
+    "GroupType",
     "Heartbeat",
     "Join",
     "JoinResult",

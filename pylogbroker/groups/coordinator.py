@@ -11,8 +11,9 @@ topic. After NOT_COORDINATOR librdkafka might search until its session has expir
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import attrs
 
@@ -27,14 +28,19 @@ from pylogbroker.coordinators import (
     run_all,
 )
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.membership import MemberManager
 from pylogbroker.groups.classic.rebalance import NewGeneration, Rebalancer, ignore_generation
 from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.consumer.coordination import ConsumerCoordination
+from pylogbroker.groups.consumer.membership import ConsumerMemberManager
+from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
+from pylogbroker.groups.consumer.record_writer import GroupChanges
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
 from pylogbroker.groups.offset_manager import OffsetManager, check_transactional
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import (
+    NO_GENERATION,
     NO_MEMBER_ID,
     Commit,
     CommitResult,
@@ -56,7 +62,6 @@ from pylogbroker.groups.shard import GroupShard, GroupShardHandler
 from pylogbroker.long_loops import give_way
 from pylogbroker.wire import STRING_BYTES_MAX
 
-GROUP_TYPE = "classic"
 _DELETED_OFFSETS_INLINE_MAX = 1000
 
 
@@ -73,11 +78,14 @@ class GroupCoordinator:
     _new_id: Callable[[], str] = _random_id
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
     _deliver: Deliver = run_all
+    _port: GroupPort = NO_TOPICS
+    _assignors: Mapping[str, Any] = attrs.field(factory=dict)  # of KIP-848, by name, the default one first
     runtime: CoordinatorRuntime[ReplayedGroups, GroupShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
     _rebalancer: Rebalancer = attrs.field(init=False)
     _members: MemberManager = attrs.field(init=False)
     _offsets: OffsetManager = attrs.field(init=False)
+    consumers: ConsumerCoordination = attrs.field(init=False)
     _shard_handler: GroupShardHandler = attrs.field(init=False)
     _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
@@ -87,9 +95,23 @@ class GroupCoordinator:
         writer = GroupRecordWriter(context.writer)
         rebalancer = self._rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
         self._members = MemberManager(self.settings, events, rebalancer, writer, self._new_id)
-        self._offsets = OffsetManager(self.settings, events, rebalancer, writer)
-        self._shard_handler = GroupShardHandler(self.settings, events, rebalancer, self._offsets)
+        changes = GroupChanges(context.writer)
+        self._offsets = OffsetManager(self.settings, events, rebalancer, writer, changes)
+        members = ConsumerMemberManager(
+            self.settings.consumer,
+            events,
+            context.timers,
+            changes,
+            self._port,
+            self._assignors,
+            self._new_id,
+            self._on_target,
+        )
+        self._shard_handler = GroupShardHandler(self.settings, events, rebalancer, self._offsets, members)
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, self._shard_handler)
+        self.consumers = ConsumerCoordination(
+            events, members, writer, changes, self._port, self._find, self._shard, lambda: self.awaits_topic
+        )
 
     def partition_for(self, group_id: str) -> int:
         return self.runtime.partition_for(group_id)
@@ -99,6 +121,8 @@ class GroupCoordinator:
         with self._events:
             error, group = self._find(join.group_id)
             error = error or self._check_session_timeout(join.session_timeout_ms)
+            if not error and isinstance(group, ConsumerGroup):
+                error, group = self._as_classic(group, now_ms)
             if not error and group is None:
                 if join.member_id != NO_MEMBER_ID:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -107,7 +131,7 @@ class GroupCoordinator:
                     return
                 else:
                     group = self._create(join.group_id, now_ms)
-            if error or group is None:
+            if error or not isinstance(group, ClassicGroup):
                 self._events.reply(reply, JoinResult(error, join.member_id))
             else:
                 self._members.join(group, join, reply, now_ms)
@@ -115,7 +139,7 @@ class GroupCoordinator:
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
         """Rebalances do not survive a change of coordinator: a loading group asks for a new one."""
         with self._events:
-            error, group = self._find(sync.group_id)
+            error, group = self._find_classic(sync.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             if group is None:
@@ -124,7 +148,7 @@ class GroupCoordinator:
                 self._members.sync(group, sync, reply, now_ms)
 
     def heartbeat(self, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        error, group = self._find(beat.group_id)
+        error, group = self._find_classic(beat.group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
         if group is None:
@@ -132,7 +156,7 @@ class GroupCoordinator:
         return self._members.heartbeat(group, beat, now_ms)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], now_ms: int) -> LeaveResult:
-        error, group = self._find(group_id)
+        error, group = self._find_classic(group_id)
         if error:
             return LeaveResult(error)
         if group is None:
@@ -142,7 +166,7 @@ class GroupCoordinator:
 
     def rebalance(self, group_id: str, now_ms: int) -> ErrorCode:
         """Let a group with members rebalance."""
-        error, group = self._find(group_id)
+        error, group = self._find_classic(group_id)
         if group is None or not group.members:
             return error or ErrorCode.GROUP_ID_NOT_FOUND
         with self._events:
@@ -192,9 +216,17 @@ class GroupCoordinator:
             shard.end_transaction(producer_id, committed)
 
     def fetch(
-        self, group_id: str, partitions: Sequence[TopicPartition] | None = None, require_stable: bool = False
+        self,
+        group_id: str,
+        partitions: Sequence[TopicPartition] | None = None,
+        require_stable: bool = False,
+        member_id: str | None = None,
+        epoch: int = NO_GENERATION,
     ) -> FetchResult:
+        """Return offsets; a member of a group of KIP-848 may say who it is, and is checked then."""
         error, group = self._find(group_id, may_be_empty=True)
+        if isinstance(group, ConsumerGroup):
+            error = error or group.check_reader(member_id, epoch)
         return FetchResult(error) if error else self._offsets.fetch(group, partitions, require_stable)
 
     def count_offsets(self, group_id: str) -> int:
@@ -219,7 +251,7 @@ class GroupCoordinator:
             await give_way()
             affected = list(group.offsets.partitions(deleted))
             for start in range(0, len(affected), _DELETED_OFFSETS_INLINE_MAX):
-                if group.state is not GroupState.DEAD:
+                if not group.is_dead:
                     with self._events:
                         some = set(affected[start : start + _DELETED_OFFSETS_INLINE_MAX])
                         self._shard_handler.delete_offsets(shard, group, some, now_ms)
@@ -252,7 +284,7 @@ class GroupCoordinator:
 
     def heartbeats(self, group_id: str) -> dict[str, int]:
         """Return when members were heard of last, in ms, without those that wait for a rebalance."""
-        _, group = self._find(group_id, may_be_empty=True)
+        _, group = self._find_classic(group_id, may_be_empty=True)
         members = () if group is None else group.members.values()
         return {
             member.member_id: member.session.due - member.session_timeout_ms
@@ -266,11 +298,11 @@ class GroupCoordinator:
         """List the groups in steps."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
         state_names = {state.lower() for state in states}
+        type_names = {name.lower() for name in types}
         overviews: list[GroupOverview] = []
-        if types and GROUP_TYPE not in {name.lower() for name in types}:
-            return error, overviews
         for group in tuple(self.groups()):
-            if not state_names or group.state.value.lower() in state_names:
+            is_of_type = not type_names or group.type.value in type_names
+            if is_of_type and (not state_names or group.state.value.lower() in state_names):
                 overviews.append(group.overview())
             await give_way()
         return error, overviews
@@ -282,11 +314,12 @@ class GroupCoordinator:
         error, group = self._find(group_id, may_be_empty=True)
         if group is None:
             return error or ErrorCode.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY:
+        if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         with self._events:
-            for member_id in list(group.pending):
-                group.remove(member_id)
+            if isinstance(group, ClassicGroup):
+                for member_id in list(group.pending):
+                    group.remove(member_id)
             self._offsets.remove(group, group.offsets.partitions(), now_ms)
             self.runtime.shard_for(group_id).remove_if_dead(group)
         return ErrorCode.NONE
@@ -300,7 +333,24 @@ class GroupCoordinator:
         is_gone = self.awaits_topic and shard is ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE if is_gone else shard, None
 
-    def _create(self, group_id: str, now_ms: int) -> Group:
+    def _find_classic(self, group_id: str, may_be_empty: bool = False) -> tuple[ErrorCode, ClassicGroup | None]:
+        """Return a classic group; members of others are unknown to requests of the classic protocol."""
+        error, group = self._find(group_id, may_be_empty)
+        return error, group if isinstance(group, ClassicGroup) else None
+
+    def _as_classic(self, group: ConsumerGroup, now_ms: int) -> tuple[ErrorCode, ClassicGroup | None]:
+        """Let a group without members become a classic one."""
+        if group.members:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None
+        return ErrorCode.NONE, self.consumers.replace_by_classic(group, now_ms)
+
+    def _shard(self, group_id: str) -> GroupShard:
+        return self.runtime.shard_for(group_id)
+
+    def _on_target(self, group: ConsumerGroup, assignor: str) -> None:
+        self._on_generation(NewGeneration(group.group_id, group.target_epoch, len(group.members), assignor))
+
+    def _create(self, group_id: str, now_ms: int) -> ClassicGroup:
         return self.runtime.shard_for(group_id).create(group_id, self._events, now_ms)
 
     def groups(self) -> Iterator[Group]:

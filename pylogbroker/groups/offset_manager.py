@@ -12,14 +12,11 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.classic.group import Group
-from pylogbroker.groups.classic.member import PROTOCOL_TYPE
-from pylogbroker.groups.classic.membership import check_generation
 from pylogbroker.groups.classic.rebalance import Rebalancer
-from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.consumer.record_writer import GroupChanges
+from pylogbroker.groups.kinds import ClassicGroup, Group
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
-    NO_MEMBER_ID,
     Commit,
     CommitResult,
     CommittedOffset,
@@ -38,15 +35,17 @@ class OffsetManager:
     _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
+    _changes: GroupChanges
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        error = _check_commit(group, commit)
+        error = group.check_commit(commit)
         if error:
             self._events.reply(reply, dict.fromkeys(commit.offsets, error))
             return
-        member = group.members.get(commit.member_id)
-        if member is not None:
-            self._rebalancer.keep_alive(group, member, now_ms)
+        if isinstance(group, ClassicGroup):
+            member = group.members.get(commit.member_id)
+            if member is not None:
+                self._rebalancer.keep_alive(group, member, now_ms)
         taken, result = self._split_by_size(commit)
         if taken:
             self._store_offsets(group, taken, result, reply, now_ms)
@@ -119,9 +118,9 @@ class OffsetManager:
         return FetchResult(ErrorCode.NONE, offsets)
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
-        if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
+        live = not group.is_empty
+        if live and not group.consumes_partitions:
             return DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
-        live = group.state is not GroupState.EMPTY
         result = {
             partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             if live and group.is_subscribed(partition[0])
@@ -132,50 +131,24 @@ class OffsetManager:
         return DeleteOffsetsResult(ErrorCode.NONE, result)
 
     def expire(self, group: Group, now_ms: int) -> None:
-        self.remove(group, self._expired(group, now_ms), now_ms)
+        self.remove(group, group.expired_offsets(now_ms, self._settings.retention_ms), now_ms)
 
     def remove(self, group: Group, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Remove offsets; an Empty group without any becomes Dead."""
         removed = group.offsets.remove(partitions)
-        is_dead = group.state is GroupState.EMPTY and not group.offsets and not group.pending
+        is_dead = group.is_empty and not group.offsets and not group.has_pending
         if is_dead:
-            group.move(GroupState.DEAD, now_ms)
-        was_stored = group.generation > 0
-        self._writer.write_tombstones(group, removed, is_dead and was_stored, now_ms)
-
-    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
-        offsets, retention_ms = group.offsets, self._settings.retention_ms
-        if group.protocol_type is None:
-            return offsets.expired(now_ms, retention_ms, _since_commit)
-        if group.state is GroupState.EMPTY:
-            since = group.since
-            return offsets.expired(now_ms, retention_ms, _since_commit if since is None else lambda offset: since)
-        if group.state is GroupState.STABLE and group.subscribed is not None:
-            return offsets.expired(now_ms, retention_ms, _since_commit, group.subscribed)
-        return []
-
-
-def _since_commit(offset: CommittedOffset) -> int:
-    return offset.committed
-
-
-def _check_commit(group: Group, commit: Commit) -> ErrorCode:
-    is_alone = commit.generation < 0
-    if is_alone and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE
-    if is_alone and commit.member_id == NO_MEMBER_ID and commit.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = check_generation(group, commit.generation, commit.member_id, commit.instance_id)
-    if error is ErrorCode.NONE and group.state is GroupState.COMPLETING:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return error
+            group.die(now_ms)
+        if isinstance(group, ClassicGroup):
+            was_stored = group.generation > 0
+            self._writer.write_tombstones(group, removed, is_dead and was_stored, now_ms)
+        else:
+            self._writer.write_tombstones(group, removed, False, now_ms)
+            if is_dead:
+                self._changes.write_tombstones(group, now_ms)
 
 
 def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
-    if commit.generation < 0:
-        is_silent = commit.member_id == NO_MEMBER_ID and commit.instance_id is None
-        if is_silent or group is None or group.state is GroupState.EMPTY:
-            return ErrorCode.NONE
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return check_generation(group, commit.generation, commit.member_id, commit.instance_id)
+    if commit.generation < 0 and (commit.is_silent or group is None or group.is_empty):
+        return ErrorCode.NONE
+    return ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.check_transactional(commit)

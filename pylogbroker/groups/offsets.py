@@ -176,6 +176,11 @@ class GroupOffsets:
             del self._transactions[producer_id]
 
 
+def since_commit(offset: CommittedOffset) -> int:
+    """Return when an offset was committed, from which on its retention counts."""
+    return offset.committed
+
+
 def _remove_in_flight(in_flight: dict[int, Offsets], partitions: Collection[TopicPartition]) -> set[TopicPartition]:
     """Return the removed partitions. A thread may still encode a commit's offsets: they get a copy without these."""
     removed = set()

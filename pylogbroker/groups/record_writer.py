@@ -18,7 +18,7 @@ from pylogbroker.coordinators import (
 )
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import record_schema
-from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.kinds import ClassicGroup, Group
 from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Record
 
@@ -42,7 +42,9 @@ _OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 class GroupRecordWriter:
     _writer: RecordWriter
 
-    def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
+    def write_group(
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback
+    ) -> None:
         value = _group_value(group)
         members = _members(group, assignments)
 
@@ -94,7 +96,7 @@ class GroupRecordWriter:
             self._writer.append_unreplicated(group.partition, LazyRecords(count, encode))
 
 
-def _group_value(group: Group) -> record_schema.GroupMetadataValue:
+def _group_value(group: ClassicGroup) -> record_schema.GroupMetadataValue:
     return record_schema.GroupMetadataValue(
         group.protocol_type or "",
         group.generation,
@@ -104,7 +106,7 @@ def _group_value(group: Group) -> record_schema.GroupMetadataValue:
     )
 
 
-def _members(group: Group, assignments: Mapping[str, bytes]) -> list[tuple[Any, ...]]:
+def _members(group: ClassicGroup, assignments: Mapping[str, bytes]) -> list[tuple[Any, ...]]:
     """Return the fields of `MemberMetadata` for each member."""
     protocol = group.protocol_name
     return [

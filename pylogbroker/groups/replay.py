@@ -13,9 +13,12 @@ import attrs
 from pylogbroker.coordinators import EventQueue, TopicPartition
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups import record_schema
-from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.group import Group as ClassicGroup
 from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.consumer import record_schema as consumer_schema
+from pylogbroker.groups.consumer.replay import ReplayedConsumerGroups
+from pylogbroker.groups.kinds import Group
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.requests import CommittedOffset
@@ -33,6 +36,7 @@ class ReplayedGroups:
     transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)
     deleted_partitions: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
+    _consumers: ReplayedConsumerGroups = attrs.field(factory=ReplayedConsumerGroups, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
     def apply(self, record: Record, producer_id: int | None) -> None:
@@ -42,7 +46,10 @@ class ReplayedGroups:
         elif isinstance(key, GroupMetadataKey):
             self._apply_group(key, record.value)
         else:
-            raise CorruptRecords("the key is not of a known version")
+            consumer_key = None if record.key is None else consumer_schema.decode_key(record.key)
+            if consumer_key is None:
+                raise CorruptRecords("the key is not of a known version")
+            self._consumers.apply(consumer_key, record)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         for group_id in self.transactions.pop(producer_id, ()):
@@ -65,19 +72,30 @@ class ReplayedGroups:
             self._groups.pop(key.group, None)
         else:
             self._groups[key.group] = _checked(record_schema.decode_group_value(value))
+            self._consumers.drop(key.group)
 
     def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
     def groups(self, partition: int, events: EventQueue, now_ms: int) -> Iterator[Group]:
-        """Make the groups. One with only offsets never had a member."""
+        """Make the groups. One with only offsets never had a member.
+
+        A classic group that became one of KIP-848 was removed first; a record of it that is left does not count.
+        """
+        made = set()
+        for consumer_group in self._consumers.groups(partition):
+            consumer_group.offsets = self._offsets.get(consumer_group.group_id, consumer_group.offsets)
+            made.add(consumer_group.group_id)
+            yield consumer_group
         for group_id, value in self._groups.items():
-            group = _group(group_id, partition, value, events)
-            group.offsets = self._offsets.get(group_id, group.offsets)
-            yield group
+            if group_id not in made:
+                group = _group(group_id, partition, value, events)
+                group.offsets = self._offsets.get(group_id, group.offsets)
+                made.add(group_id)
+                yield group
         for group_id, offsets in self._offsets.items():
-            if offsets and group_id not in self._groups:
-                group = Group(group_id, partition, events, since=now_ms)
+            if offsets and group_id not in made:
+                group = ClassicGroup(group_id, partition, events, since=now_ms)
                 group.offsets = offsets
                 yield group
 
@@ -88,9 +106,9 @@ def _checked(value: GroupMetadataValue) -> GroupMetadataValue:
     return value
 
 
-def _group(group_id: str, partition: int, value: GroupMetadataValue, events: EventQueue) -> Group:
+def _group(group_id: str, partition: int, value: GroupMetadataValue, events: EventQueue) -> ClassicGroup:
     timestamp = value.current_state_timestamp
-    group = Group(
+    group = ClassicGroup(
         group_id,
         partition,
         events,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 import attrs
 
@@ -13,6 +14,13 @@ Protocols = tuple[tuple[str, bytes], ...]  # names, most preferred first, with m
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
+
+
+class GroupType(StrEnum):
+    """Protocol of a group; the value is the name in ListGroups."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 @attrs.frozen
@@ -107,13 +115,17 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """Consumers without membership have generation -1 and no member id."""
+    """Consumers without membership have generation -1 and no member id.
+
+    In groups of KIP-848 the generation is the member's epoch. Requests before version 9 of OffsetCommit know no epochs.
+    """
 
     group_id: str
     generation: int
     member_id: str
     offsets: Mapping[TopicPartition, CommittedOffset]
     instance_id: str | None = None
+    knows_epochs: bool = attrs.field(default=True, kw_only=True)
 
 
 @attrs.frozen
@@ -122,6 +134,10 @@ class TransactionalCommit(Commit):
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def is_silent(self) -> bool:
+        return self.member_id == NO_MEMBER_ID and self.instance_id is None
 
 
 CommitResult = dict[TopicPartition, ErrorCode]
@@ -166,3 +182,4 @@ class GroupOverview:
     group_id: str
     protocol_type: str
     state: str
+    type: GroupType = GroupType.CLASSIC

@@ -10,6 +10,14 @@ _MS_PER_MINUTE = 60_000
 
 
 @attrs.frozen
+class ConsumerGroupSettings:
+    """Settings of the groups of KIP-848, without the times that a group may have for itself."""
+
+    max_size: int = 2**31 - 1  # group.consumer.max.size
+    expression_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms
+
+
+@attrs.frozen
 class GroupSettings:
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
@@ -19,6 +27,7 @@ class GroupSettings:
     retention_ms: int = 10_080 * _MS_PER_MINUTE  # offsets.retention.minutes
     check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
+    consumer: ConsumerGroupSettings = ConsumerGroupSettings()
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:

@@ -9,9 +9,10 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, PartitionReplay, TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.consumer.membership import ConsumerMemberManager
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import JoinResult, SyncResult
@@ -29,12 +30,16 @@ class GroupShard:
     groups: dict[str, Group] = attrs.field(factory=dict)
     transactions: dict[int, set[str]] = attrs.field(factory=dict)
 
-    def create(self, group_id: str, events: EventQueue, now_ms: int) -> Group:
-        group = self.groups[group_id] = Group(group_id, self.partition, events, since=now_ms)
+    def create(self, group_id: str, events: EventQueue, now_ms: int) -> ClassicGroup:
+        group = self.groups[group_id] = ClassicGroup(group_id, self.partition, events, since=now_ms)
+        return group
+
+    def create_consumer_group(self, group_id: str, now_ms: int) -> ConsumerGroup:
+        group = self.groups[group_id] = ConsumerGroup(group_id, self.partition, now_ms)
         return group
 
     def remove_if_dead(self, group: Group) -> None:
-        if group.state is GroupState.DEAD:
+        if group.is_dead and self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
 
     def update_transaction(self, producer_id: int, group: Group) -> None:
@@ -59,6 +64,7 @@ class GroupShardHandler:
     _events: EventQueue
     _rebalancer: Rebalancer
     _offsets: OffsetManager
+    _consumers: ConsumerMemberManager
 
     @property
     def sweep_interval_ms(self) -> int:
@@ -77,25 +83,34 @@ class GroupShardHandler:
     async def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> None:
         """Start sessions; rebalance groups above the size limit, which may be lower now."""
         for group in list(shard.groups.values()):
-            if group.state is not GroupState.DEAD:
+            if not group.is_dead:
                 self._continue(shard, group, state.deleted_partitions, now_ms)
             await give_way()
 
     def _continue(
         self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int
     ) -> None:
+        if isinstance(group, ConsumerGroup):
+            self._consumers.go_on(group, now_ms)
+        else:
+            self._continue_classic(group, now_ms)
+        if deleted_partitions:
+            self.delete_offsets(shard, group, deleted_partitions, now_ms)
+
+    def _continue_classic(self, group: ClassicGroup, now_ms: int) -> None:
         for member in group.members.values():
             if member.session is None:  # else it has sent requests meanwhile
                 self._rebalancer.keep_alive(group, member, now_ms)
         if len(group.members) > self._settings.max_size and group.state is GroupState.STABLE:
             self._rebalancer.prepare(group, now_ms)
-        if deleted_partitions:
-            self.delete_offsets(shard, group, deleted_partitions, now_ms)
 
     def on_unload(self, shard: GroupShard, now_ms: int) -> None:
         for group in shard.groups.values():
+            group.die(now_ms)
+            if isinstance(group, ConsumerGroup):
+                self._consumers.stop(group, now_ms)
+                continue
             group.stop_timers()
-            group.move(GroupState.DEAD, now_ms)
             for member in group.members.values():
                 if member.is_waiting:
                     group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -105,7 +120,7 @@ class GroupShardHandler:
         groups = list(shard.groups.values())
         for start in range(0, len(groups), _GROUPS_PER_STEP):
             for group in groups[start : start + _GROUPS_PER_STEP]:
-                if group.state is not GroupState.DEAD:
+                if not group.is_dead:
                     self._offsets.expire(group, now_ms)
                     shard.remove_if_dead(group)
             await give_way()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from pylogbroker.assignors.group import BUILT_IN
 from pylogbroker.coordinators import AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import (
@@ -24,6 +25,7 @@ from pylogbroker.groups import (
     SyncResult,
     TransactionalCommit,
 )
+from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record, build, entries
@@ -118,12 +120,18 @@ class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
     """A coordinator of all partitions, and the time."""
 
     def __init__(
-        self, settings: GroupSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
+        self,
+        settings: GroupSettings = SETTINGS,
+        loaded: bool = True,
+        ids: Iterator[int] | None = None,
+        port: GroupPort = NO_TOPICS,
     ) -> None:
         self.log_port = FakeLogPort(lambda: self.now)
         self.ids = ids = ids or count(1)
         self.woken: list[int] = []
-        self.coordinator = GroupCoordinator(settings, self.log_port, lambda: f"id{next(ids)}")
+        self.coordinator = GroupCoordinator(
+            settings, self.log_port, lambda: f"id{next(ids)}", port=port, assignors=BUILT_IN
+        )
         super().__init__(self.coordinator.runtime)
         self.runtime.watch_deadlines(self.woken.append)
         if loaded:

@@ -14,7 +14,7 @@ from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import HasGroups
 from pylogbroker.errors import KafkaError
-from pylogbroker.groups import GROUP_TYPE, GroupOverview
+from pylogbroker.groups import GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -32,7 +32,7 @@ async def handle(services: HasGroups, context: RequestContext, request: ListGrou
     error, groups = await services.groups.list_groups(request.states_filter, request.types_filter)
     try:
         listed = [
-            ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE)
+            ListedGroup(group.group_id, group.protocol_type, group.state, group.type)
             async for group in within_budget(groups, _size)
         ]
     except KafkaError as failure:

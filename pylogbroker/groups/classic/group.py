@@ -7,18 +7,22 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue, Reply, Timer, cancel, check_transition
+from pylogbroker.coordinators import EventQueue, Reply, Timer, TopicPartition, cancel, check_transition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE, Member, subscribed_topics
 from pylogbroker.groups.classic.states import PREDECESSORS, GroupState
-from pylogbroker.groups.offsets import GroupOffsets
+from pylogbroker.groups.offsets import GroupOffsets, since_commit
 from pylogbroker.groups.requests import (
+    NO_MEMBER_ID,
+    Commit,
     GroupDescription,
     GroupOverview,
+    GroupType,
     JoinedMember,
     JoinResult,
     Protocols,
     SyncResult,
+    TransactionalCommit,
 )
 
 
@@ -226,6 +230,72 @@ class Group:
         """Return whether a member may consume the topic; True if unknown."""
         return self.subscribed is None or topic in self.subscribed
 
+    # -- what groups of both types have --------------------------------------------------------------------------
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CLASSIC
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self.pending)
+
+    def die(self, now_ms: int) -> None:
+        self.move(GroupState.DEAD, now_ms)
+
+    def check_commit(self, commit: Commit) -> ErrorCode:
+        is_alone = commit.generation < 0
+        if is_alone and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if is_alone and commit.member_id == NO_MEMBER_ID and commit.instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_generation(commit.generation, commit.member_id, commit.instance_id)
+        if error is ErrorCode.NONE and self.state is GroupState.COMPLETING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def check_transactional(self, commit: TransactionalCommit) -> ErrorCode:
+        return self.check_generation(commit.generation, commit.member_id, commit.instance_id)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        if instance_id is not None:
+            current = self.static.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_generation(self, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+        error = self.check_member(member_id, instance_id)
+        if error is ErrorCode.NONE and generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+        offsets = self.offsets
+        if self.protocol_type is None:
+            return offsets.expired(now_ms, retention_ms, since_commit)
+        if self.state is GroupState.EMPTY:
+            since = self.since
+            return offsets.expired(now_ms, retention_ms, since_commit if since is None else lambda offset: since)
+        if self.state is GroupState.STABLE and self.subscribed is not None:
+            return offsets.expired(now_ms, retention_ms, since_commit, self.subscribed)
+        return []
+
+    @property
+    def consumes_partitions(self) -> bool:
+        """Return whether the members are consumers, whose subscriptions tell which offsets they use."""
+        return self.protocol_type == PROTOCOL_TYPE
+
     def describe(self) -> GroupDescription:
         """Show protocol and assignments only of a Stable group."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
@@ -239,7 +309,7 @@ class Group:
         )
 
     def overview(self) -> GroupOverview:
-        return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
+        return GroupOverview(self.group_id, self.protocol_type or "", self.state.value, self.type)
 
     def _count(self, protocols: Protocols, change: int) -> None:
         for name in names(protocols):

@@ -73,7 +73,7 @@ class MemberManager:
     def _join_known(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
         if join.member_id in group.pending and join.instance_id is None:
             self._add(group, join, join.member_id, reply, now_ms)
-        elif error := check_member(group, join.member_id, join.instance_id):
+        elif error := group.check_member(join.member_id, join.instance_id):
             self._answer_error(reply, join.member_id, error)
         elif group.state is GroupState.PREPARING or _wants_rebalance(group, join):
             member = group.members[join.member_id]
@@ -169,7 +169,7 @@ class MemberManager:
         self._writer.write_group(group, assignments, now_ms, stored)
 
     def heartbeat(self, group: Group, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        error = check_generation(group, beat.generation, beat.member_id, beat.instance_id)
+        error = group.check_generation(beat.generation, beat.member_id, beat.instance_id)
         if error:
             return error
         self._rebalancer.keep_alive(group, group.members[beat.member_id], now_ms)
@@ -185,7 +185,7 @@ class MemberManager:
         elif member_id in group.pending:
             self._rebalancer.drop_pending(group, member_id, now_ms)
             return ErrorCode.NONE
-        error = check_member(group, member_id, who.instance_id)
+        error = group.check_member(member_id, who.instance_id)
         if error is ErrorCode.NONE:
             self._rebalancer.drop(group, group.members[member_id], now_ms)
         return error
@@ -236,25 +236,8 @@ def _member_id(name: str, unique: str) -> str:
     return name.encode()[: STRING_BYTES_MAX - len(suffix)].decode(errors="ignore") + suffix
 
 
-def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    if instance_id is not None:
-        current = group.static.get(instance_id)
-        if current is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if current != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def check_generation(group: Group, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
-    error = check_member(group, member_id, instance_id)
-    if error is ErrorCode.NONE and generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
-
-
 def _check_sync(group: Group, sync: Sync) -> ErrorCode:
-    error = check_generation(group, sync.generation, sync.member_id, sync.instance_id)
+    error = group.check_generation(sync.generation, sync.member_id, sync.instance_id)
     if error:
         return error
     same_type = sync.protocol_type is None or sync.protocol_type == group.protocol_type

@@ -1,0 +1,397 @@
+"""A consumer group: members, epochs, target assignment, and who holds which partition. No I/O, no clock, no timers.
+
+Each change is noted, so that `take_changes` returns what has to be written: the keys of records, whose values are the
+present state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from enum import IntEnum
+from typing import Final
+
+import attrs
+
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.classic.member import PROTOCOL_TYPE
+from pylogbroker.groups.consumer.member import ConsumerMember
+from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.consumer.reconciliation import next_step
+from pylogbroker.groups.consumer.states import ConsumerGroupState, MemberState
+from pylogbroker.groups.offsets import GroupOffsets
+from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
+
+NO_PARTITIONS: Final[frozenset[TopicIdPartition]] = frozenset()
+
+
+class RecordKind(IntEnum):
+    """Kinds of records of a group, in the order in which they are written; the number is the key's version."""
+
+    MEMBER = 5
+    EXPRESSION = 16
+    GROUP = 3
+    TARGET_OF_MEMBER = 7
+    TARGET = 6
+    CURRENT = 8
+
+
+RecordKey = tuple[RecordKind, str]
+"""Kind, and member id or regular expression; that is empty for the group's own records."""
+
+
+@attrs.frozen
+class Resolved:
+    """Topics that a regular expression matched among those of a version of the cluster's topics."""
+
+    topics: frozenset[str]
+    version: int
+    resolved_ms: int
+
+
+@attrs.define(eq=False, repr=False)
+class ConsumerGroup:
+    group_id: str
+    partition: int
+    since: int  # ms when the epoch was bumped last
+    epoch: int = 0
+    target_epoch: int = 0
+    assigned_ms: int | None = None  # when the target assignment was computed last
+    metadata_hash: int = 0
+    is_dead: bool = False
+    members: dict[str, ConsumerMember] = attrs.field(factory=dict, init=False)
+    static: dict[str, str] = attrs.field(factory=dict, init=False)  # instance id: member id
+    target: dict[str, frozenset[TopicIdPartition]] = attrs.field(factory=dict, init=False)
+    expressions: dict[str, Resolved] = attrs.field(factory=dict, init=False)
+    offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
+    _holders: dict[TopicIdPartition, str] = attrs.field(factory=dict, init=False)
+    _subscribers: Counter[str] = attrs.field(factory=Counter, init=False)  # members by topic
+    _users: Counter[str] = attrs.field(factory=Counter, init=False)  # members by regular expression
+    _changes: dict[RecordKey, None] = attrs.field(factory=dict, init=False)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if self.is_dead:
+            return ConsumerGroupState.DEAD
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.target_epoch < self.epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(self.is_reconciled(member) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def is_reconciled(self, member: ConsumerMember) -> bool:
+        return member.state is MemberState.STABLE and member.epoch == self.target_epoch
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.members or self.is_dead)
+
+    @property
+    def subscribed(self) -> Collection[str]:
+        """Names of all topics to which members subscribe; they need not exist."""
+        return self._subscribers.keys()
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        resolved = self.expressions.get(member.expression) if member.expression else None
+        return member.topics if resolved is None else member.topics | resolved.topics
+
+    def holder(self, partition: TopicIdPartition) -> str | None:
+        return self._holders.get(partition)
+
+    @property
+    def holders_count(self) -> int:
+        """Return the number of partitions that members hold."""
+        return len(self._holders)
+
+    def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
+        return self.target.get(member_id, NO_PARTITIONS)
+
+    # -- what groups of both types have --------------------------------------------------------------------------
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def has_pending(self) -> bool:
+        return False
+
+    @property
+    def consumes_partitions(self) -> bool:
+        return True
+
+    def is_subscribed(self, topic: str) -> bool:
+        return topic in self._subscribers
+
+    def die(self, now_ms: int) -> None:
+        self.is_dead = True
+
+    def check_commit(self, commit: Commit) -> ErrorCode:
+        """Check who commits: a member at its epoch, or anybody while there are no members."""
+        if commit.generation < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self._committing(commit)
+        if isinstance(member, ErrorCode):
+            return member
+        if member.classic is not None:
+            return ErrorCode.NONE if commit.generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
+        if not commit.knows_epochs:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._check_epoch(member, commit)
+
+    def check_transactional(self, commit: TransactionalCommit) -> ErrorCode:
+        member = self._committing(commit)
+        if isinstance(member, ErrorCode):
+            return member
+        if member.classic is not None:
+            return ErrorCode.NONE if commit.generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
+        return self._check_epoch(member, commit)
+
+    def check_reader(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Check who fetches offsets; without member id and epoch it is nobody."""
+        if epoch < 0 and not member_id:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if epoch == member.epoch:
+            return ErrorCode.NONE
+        return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+    def _committing(self, commit: Commit) -> ConsumerMember | ErrorCode:
+        if commit.instance_id is not None and self.static.get(commit.instance_id, commit.member_id) != commit.member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+        return self.members.get(commit.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    @staticmethod
+    def _check_epoch(member: ConsumerMember, commit: Commit) -> ErrorCode:
+        if commit.generation == member.epoch:
+            return ErrorCode.NONE
+        return ErrorCode.STALE_MEMBER_EPOCH
+
+    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+        """Offsets expire after their commit, or after the last member has left, if no member subscribes."""
+        since = 0 if self.members else self.since
+        return self.offsets.expired(
+            now_ms, retention_ms, lambda offset: max(since, offset.committed), self._subscribers.keys()
+        )
+
+    def describe(self) -> GroupDescription:
+        """Return what DescribeGroups has: only ConsumerGroupDescribe describes these groups."""
+        return GroupDescription(ErrorCode.NONE, self.group_id, ConsumerGroupState.DEAD.value)
+
+    def overview(self) -> GroupOverview:
+        return GroupOverview(self.group_id, PROTOCOL_TYPE, self.state.value, self.type)
+
+    # -- members -------------------------------------------------------------------------------------------------
+
+    def add(self, member: ConsumerMember) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        self._hold(member, member.assigned, member.revoking)
+        self._count(member, 1)
+        self._note_member(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member; what it held is free."""
+        member = self.members.pop(member_id)
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+        self._release(member)
+        self._count(member, -1)
+        self.target.pop(member_id, None)
+        self._note_member(member_id)
+
+    def subscribe(self, member: ConsumerMember, topics: frozenset[str], expression: str | None) -> bool:
+        """Change a subscription; return whether it is another one."""
+        if topics == member.topics and expression == member.expression:
+            return False
+        self._count(member, -1)
+        member.topics, member.expression = topics, expression
+        self._count(member, 1)
+        self._changes[RecordKind.MEMBER, member.member_id] = None
+        return True
+
+    def note_member_change(self, member: ConsumerMember) -> None:
+        """Let the metadata of a member be written."""
+        self._changes[RecordKind.MEMBER, member.member_id] = None
+
+    def take_place(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Let a static member take the place of one with the same instance id: its target and its partitions."""
+        target = self.target_of(old.member_id)
+        new.assigned, new.revoking, new.state = old.assigned, {}, MemberState.STABLE
+        self.remove(old.member_id)
+        self.add(new)
+        self.target[new.member_id] = target
+        self._changes[RecordKind.TARGET_OF_MEMBER, new.member_id] = None
+
+    def leave_for_a_moment(self, member: ConsumerMember, epoch: int) -> None:
+        """Keep the place of a static member; its client has given up all partitions."""
+        member.epoch = epoch
+        self._move(member, member.state, member.assigned, {})
+
+    # -- epochs and targets --------------------------------------------------------------------------------------
+
+    def bump(self, now_ms: int) -> None:
+        self.epoch += 1
+        self.since = now_ms
+        self._changes[RecordKind.GROUP, ""] = None
+
+    def set_target(self, epoch: int, target: Mapping[str, frozenset[TopicIdPartition]], now_ms: int) -> None:
+        """Set the target assignment of an epoch; members that have left meanwhile have none."""
+        for member_id in self.members:
+            partitions = target.get(member_id, NO_PARTITIONS)
+            if partitions != self.target_of(member_id) or member_id not in self.target:
+                self.target[member_id] = partitions
+                self._changes[RecordKind.TARGET_OF_MEMBER, member_id] = None
+        self.target_epoch, self.assigned_ms = epoch, now_ms
+        self._changes[RecordKind.TARGET, ""] = None
+
+    def set_resolved(self, expression: str, resolved: Resolved) -> bool:
+        """Note what an expression matches; return whether subscriptions have changed."""
+        before = self.expressions.get(expression)
+        is_new = before is None or before.topics != resolved.topics
+        if is_new:
+            self._count_expression(expression, -1)
+        self.expressions[expression] = resolved
+        if is_new:
+            self._count_expression(expression, 1)
+            self._changes[RecordKind.EXPRESSION, expression] = None
+        return is_new and bool(self._users[expression])
+
+    def drop_unused_expressions(self) -> None:
+        for expression in [expression for expression in self.expressions if not self._users[expression]]:
+            del self.expressions[expression]
+            self._changes[RecordKind.EXPRESSION, expression] = None
+
+    @property
+    def unresolved(self) -> list[str]:
+        return [expression for expression in self._users if expression not in self.expressions]
+
+    @property
+    def used_expressions(self) -> Collection[str]:
+        return self._users.keys()
+
+    # -- reconciliation ------------------------------------------------------------------------------------------
+
+    def reconcile(
+        self, member: ConsumerMember, owned: Collection[TopicIdPartition] | None, target: Collection[TopicIdPartition]
+    ) -> bool:
+        """Let a member take its next step; return whether its assigned partitions have changed.
+
+        `target` has what the member is to have: a part of its target assignment if it has changed its subscription.
+        """
+
+        def is_free(partition: TopicIdPartition) -> bool:
+            return self._holders.get(partition, member.member_id) == member.member_id
+
+        step = next_step(member, self.target_epoch, target, owned, is_free)
+        if step is None:
+            return False
+        before = member.assigned.keys()
+        same = step.state is member.state and step.epoch == member.epoch and step.revoking == member.revoking
+        if same and step.assigned == member.assigned:
+            return False
+        if step.epoch != member.epoch:
+            member.previous_epoch, member.epoch = member.epoch, step.epoch
+        self._move(member, step.state, step.assigned, step.revoking)
+        return before != step.assigned.keys()
+
+    def _move(
+        self,
+        member: ConsumerMember,
+        state: MemberState,
+        assigned: Mapping[TopicIdPartition, int],
+        revoking: Mapping[TopicIdPartition, int],
+    ) -> None:
+        self._release(member)
+        member.state = state
+        self._hold(member, assigned, revoking)
+        self._changes[RecordKind.CURRENT, member.member_id] = None
+
+    def _hold(
+        self,
+        member: ConsumerMember,
+        assigned: Mapping[TopicIdPartition, int],
+        revoking: Mapping[TopicIdPartition, int],
+    ) -> None:
+        """Give partitions to a member, except those that another member holds: a stored state may be damaged."""
+        holders, member_id = self._holders, member.member_id
+        member.assigned = _held(assigned, holders, member_id)
+        member.revoking = _held(revoking, holders, member_id)
+        holders.update(dict.fromkeys(member.assigned, member_id))
+        holders.update(dict.fromkeys(member.revoking, member_id))
+
+    def _release(self, member: ConsumerMember) -> None:
+        for partition in member.holds():
+            del self._holders[partition]
+
+    # -- what is to be written -----------------------------------------------------------------------------------
+
+    def take_changes(self) -> dict[RecordKey, None]:
+        """Return the keys of what has changed, in the order in which records are written."""
+        changes, self._changes = self._changes, {}
+        return dict.fromkeys(sorted(changes, key=lambda change: _ORDER[change[0]]))
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changes)
+
+    def put_back(self, changes: Collection[RecordKey]) -> None:
+        """Let changes be written again: they were not stored."""
+        self._changes.update(dict.fromkeys(changes))
+
+    def note_all(self) -> None:
+        """Let everything be written, for a group that was of another kind."""
+        self._changes.update(dict.fromkeys(self.all_records()))
+
+    def all_records(self) -> Iterator[RecordKey]:
+        yield RecordKind.GROUP, ""
+        yield RecordKind.TARGET, ""
+        for expression in self.expressions:
+            yield RecordKind.EXPRESSION, expression
+        for member_id in self.members:
+            yield RecordKind.MEMBER, member_id
+            yield RecordKind.TARGET_OF_MEMBER, member_id
+            yield RecordKind.CURRENT, member_id
+
+    def _note_member(self, member_id: str) -> None:
+        for kind in (RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT):
+            self._changes[kind, member_id] = None
+
+    # -- subscriptions -------------------------------------------------------------------------------------------
+
+    def _count(self, member: ConsumerMember, change: int) -> None:
+        if member.expression:
+            _add(self._users, member.expression, change)
+        for topic in self.topics_of(member):
+            _add(self._subscribers, topic, change)
+
+    def _count_expression(self, expression: str, change: int) -> None:
+        for member in self.members.values():
+            if member.expression == expression:
+                for topic in self.topics_of(member):
+                    _add(self._subscribers, topic, change)
+
+
+_ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
+
+
+def _held(
+    partitions: Mapping[TopicIdPartition, int], holders: Mapping[TopicIdPartition, str], member_id: str
+) -> Mapping[TopicIdPartition, int]:
+    if all(holders.get(partition, member_id) == member_id for partition in partitions):
+        return partitions
+    return {key: since for key, since in partitions.items() if holders.get(key, member_id) == member_id}
+
+
+def _add(counter: Counter[str], key: str, change: int) -> None:
+    counter[key] += change
+    if not counter[key]:
+        del counter[key]

@@ -1,0 +1,425 @@
+"""Members of consumer groups: heartbeats, leaving, timeouts, and target assignments.
+
+A heartbeat has these steps:
+
+    resolve      a regular expression that the group does not know yet: topics that match it
+    admit        a new member, or the check of an old one's epoch
+    subscribe    another subscription bumps the group's epoch
+    assign       an older target assignment than the group's epoch is computed again
+    reconcile    the member takes its next step towards its target
+    store        the changes are written, and answered when they are stored
+
+The first and fourth step may take a thread; the rest of the heartbeat waits if it needs the result. Target assignments
+are computed one at a time, and at most once in `group.consumer.assignment.interval.ms`: until then members follow the
+former one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.coordinators import EventQueue, Reply, Timer, Timers, cancel
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.consumer.admission import admit, check_fields, check_static
+from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
+from pylogbroker.groups.consumer.member import ConsumerMember
+from pylogbroker.groups.consumer.port import GroupPort, Matches
+from pylogbroker.groups.consumer.record_writer import GroupChanges
+from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
+from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
+from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
+from pylogbroker.groups.settings import ConsumerGroupSettings
+
+log = Logger()
+
+_REFRESH_MS_MIN: Final = 10_000
+"""Shortest time between two resolutions of a group's expressions because of new topics."""
+
+Answer = Reply[HeartbeatResult]
+
+
+@attrs.define(eq=False, repr=False)
+class _Progress:
+    """What a group has under way; there is none for most groups."""
+
+    is_computing: bool = False
+    is_resolving: bool = False
+    waiting: list[Callable[[int], None]] = attrs.field(factory=list)  # heartbeats that need the target
+    timer: Timer | None = None  # of the next computation
+    failure: KafkaError | None = None  # of the last computation
+
+
+@attrs.define(eq=False, repr=False)
+class ConsumerMemberManager:
+    settings: ConsumerGroupSettings
+    _events: EventQueue
+    _timers: Timers
+    _changes: GroupChanges
+    _port: GroupPort
+    _assignors: Mapping[str, Any]  # by name, the default one first
+    _new_id: Callable[[], str]
+    _on_target: Callable[[ConsumerGroup, str], None] = lambda group, assignor: None
+    _progress: dict[ConsumerGroup, _Progress] = attrs.field(factory=dict, init=False)
+
+    # -- heartbeats ----------------------------------------------------------------------------------------------
+
+    def check(self, beat: MemberHeartbeat) -> MemberHeartbeat:
+        """Return a heartbeat with a member id; raise KafkaError if it is invalid by itself."""
+        check_fields(beat, self._assignors)
+        return beat if beat.member_id else attrs.evolve(beat, member_id=self._new_id())
+
+    def resolve(self, beat: MemberHeartbeat, go_on: Callable[[Matches, int], None]) -> None:
+        """Call `go_on` with the topics that match the expression of a heartbeat."""
+        self._port.resolve([beat.expression or ""], beat.may_see, self._events.as_event(go_on))
+
+    @staticmethod
+    def has_new_expression(group: ConsumerGroup | None, beat: MemberHeartbeat) -> bool:
+        return bool(beat.expression) and (group is None or beat.expression not in group.expressions)
+
+    @staticmethod
+    def check_joining(matches: Matches) -> None:
+        """Raise KafkaError if the first member of a new group may not join: its expression is invalid."""
+        _check_expressions(matches)
+
+    def heartbeat(
+        self, group: ConsumerGroup, beat: MemberHeartbeat, matches: Matches, reply: Answer, now_ms: int
+    ) -> None:
+        """Handle a heartbeat whose expression is resolved, of a member that does not leave; raise KafkaError."""
+        _check_expressions(matches)
+        member = admit(group, beat, self.settings.max_size)
+        before = member.assigned
+        has_changed = self._update(group, member, beat)
+        for expression, topics in matches.items():
+            if topics is not None:
+                resolved = Resolved(topics, self._port.topics_version, now_ms)
+                has_changed = group.set_resolved(expression, resolved) or has_changed
+        if has_changed:
+            self._bump(group, now_ms)
+            group.drop_unused_expressions()
+        self.keep_alive(group, member, now_ms)
+        self._refresh_expressions(group, beat, now_ms)
+        self._with_target(group, member, partial(self._reconcile, group, member, beat, before, reply), now_ms)
+
+    def leave(self, group: ConsumerGroup, beat: MemberHeartbeat, reply: Answer, now_ms: int) -> None:
+        """Let a member leave, for good or, a static one, for a moment; raise KafkaError if there is no such member."""
+        member_id = beat.member_id
+        if beat.instance_id is not None:
+            check_static(group, member_id, beat.instance_id)
+        member = group.members.get(member_id)
+        if member is None:
+            raise KafkaError(f"group {group.group_id!r} has no member {member_id!r}", ErrorCode.UNKNOWN_MEMBER_ID)
+        if beat.epoch == STATIC_LEAVE_EPOCH:
+            cancel(member.rebalance)
+            group.leave_for_a_moment(member, STATIC_LEAVE_EPOCH)
+        else:
+            self.remove(group, member, now_ms)
+        result = HeartbeatResult(ErrorCode.NONE, member_id=member_id, epoch=beat.epoch)
+        self._store(group, reply, result, now_ms)
+
+    def _update(self, group: ConsumerGroup, member: ConsumerMember, beat: MemberHeartbeat) -> bool:
+        """Take what a heartbeat says of its member; return whether the group has to be assigned again."""
+        is_new = member.rebalance_timeout_ms == -1
+        before = (member.rack_id, member.rebalance_timeout_ms, member.assignor, member.client_id, member.client_host)
+        member.rack_id = beat.rack_id or member.rack_id
+        member.assignor = beat.assignor or member.assignor
+        if beat.rebalance_timeout_ms is not None:
+            member.rebalance_timeout_ms = beat.rebalance_timeout_ms
+        member.client_id, member.client_host = beat.client_id, beat.client_host
+        after = (member.rack_id, member.rebalance_timeout_ms, member.assignor, member.client_id, member.client_host)
+        if after != before:
+            group.note_member_change(member)
+        assigns_again = is_new or after[0] != before[0] or after[2] != before[2]
+        topics = member.topics if beat.topics is None else beat.topics
+        expression = member.expression if beat.expression is None else beat.expression or None
+        return group.subscribe(member, topics, expression) or assigns_again
+
+    def _reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        beat: MemberHeartbeat,
+        before: Mapping[Any, int],
+        reply: Answer,
+        now_ms: int,
+    ) -> None:
+        """Let a member take its step, and answer."""
+        progress = self._progress.get(group)
+        if group.is_dead:
+            self._events.reply(reply, HeartbeatResult(ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR.meaning))
+            return
+        if group.members.get(member.member_id) is not member:
+            self._events.reply(reply, HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID, "the member has left meanwhile"))
+            return
+        if progress is not None and progress.failure is not None and not group.target_epoch:
+            failure = progress.failure
+            self._events.reply(reply, HeartbeatResult(failure.code, failure.detail))
+            return
+        self.step(group, member, beat.owned, now_ms)
+        has_new_assignment = before.keys() != member.assigned.keys()
+        gives_assignment = beat.epoch == JOIN_EPOCH or beat.is_full or has_new_assignment
+        times = self._port.times_of(group.group_id)
+        result = HeartbeatResult(
+            ErrorCode.NONE,
+            None,
+            member.member_id,
+            member.epoch,
+            times.heartbeat_interval_ms,
+            frozenset(member.assigned) if gives_assignment else None,
+        )
+        self._store(group, reply, result, now_ms)
+
+    def step(self, group: ConsumerGroup, member: ConsumerMember, owned: Any, now_ms: int) -> None:
+        """Let a member take its next step; it has its rebalance timeout to revoke what it must."""
+        if group.is_reconciled(member) and group.target_epoch == group.epoch:
+            return
+        state, epoch = member.state, member.epoch
+        group.reconcile(member, owned, self._subscribed_part(group, member))
+        if member.classic is not None:
+            return  # it has other timers
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            cancel(member.rebalance)
+        elif (state, epoch) != (member.state, member.epoch) or member.rebalance is None or not member.rebalance.live:
+            self.await_revocation(group, member, now_ms)
+
+    def _subscribed_part(self, group: ConsumerGroup, member: ConsumerMember) -> frozenset[Any]:
+        """Return a member's target without topics to which it subscribes no more: a new target may take a while."""
+        target = group.target_of(member.member_id)
+        if group.target_epoch == group.epoch:
+            return target
+        shapes = map(self._port.topic, group.topics_of(member))
+        subscribed = {shape.topic_id for shape in shapes if shape is not None}
+        return frozenset(partition for partition in target if partition[0] in subscribed)
+
+    def _store(self, group: ConsumerGroup, reply: Answer, result: HeartbeatResult, now_ms: int) -> None:
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            self._events.reply(reply, HeartbeatResult(error, error.meaning) if error else result)
+
+        self._changes.store(group, now_ms, stored)
+
+    # -- timeouts ------------------------------------------------------------------------------------------------
+
+    def keep_alive(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+        classic = member.classic
+        timeout_ms = self._port.times_of(group.group_id).session_timeout_ms
+        due = now_ms + (timeout_ms if classic is None else classic.session_timeout_ms)
+        if member.session is None:
+            member.session = self._timers.start(due, partial(self._fence, group, member, "its session has expired"))
+        else:
+            self._timers.move(member.session, due)
+
+    def await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+        cancel(member.rebalance)
+        why = "it has not revoked its partitions within its rebalance timeout"
+        due = now_ms + max(member.rebalance_timeout_ms, 0)
+        member.rebalance = self._timers.start(due, partial(self._fence, group, member, why))
+
+    def _fence(self, group: ConsumerGroup, member: ConsumerMember, why: str, now_ms: int) -> None:
+        if group.members.get(member.member_id) is member:
+            log.info("{group}: removed member {member}: {why}", group=group.group_id, member=member.member_id, why=why)
+            self.remove(group, member, now_ms)
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+
+    def remove(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+        """Remove a member; the others get its partitions by the next target assignment."""
+        member.stop_timers()
+        group.remove(member.member_id)
+        group.drop_unused_expressions()
+        self._bump(group, now_ms)
+        self._assign(group, now_ms)
+
+    def go_on(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Start the timers of a loaded group."""
+        for member in group.members.values():
+            if member.session is None:
+                self.keep_alive(group, member, now_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                self.await_revocation(group, member, now_ms)
+        self.on_topics_changed(group, now_ms)
+
+    def stop(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Stop the timers of a group that is unloaded; waiting heartbeats are answered."""
+        for member in group.members.values():
+            member.stop_timers()
+        progress = self._progress.pop(group, None)
+        if progress is not None:
+            cancel(progress.timer)
+            self._resume(progress, now_ms)
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def on_topics_changed(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Assign a group again if subscribed topics have been created or deleted, or have new partitions."""
+        if group.members and metadata_hash(existing_topics(group, self._port)) != group.metadata_hash:
+            self._bump(group, now_ms)
+        if group.members:
+            self._assign(group, now_ms)
+        if group.has_changes:
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+
+    def _bump(self, group: ConsumerGroup, now_ms: int) -> None:
+        group.metadata_hash = metadata_hash(existing_topics(group, self._port))
+        group.bump(now_ms)
+
+    def _refresh_expressions(self, group: ConsumerGroup, beat: MemberHeartbeat, now_ms: int) -> None:
+        """Resolve a group's expressions again if topics have come or gone, or it was long ago: access may change."""
+        if not group.expressions:
+            return
+        version, interval_ms = self._port.topics_version, self.settings.expression_refresh_interval_ms
+        is_due = group.unresolved or any(
+            now_ms - resolved.resolved_ms >= (interval_ms if resolved.version == version else _REFRESH_MS_MIN)
+            for resolved in group.expressions.values()
+        )
+        progress = self._begin(group)
+        if is_due and not progress.is_resolving:
+            progress.is_resolving = True
+            done = self._events.as_event(partial(self._resolved, group, version))
+            self._port.resolve(list(group.used_expressions), beat.may_see, done)
+        self._end(group)
+
+    def _resolved(self, group: ConsumerGroup, version: int, matches: Matches, now_ms: int) -> None:
+        progress = self._progress.get(group)
+        if progress is None or group.is_dead:
+            return
+        progress.is_resolving = False
+        has_changed = False
+        for expression, topics in matches.items():
+            if topics is not None and expression in group.used_expressions:
+                has_changed = group.set_resolved(expression, Resolved(topics, version, now_ms)) or has_changed
+        if has_changed:
+            self._bump(group, now_ms)
+            self._assign(group, now_ms)
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+        self._end(group)
+
+    # -- target assignments --------------------------------------------------------------------------------------
+
+    def _with_target(
+        self, group: ConsumerGroup, member: ConsumerMember, go_on: Callable[[int], None], now_ms: int
+    ) -> None:
+        """Call `go_on` when a heartbeat may be answered: one that has no epoch yet needs a target assignment."""
+        self._assign(group, now_ms)
+        progress = self._progress.get(group)
+        if progress is not None and progress.is_computing and not (group.target_epoch and member.epoch):
+            progress.waiting.append(go_on)
+        else:
+            go_on(now_ms)
+
+    def _assign(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Compute the target assignment of the group's epoch, now or when its interval is over."""
+        if not group.members or group.target_epoch >= group.epoch:
+            return
+        progress = self._begin(group)
+        if progress.is_computing or (progress.timer is not None and progress.timer.live):
+            return
+        interval_ms = self._port.times_of(group.group_id).assignment_interval_ms
+        due = now_ms if group.assigned_ms is None else group.assigned_ms + interval_ms
+        if now_ms < due <= now_ms + interval_ms:
+            progress.timer = self._timers.start(due, partial(self._compute_later, group))
+        else:
+            self._compute(group, progress, now_ms)
+
+    def _compute_later(self, group: ConsumerGroup, now_ms: int) -> None:
+        progress = self._progress.get(group)
+        if progress is not None and group.members and not group.is_dead and group.target_epoch < group.epoch:
+            self._compute(group, progress, now_ms)
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+        self._end(group)
+
+    def _compute(self, group: ConsumerGroup, progress: _Progress, now_ms: int) -> None:
+        task = AssignmentTask.of(group, self._assignor(group), existing_topics(group, self._port))
+        progress.is_computing = True
+        is_here = True
+
+        def computed(outcome: Target | Exception, done_ms: int) -> None:
+            if is_here:
+                self._computed(group, progress, task, outcome, done_ms)
+            else:
+                later = self._events.as_event(self._computed_later)
+                later(group, progress, task, outcome, done_ms)
+
+        self._port.compute(task.run, task.size, computed)
+        is_here = False
+
+    def _computed(
+        self,
+        group: ConsumerGroup,
+        progress: _Progress,
+        task: AssignmentTask,
+        outcome: Target | Exception,
+        now_ms: int,
+    ) -> None:
+        progress.is_computing = False
+        if group.is_dead:
+            return
+        if isinstance(outcome, Exception):
+            error = outcome if isinstance(outcome, KafkaError) else KafkaError(f"the assignment failed: {outcome!r}")
+            progress.failure = error
+            group.assigned_ms = now_ms
+            log.error("{group}: keeps its target assignment: {why}", group=group.group_id, why=error.detail)
+        else:
+            progress.failure = None
+            group.set_target(task.epoch, outcome, now_ms)
+            self._on_target(group, task.assignor.name)
+
+    def _computed_later(
+        self,
+        group: ConsumerGroup,
+        progress: _Progress,
+        task: AssignmentTask,
+        outcome: Target | Exception,
+        now_ms: int,
+    ) -> None:
+        self._computed(group, progress, task, outcome, now_ms)
+        self._resume(progress, now_ms)
+        if not group.is_dead:
+            if not isinstance(outcome, Exception):
+                self._assign(group, now_ms)
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+        self._end(group)
+
+    def _resume(self, progress: _Progress, now_ms: int) -> None:
+        waiting, progress.waiting = progress.waiting, []
+        for go_on in waiting:
+            go_on(now_ms)
+
+    def _assignor(self, group: ConsumerGroup) -> Any:
+        """Return the assignor that most members name; the first one of the setting if none does."""
+        votes: dict[str, int] = {}
+        for member in group.members.values():
+            if member.assignor is not None and member.assignor in self._assignors:
+                votes[member.assignor] = votes.get(member.assignor, 0) + 1
+        name = max(votes, key=lambda name: (votes[name], name)) if votes else next(iter(self._assignors))
+        return self._assignors[name]
+
+    def assignor_name(self, group: ConsumerGroup) -> str:
+        name: str = self._assignor(group).name
+        return name
+
+    def _begin(self, group: ConsumerGroup) -> _Progress:
+        progress = self._progress.get(group)
+        if progress is None:
+            progress = self._progress[group] = _Progress()
+        return progress
+
+    def _end(self, group: ConsumerGroup) -> None:
+        """Forget what a group has under way if that is nothing."""
+        progress = self._progress.get(group)
+        if progress is None or progress.is_computing or progress.is_resolving or progress.waiting:
+            return
+        if (progress.timer is None or not progress.timer.live) and progress.failure is None:
+            del self._progress[group]
+
+
+def _check_expressions(matches: Matches) -> None:
+    """Raise KafkaError for an invalid regular expression."""
+    for expression, topics in matches.items():
+        if topics is None:
+            raise KafkaError(
+                f"{expression!r} is not a regular expression that RE2 reads; see https://github.com/google/re2/wiki/Syntax",
+                ErrorCode.INVALID_REGULAR_EXPRESSION,
+            )

@@ -1,0 +1,77 @@
+"""What a broker offers to its consumer groups: topics, settings, and work that takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol, TypeVar
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.groups.consumer.requests import MaySee
+
+T = TypeVar("T")
+
+Matches = Mapping[str, frozenset[str] | None]
+"""Matching topics by regular expression; None if the expression is not valid."""
+
+
+@attrs.frozen
+class TopicShape:
+    topic_id: UUID
+    partitions: int
+
+
+@attrs.frozen
+class GroupTimes:
+    """Times of one group; the group's own settings may replace those of the broker."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
+class GroupPort(Protocol):
+    @property
+    def topics_version(self) -> int:
+        """Return a number that grows when topics are created or deleted."""
+
+    def topic(self, name: str) -> TopicShape | None: ...
+
+    def topic_name(self, topic_id: UUID) -> str | None: ...
+
+    def times_of(self, group_id: str) -> GroupTimes: ...
+
+    def compute(self, work: Callable[[], T], size: int, done: Callable[[T | Exception, int], None]) -> None:
+        """Call `work`, in a thread if it is long; call `done` with its result or failure and the time in ms.
+
+        `size` is the number of members and partitions.
+        """
+
+    def resolve(self, expressions: Collection[str], may_see: MaySee, done: Callable[[Matches, int], None]) -> None:
+        """Match regular expressions with the names of topics; call `done` with the result and the time in ms."""
+
+
+class _NoTopics:
+    """Port without topics, in which work is done at once."""
+
+    topics_version = 0
+
+    def topic(self, name: str) -> TopicShape | None:
+        return None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return None
+
+    def times_of(self, group_id: str) -> GroupTimes:
+        return GroupTimes()
+
+    def compute(self, work: Callable[[], T], size: int, done: Callable[[T | Exception, int], None]) -> None:
+        done(work(), 0)
+
+    def resolve(self, expressions: Collection[str], may_see: MaySee, done: Callable[[Matches, int], None]) -> None:
+        done(dict.fromkeys(expressions, frozenset()), 0)
+
+
+NO_TOPICS: Final[GroupPort] = _NoTopics()
+"""For coordinators of classic groups alone."""
