@@ -50,6 +50,7 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.security.sasl.credentials",
     ),
     "delegation tokens": ("pylogbroker.broker.security.delegation.manager",),
+    "regular expressions of consumer groups": ("pylogbroker.broker.coordinators.topic_expressions",),
     "names that nearly are a setting": ("difflib",),
     "escapes in files of settings": ("javaproperties",),
     "listeners for clients of Kafka 0.7, and requests of such clients elsewhere": (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredList
 
+from pylogbroker.assignors.group import BUILT_IN
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.coordinators.group_service import GroupService
 from pylogbroker.broker.coordinators.producer_ids import ProducerIds
@@ -34,7 +36,7 @@ from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.interfaces import ITree
+from pylogbroker.interfaces import IGroupAssignor, ITree
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
@@ -59,6 +61,9 @@ else:
     manager = on_first_use("pylogbroker.broker.security.delegation.manager")
     sasl_listeners = on_first_use("pylogbroker.broker.security.sasl_listeners")
     sole_control = on_first_use("pylogbroker.broker.sole.control")
+
+
+_OF_CONSUMER_GROUPS = frozenset({"ConsumerGroupDescribe", "ConsumerGroupHeartbeat"})
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -197,6 +202,7 @@ def assemble(
     logs: LogManager,
     delete_policies: DeletePolicies,
     in_cluster: bool = False,
+    group_assignors: Mapping[str, IGroupAssignor] = BUILT_IN,
 ) -> Broker:
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.broker_rack)
@@ -212,7 +218,7 @@ def assemble(
     role.host(partitions)
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
-    group_service = GroupService(log_services)
+    group_service = GroupService(log_services, group_assignors)
     transaction_service = TransactionService(
         log_services,
         producer_ids,
@@ -233,7 +239,7 @@ def assemble(
     authorizer = _authorizer(config, runtime, tree)
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
-    apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
+    apis = tuple(api for api in APIS if (in_cluster or not api.cluster_only) and _is_offered(api, config))
     if not config.offers_kafka_4:
         apis = tuple(api.as_in_3_9() for api in apis)
     return Broker(
@@ -261,6 +267,11 @@ def assemble(
         authorizer,
         BrokerQuotas.of(config, runtime, tree),
     )
+
+
+def _is_offered(api: Api, config: BrokerConfig) -> bool:
+    """Return False for the APIs of consumer groups if they are switched off."""
+    return api.name not in _OF_CONSUMER_GROUPS or "consumer" in config.group_coordinator_rebalance_protocols
 
 
 def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:

@@ -22,6 +22,7 @@ from pylogbroker.config.cleaner_settings import CleanerRows
 from pylogbroker.config.client_settings import ClientRows
 from pylogbroker.config.cluster_settings import ClusterRows
 from pylogbroker.config.given import no_such_setting
+from pylogbroker.config.group_settings import GroupRows
 from pylogbroker.config.http_settings import HttpRows, parse_http_endpoints
 from pylogbroker.config.log_settings import LogRows
 from pylogbroker.config.network_settings import NetworkRows
@@ -75,6 +76,7 @@ class BrokerConfig(
     AccessRows,
     CleanerRows,
     ClientRows,
+    GroupRows,
     ClusterRows,
     HttpRows,
     LogRows,
@@ -393,8 +395,37 @@ def _check_static(config: BrokerConfig) -> None:
             f"group.min.session.timeout.ms: {least} is not accepted; "
             f"expected at most group.max.session.timeout.ms, {most}"
         )
+    _check_group_times(config)
     _check_broker_id(config)
     check_together(config.topic({}))
+
+
+def _check_group_times(config: BrokerConfig) -> None:
+    """Raise ConfigError unless the times of consumer groups are within their bounds."""
+    for name, least, value, most in (
+        (
+            "session.timeout.ms",
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            "heartbeat.interval.ms",
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+    ):
+        if not least <= value <= most:
+            raise ConfigError(
+                f"group.consumer.{name}: {value} is not accepted; expected {least} to {most}, by"
+                f" group.consumer.min.{name} and group.consumer.max.{name}"
+            )
+    if config.group_consumer_heartbeat_interval_ms >= config.group_consumer_session_timeout_ms:
+        raise ConfigError(
+            f"group.consumer.heartbeat.interval.ms: {config.group_consumer_heartbeat_interval_ms} is not accepted;"
+            f" expected less than group.consumer.session.timeout.ms, {config.group_consumer_session_timeout_ms}"
+        )
 
 
 def _check_broker_id(config: BrokerConfig) -> None:

@@ -11,6 +11,7 @@ from pylogbroker.config.access_settings import ACCESS_SETTINGS
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
+from pylogbroker.config.group_settings import GROUP_SETTINGS
 from pylogbroker.config.http_settings import HTTP_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
@@ -41,6 +42,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *CLEANER_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLIENT_SETTINGS,
+        *GROUP_SETTINGS,
         *TRANSACTION_SETTINGS,
         *ACCESS_SETTINGS,
         *QUOTA_SETTINGS,

@@ -40,4 +40,7 @@ class GroupSettings:
             retention_ms=config.offsets_retention_minutes * _MS_PER_MINUTE,
             check_interval_ms=config.offsets_retention_check_interval_ms,
             max_metadata_bytes=config.offset_metadata_max_bytes,
+            consumer=ConsumerGroupSettings(
+                config.group_consumer_max_size, config.group_consumer_regex_refresh_interval_ms
+            ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.kinds import Group
 from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metrics import families

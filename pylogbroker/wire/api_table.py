@@ -72,6 +72,7 @@ APIS: Final[Mapping[str, tuple[int, Versions]]] = {
     "describe_transactions": (65, Versions(0, 0, flexible=0)),
     "list_transactions": (66, Versions(0, 2, flexible=0)),
     "allocate_producer_ids": (67, Versions(0, 0, flexible=0)),
+    "consumer_group_heartbeat": (68, Versions(0, 1, flexible=0)),
     "consumer_group_describe": (69, Versions(0, 1, flexible=0)),
     "describe_topic_partitions": (75, Versions(0, 0, flexible=0)),
 }

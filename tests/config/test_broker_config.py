@@ -152,7 +152,7 @@ def test_reasons_hold_in_a_cluster_and_without_one(cluster: dict[str, str]) -> N
 @pytest.mark.parametrize("name", ["share.coordinator.state.topic.segment.bytes", "group.streams.max.size"])
 def test_settings_of_later_releases_of_kafka_are_known(name: str) -> None:
     (warning,) = BrokerConfig({name: "1"}).warnings
-    assert warning == f"{name} has no effect: only the classic group protocol is offered"
+    assert warning == f"{name} has no effect: share groups and streams groups are not offered"
 
 
 def test_two_numbers_for_one_broker_are_rejected() -> None:

@@ -31,6 +31,7 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 
 _NOT_GIVEN = -1
+_FIRST_WITH_EPOCHS = 9
 _TIMESTAMP_MAX = 2**63 - 1
 
 
@@ -57,6 +58,7 @@ async def handle(services: _Services, context: RequestContext, request: OffsetCo
         request.member_id,
         offsets,
         request.group_instance_id,
+        knows_epochs=context.api_version >= _FIRST_WITH_EPOCHS,
     )
     replied: Deferred[CommitResult] = Deferred()
     services.groups.commit(commit, replied.callback, now_ms)

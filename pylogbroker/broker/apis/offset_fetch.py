@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
@@ -37,6 +37,15 @@ _NO_OFFSET = CommittedOffset(-1)
 
 R = TypeVar("R")
 
+
+class _Reader(NamedTuple):
+    """Member of a consumer group that fetches offsets, if it says so."""
+
+    member_id: str | None = None
+    epoch: int = -1
+
+
+_NOBODY = _Reader()
 _Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
 
 
@@ -45,8 +54,10 @@ async def handle(services: HasGroups, context: RequestContext, request: OffsetFe
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
+        readers = {group.group_id: _Reader(group.member_id, group.member_epoch) for group in request.groups}
         for group_id, partitions in (await _groups(request.groups)).items():
-            response.groups.append(await _group(services, context, group_id, partitions, request.require_stable, space))
+            reader, stable = readers[group_id], request.require_stable
+            response.groups.append(await _group(services, context, group_id, partitions, stable, space, reader))
         return response
     requested = _distinct(request.topics)
     found = await _fetch(services, context, request.group_id, requested, request.require_stable, space)
@@ -87,8 +98,9 @@ async def _group(
     requested: _Requested,
     require_stable: bool,
     space: ResponseBudget,
+    reader: _Reader,
 ) -> OffsetFetchResponseGroup:
-    fetched = await _fetch(services, context, group_id, requested, require_stable, space)
+    fetched = await _fetch(services, context, group_id, requested, require_stable, space, reader)
     group = OffsetFetchResponseGroup(group_id, [], fetched.error)
     for name, indexes in _answered(fetched, requested):
         of_topic = partial(_partition, OffsetFetchResponsePartitions, fetched, name)
@@ -103,6 +115,7 @@ async def _fetch(
     requested: _Requested,
     require_stable: bool,
     space: ResponseBudget,
+    reader: _Reader = _NOBODY,
 ) -> FetchResult:
     """Return offsets of topics that the client may see; for others that it names, an error."""
     await give_way()
@@ -111,7 +124,7 @@ async def _fetch(
     hidden = await _hidden_topics(context, requested)
     partitions = None if requested is None else [key for key in _partitions(requested) if key[0] not in hidden]
     await give_way()
-    fetched = services.groups.fetch(group_id, partitions, require_stable)
+    fetched = services.groups.fetch(group_id, partitions, require_stable, *reader)
     await give_way()
     if context.access is not None and not fetched.error:
         fetched = await _only_visible(context, fetched, requested, hidden)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.assignors.group import BUILT_IN
 from pylogbroker.background import run_in_background
+from pylogbroker.broker.coordinators.consumer_group_port import ConsumerGroupPort
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
@@ -17,7 +19,8 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import Call
 from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, ReplayedGroups
 from pylogbroker.groups.shard import GroupShard
-from pylogbroker.metadata.delta import Delta, TopicDeleted
+from pylogbroker.interfaces import IGroupAssignor
+from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import Codec
@@ -28,6 +31,8 @@ log = Logger()
 @attrs.define(eq=False, repr=False)
 class GroupService:
     _services: LogServices
+    _assignors: Mapping[str, IGroupAssignor] = BUILT_IN  # of consumer groups, the default one first
+    _port: ConsumerGroupPort = attrs.field(init=False)
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
     driver: CoordinatorDriver[ReplayedGroups, GroupShard] = attrs.field(init=False)
@@ -37,8 +42,14 @@ class GroupService:
         services = self._services
         self._topic = _offsets_topic(services)
         settings = GroupSettings.of(services.config)
+        self._port = ConsumerGroupPort(services)
         self.coordinator = GroupCoordinator(
-            settings, self._topic, on_generation=self._on_generation, deliver=self._deliver
+            settings,
+            self._topic,
+            on_generation=self._on_generation,
+            deliver=self._deliver,
+            port=self._port,
+            assignors=self._assignors,
         )
         self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
 
@@ -75,6 +86,10 @@ class GroupService:
             self.driver.on_change(change)
             if isinstance(change, TopicDeleted):
                 await self._on_topic_deleted(change.topic)
+        changed = {name for change in delta if (name := _changed_topic(change)) is not None}
+        if changed:
+            self._port.topics_version += 1
+            await self._assign_again(changed)
 
     def unload_topic(self, topic: TopicImage) -> None:
         if topic.name == OFFSETS_TOPIC and self.coordinator.has_members:
@@ -94,8 +109,23 @@ class GroupService:
             )
             created.addBoth(lambda _: self._resume())
 
+    async def _assign_again(self, topics: Collection[str]) -> None:
+        """Let consumer groups that subscribe to changed topics be assigned again."""
+        runtime, groups = self._services.runtime, tuple(self.coordinator.groups())
+        await runtime.slices.run(self.coordinator.consumers.on_topics_changed(topics, groups, runtime.now_ms()))
+
     def _resume(self) -> None:
         self.coordinator.resume(self._services.runtime.now_ms())
+
+
+def _changed_topic(change: Change) -> str | None:
+    """Return the name of a topic that has come, gone or grown."""
+    match change:
+        case TopicCreated(topic) | TopicDeleted(topic):
+            return topic.name
+        case PartitionsChanged(topic=name):
+            return name
+    return None
 
 
 def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:

@@ -293,7 +293,7 @@ class Group:
 
     @property
     def consumes_partitions(self) -> bool:
-        """Return whether the members are consumers, whose subscriptions tell which offsets they use."""
+        """Return whether the members are consumers, whose subscriptions name the topics that they read."""
         return self.protocol_type == PROTOCOL_TYPE
 
     def describe(self) -> GroupDescription:

@@ -115,7 +115,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Collection[TopicIdPar
     if is_retry and epoch < member.epoch and all(partition in member.assigned for partition in owned or ()):
         return
     raise KafkaError(
-        f"member {member.member_id!r} has the epoch {member.epoch}, not {epoch}; give up all partitions and join again",
+        f"member {member.member_id!r} has the epoch {member.epoch}, not {epoch}; revoke all partitions and join again",
         ErrorCode.FENCED_MEMBER_EPOCH,
     )
 

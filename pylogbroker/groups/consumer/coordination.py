@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from uuid import UUID
 
 import attrs
 
@@ -124,6 +125,9 @@ class ConsumerCoordination:
         classic = self._shard(group.group_id).create(group.group_id, self._events, now_ms)
         classic.offsets = group.offsets
         return classic
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return self._port.topic_name(topic_id)
 
     def describe(self, group_id: str) -> ConsumerGroupDescription:
         error, group = self._find(group_id)

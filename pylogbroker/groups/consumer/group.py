@@ -19,7 +19,7 @@ from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.consumer.reconciliation import next_step
-from pylogbroker.groups.consumer.states import ConsumerGroupState, MemberState
+from pylogbroker.groups.consumer.states import ConsumerGroupState, ReconciliationState
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
 
@@ -57,7 +57,7 @@ class ConsumerGroup:
     since: int  # ms when the epoch was bumped last
     epoch: int = 0
     target_epoch: int = 0
-    assigned_ms: int | None = None  # when the target assignment was computed last
+    assigned_ms: int = 0  # when the target assignment was computed last; 0 if never
     metadata_hash: int = 0
     is_dead: bool = False
     members: dict[str, ConsumerMember] = attrs.field(factory=dict, init=False)
@@ -85,7 +85,7 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def is_reconciled(self, member: ConsumerMember) -> bool:
-        return member.state is MemberState.STABLE and member.epoch == self.target_epoch
+        return member.state is ReconciliationState.STABLE and member.epoch == self.target_epoch
 
     @property
     def is_empty(self) -> bool:
@@ -225,14 +225,14 @@ class ConsumerGroup:
     def take_place(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """Let a static member take the place of one with the same instance id: its target and its partitions."""
         target = self.target_of(old.member_id)
-        new.assigned, new.revoking, new.state = old.assigned, {}, MemberState.STABLE
+        new.assigned, new.revoking, new.state = old.assigned, {}, ReconciliationState.STABLE
         self.remove(old.member_id)
         self.add(new)
         self.target[new.member_id] = target
         self._changes[RecordKind.TARGET_OF_MEMBER, new.member_id] = None
 
     def leave_for_a_moment(self, member: ConsumerMember, epoch: int) -> None:
-        """Keep the place of a static member; its client has given up all partitions."""
+        """Keep the place of a static member; its client uses no partition."""
         member.epoch = epoch
         self._move(member, member.state, member.assigned, {})
 
@@ -306,7 +306,7 @@ class ConsumerGroup:
     def _move(
         self,
         member: ConsumerMember,
-        state: MemberState,
+        state: ReconciliationState,
         assigned: Mapping[TopicIdPartition, int],
         revoking: Mapping[TopicIdPartition, int],
     ) -> None:

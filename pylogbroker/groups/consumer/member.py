@@ -8,7 +8,7 @@ import attrs
 
 from pylogbroker.coordinators import Timer, cancel
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
-from pylogbroker.groups.consumer.states import STATIC_LEAVE_EPOCH, MemberState
+from pylogbroker.groups.consumer.states import STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.requests import Protocols
 
 
@@ -39,7 +39,7 @@ class ConsumerMember:
     classic: ClassicMembership | None = None
     epoch: int = 0
     previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: ReconciliationState = ReconciliationState.STABLE
     assigned: Mapping[TopicIdPartition, int] = attrs.field(factory=dict)
     revoking: Mapping[TopicIdPartition, int] = attrs.field(factory=dict)
     session: Timer | None = None

@@ -31,7 +31,7 @@ from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.port import GroupPort, Matches
 from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
-from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
+from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
 from pylogbroker.groups.settings import ConsumerGroupSettings
 
@@ -45,7 +45,7 @@ Answer = Reply[HeartbeatResult]
 
 @attrs.define(eq=False, repr=False)
 class _Progress:
-    """What a group has under way; there is none for most groups."""
+    """Work of a group that is under way; most groups have none."""
 
     is_computing: bool = False
     is_resolving: bool = False
@@ -181,7 +181,7 @@ class ConsumerMemberManager:
         group.reconcile(member, owned, self._subscribed_part(group, member))
         if member.classic is not None:
             return  # it has other timers
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if member.state is not ReconciliationState.UNREVOKED_PARTITIONS:
             cancel(member.rebalance)
         elif (state, epoch) != (member.state, member.epoch) or member.rebalance is None or not member.rebalance.live:
             self.await_revocation(group, member, now_ms)
@@ -237,7 +237,7 @@ class ConsumerMemberManager:
         for member in group.members.values():
             if member.session is None:
                 self.keep_alive(group, member, now_ms)
-            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+            if member.state is ReconciliationState.UNREVOKED_PARTITIONS and member.classic is None:
                 self.await_revocation(group, member, now_ms)
         self.on_topics_changed(group, now_ms)
 
@@ -317,7 +317,7 @@ class ConsumerMemberManager:
         if progress.is_computing or (progress.timer is not None and progress.timer.live):
             return
         interval_ms = self._port.times_of(group.group_id).assignment_interval_ms
-        due = now_ms if group.assigned_ms is None else group.assigned_ms + interval_ms
+        due = group.assigned_ms + interval_ms
         if now_ms < due <= now_ms + interval_ms:
             progress.timer = self._timers.start(due, partial(self._compute_later, group))
         else:

@@ -1,4 +1,4 @@
-"""What a broker offers to its consumer groups: topics, settings, and work that takes long."""
+"""Port of consumer groups to their broker: topics, settings, and work that takes long."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ import attrs
 
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
-from pylogbroker.groups.consumer.states import MemberState
+from pylogbroker.groups.consumer.states import ReconciliationState
 
 
 @attrs.frozen
 class Step:
     """The member's state after a step."""
 
-    state: MemberState
+    state: ReconciliationState
     epoch: int
     assigned: Mapping[TopicIdPartition, int]
     revoking: Mapping[TopicIdPartition, int]
@@ -30,18 +30,18 @@ def next_step(
 ) -> Step | None:
     """Return the member's next step; None if it has to wait, or is where it should be.
 
-    `owned` are the partitions that the client says it has. `is_free` tells whether no other member holds a partition.
+    `owned` are the partitions that the client says it has. `is_free` returns whether no other member holds a partition.
     """
     epoch = member.epoch
     match member.state:
-        case MemberState.STABLE:
+        case ReconciliationState.STABLE:
             if epoch == target_epoch and all(partition in target for partition in member.assigned):
                 return None
-        case MemberState.UNREVOKED_PARTITIONS:
+        case ReconciliationState.UNREVOKED_PARTITIONS:
             if _still_owns(owned, member.revoking):
                 return None
             epoch = min(epoch + 1, target_epoch)
-        case MemberState.UNRELEASED_PARTITIONS:
+        case ReconciliationState.UNRELEASED_PARTITIONS:
             pass
     return _step(member, epoch, target_epoch, target, owned, is_free)
 
@@ -57,10 +57,10 @@ def _step(
     kept = {partition: since for partition, since in member.assigned.items() if partition in target}
     revoked = {partition: since for partition, since in member.assigned.items() if partition not in target}
     if revoked and _still_owns(owned, revoked):
-        return Step(MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoked)
+        return Step(ReconciliationState.UNREVOKED_PARTITIONS, epoch, kept, revoked)
     missing = [partition for partition in target if partition not in kept]
     free = dict.fromkeys(filter(is_free, missing), target_epoch)
-    state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
+    state = ReconciliationState.STABLE if len(free) == len(missing) else ReconciliationState.UNRELEASED_PARTITIONS
     return Step(state, target_epoch, kept | free, {})
 
 

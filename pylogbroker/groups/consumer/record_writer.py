@@ -2,7 +2,7 @@
 
 A group is in memory what it will be in the log: its changes are appended in order, and answered when they are stored.
 Changes that were not stored are written again with the next ones. So the log and memory differ by the changes of failed
-appends alone, and nobody was told of them.
+appends alone, which no answer has mentioned.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _value(group: ConsumerGroup, kind: RecordKind, name: str) -> tuple[_MakeValu
             value = record_schema.GroupValue(group.epoch, group.metadata_hash)
             return lambda: value, usual
         case RecordKind.TARGET:
-            target = record_schema.TargetValue(group.target_epoch, group.assigned_ms or 0)
+            target = record_schema.TargetValue(group.target_epoch, group.assigned_ms)
             return lambda: target, usual
         case RecordKind.EXPRESSION:
             return _expression(group, name, usual)

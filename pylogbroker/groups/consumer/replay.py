@@ -12,7 +12,7 @@ from pylogbroker.groups.consumer import record_schema as schema
 from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
 from pylogbroker.groups.consumer.member import ClassicMembership, ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
-from pylogbroker.groups.consumer.states import MemberState
+from pylogbroker.groups.consumer.states import ReconciliationState
 from pylogbroker.records import Record
 from pylogbroker.wire.versioned_messages import decode
 
@@ -86,7 +86,7 @@ def _set(
 
 
 def _check_current(value: schema.CurrentValue) -> None:
-    if value.state not in tuple(MemberState):
+    if value.state not in tuple(ReconciliationState):
         raise CorruptRecords(f"a member's state is {value.state}, which is not known")
 
 
@@ -94,7 +94,7 @@ def _group(group_id: str, partition: int, replayed: _Replayed, value: schema.Gro
     group = ConsumerGroup(group_id, partition, replayed.since, value.epoch, metadata_hash=value.metadata_hash)
     if replayed.target is not None:
         group.target_epoch = min(replayed.target.assignment_epoch, value.epoch)
-        group.assigned_ms = replayed.target.assignment_timestamp or None
+        group.assigned_ms = replayed.target.assignment_timestamp
     for expression, resolved in replayed.expressions.items():
         group.expressions[expression] = Resolved(frozenset(resolved.topics), resolved.version, resolved.timestamp)
     epochs = {name: current.member_epoch for name, current in replayed.current.items()}
@@ -130,7 +130,7 @@ def _member(member_id: str, stored: schema.MemberValue, current: schema.CurrentV
     )
     if current is not None:
         member.epoch, member.previous_epoch = current.member_epoch, current.previous_member_epoch
-        member.state = MemberState(current.state)
+        member.state = ReconciliationState(current.state)
         member.assigned = _assigned(current.assigned_partitions, current.member_epoch)
         member.revoking = _assigned(current.partitions_pending_revocation, current.member_epoch)
     return member

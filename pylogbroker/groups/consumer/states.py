@@ -16,8 +16,8 @@ A member's assignment moves towards its target in steps, one at each of its hear
     state                    assignment                            waits for                     epoch
     ---------------------    ----------------------------------    --------------------------    -------------
     STABLE                   its whole target                      a newer target                the target's
-    UNREVOKED_PARTITIONS     without the partitions to revoke      its client to give them up    an older one
-    UNRELEASED_PARTITIONS    the part of its target that is free   other members to give up      the target's
+    UNREVOKED_PARTITIONS     without the partitions to revoke      its client to revoke them     an older one
+    UNRELEASED_PARTITIONS    the part of its target that is free   other members to revoke       the target's
 
 A step, where `kept` is assigned and in the target, `revoked` is assigned but not in the target, and `free` is in the
 target and held by no other member:
@@ -63,7 +63,7 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
-class MemberState(IntEnum):
+class ReconciliationState(IntEnum):
     """The number is that of the stored state."""
 
     STABLE = 0

@@ -1,4 +1,4 @@
-"""Clients of a group of KIP-848 as they should be: they use a partition only while they are told to.
+"""Clients of a group of KIP-848 as they should be: they use a partition only while it is assigned to them.
 
 join        epoch 0, owns nothing
 heartbeat   what has changed; after a lost answer everything
@@ -32,9 +32,9 @@ class Client:
     answer: Answer[HeartbeatResult] | None = None
     is_alive: bool = True
     has_left: bool = False
-    tells_all: bool = True  # an answer was lost
-    told_owned: frozenset[TopicIdPartition] | None = None
-    told_subscription: bool = False
+    sends_all: bool = True  # an answer was lost
+    sent_owned: frozenset[TopicIdPartition] | None = None
+    has_sent_subscription: bool = False
 
     @property
     def member_id(self) -> str:
@@ -50,14 +50,14 @@ class Client:
     def _send(self, harness: ConsumerHarness) -> None:
         joins = self.epoch == 0
         fields: dict[str, object] = {"instance_id": self.instance_id}
-        if joins or self.tells_all:
+        if joins or self.sends_all:
             fields["rebalance_timeout_ms"] = REBALANCE
-        if joins or self.tells_all or not self.told_subscription:
+        if joins or self.sends_all or not self.has_sent_subscription:
             fields["topics"], fields["expression"] = self.topics, self.expression
-            self.told_subscription = True
-        if joins or self.tells_all or self.owned != self.told_owned:
-            fields["owned"] = self.told_owned = self.owned
-        self.tells_all = False
+            self.has_sent_subscription = True
+        if joins or self.sends_all or self.owned != self.sent_owned:
+            fields["owned"] = self.sent_owned = self.owned
+        self.sends_all = False
         self.answer = harness.beat(self.member_id, self.epoch, **fields)
 
     def receive(self) -> None:
@@ -67,7 +67,7 @@ class Client:
         if result.error in FENCED:
             self.forget()
         elif result.error:
-            self.tells_all = True
+            self.sends_all = True
         else:
             assert result.epoch >= self.epoch, "a client's epoch goes back"
             self.epoch = result.epoch
@@ -77,16 +77,16 @@ class Client:
     def forget(self) -> None:
         """Join again as a new member, as a client does that was fenced."""
         self.epoch, self.owned, self.assignment = 0, frozenset(), frozenset()
-        self.told_subscription = False
-        self.tells_all = True
+        self.has_sent_subscription = False
+        self.sends_all = True
 
     def lose_answer(self) -> None:
-        """Give up an answer that is under way."""
+        """Stop waiting for an answer."""
         if self.answer is not None:
             self.answer = None
-            self.tells_all = True
+            self.sends_all = True
 
-    def beat_in_vain(self, harness: ConsumerHarness) -> None:
+    def beat_unanswered(self, harness: ConsumerHarness) -> None:
         """Send a heartbeat whose answer is lost."""
         self.receive()
         if self.answer is None and self.is_alive and not self.has_left:

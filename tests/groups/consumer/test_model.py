@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.group import ConsumerGroup
 from pylogbroker.groups.consumer.member import ConsumerMember
-from pylogbroker.groups.consumer.states import MemberState
+from pylogbroker.groups.consumer.states import ReconciliationState
 from tests.groups.consumer.clients import Client
 from tests.groups.consumer.harness import GROUP, ConsumerHarness
 from tests.support.examples import examples
@@ -34,7 +34,7 @@ STEPS: tuple[Step, ...] = (
     Client.beat,
     lambda client, harness: client.reconcile(),
     lambda client, harness: client.reconcile(),
-    Client.beat_in_vain,
+    Client.beat_unanswered,
     lambda client, harness: client.lose_answer(),
 )
 
@@ -89,7 +89,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
     def subscribe(self, pick: int, topics: set[str]) -> None:
         client = self.one(pick)
         if client.expression is None:
-            client.topics, client.told_subscription = frozenset(topics), False
+            client.topics, client.has_sent_subscription = frozenset(topics), False
 
     @precondition(lambda self: self.living())
     @rule(pick=PICKS)
@@ -149,7 +149,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
     @rule()
     def another_coordinator_takes_over(self) -> None:
-        """What has been answered is stored; the rest may be lost."""
+        """Replay what is stored; changes without an answer may be lost."""
         self.harness.log_port.error = ErrorCode.NOT_ENOUGH_REPLICAS
         self.harness.log_port.release()
         self.harness.close()
@@ -172,7 +172,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
             assert member.member_id == member_id
             assert member.epoch <= group.target_epoch
             assert not member.assigned.keys() & member.revoking.keys()
-            assert bool(member.revoking) <= (member.state is MemberState.UNREVOKED_PARTITIONS)
+            assert bool(member.revoking) <= (member.state is ReconciliationState.UNREVOKED_PARTITIONS)
         assert set(group.target) <= set(group.members)
 
     @invariant()
@@ -197,7 +197,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
             return
         held: dict[Any, str] = {}
         for member in group.members.values():
-            for partition, epoch in (member.assigned | dict(member.revoking)).items():
+            for partition, epoch in {**member.assigned, **member.revoking}.items():
                 assert held.setdefault(partition, member.member_id) == member.member_id
                 assert group.holder(partition) == member.member_id
                 assert 0 < epoch <= group.target_epoch

@@ -1,0 +1,116 @@
+"""ConsumerGroupDescribe (69): return states, epochs, members and assignments of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from pylogbroker.broker.requests.api import serves
+from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.limits import ResponseBudget
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import on_each
+from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
+from pylogbroker.broker.services import HasGroups
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
+from pylogbroker.groups.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
+from pylogbroker.long_loops import over
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.wire.messages.consumer_group_describe import (
+    AssignedTopicPartitions,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    DescribedConsumerGroup,
+)
+from pylogbroker.wire.schema import NOT_ASKED
+
+
+class _Services(HasGroups, Protocol):
+    """Services that this API uses."""
+
+
+def _may_describe(access: Access, group_id: str) -> bool:
+    return access.allows_on_group(AclOperation.DESCRIBE, group_id)
+
+
+def _rejected(group_id: str) -> DescribedConsumerGroup:
+    return _error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+@serves(ConsumerGroupDescribeRequest, access=[on_each("group_ids", "groups", _may_describe, _rejected)])
+async def handle(
+    services: _Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    space, response = ResponseBudget(), ConsumerGroupDescribeResponse()
+    async for group_id in over(dict.fromkeys(request.group_ids)):
+        group = services.groups.consumers.describe(group_id)
+        try:
+            space.take(sum(map(_size, group.members)))
+        except KafkaError as error:
+            response.groups.append(_error(group_id, error.code))
+            continue
+        described = await _described(services, context, group)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = authorized_operations(context, AclResourceType.GROUP, group_id)
+        response.groups.append(described)
+    return response
+
+
+async def _described(
+    services: _Services, context: RequestContext, group: ConsumerGroupDescription
+) -> DescribedConsumerGroup:
+    """Return a description without topics that are gone; an error if the client may not see all of the topics."""
+    if group.error:
+        return _error(group.group_id, group.error, group.text)
+    names: dict[object, str | None] = {}
+    members = []
+    async for member in over(group.members):
+        partitions = (*member.assignment, *member.target)
+        for topic_id in by_topic(partitions):
+            if topic_id not in names:
+                names[topic_id] = services.groups.consumers.topic_name(topic_id)
+        topics = {*member.topics, *(name for name in map(names.get, by_topic(partitions)) if name is not None)}
+        if not all(may_see_topic(context, name) for name in topics):
+            return _error(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        members.append(_member(member, names))
+    return DescribedConsumerGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor,
+        members=members,
+        authorized_operations=NOT_ASKED,
+    )
+
+
+def _member(member: ConsumerMemberDescription, names: dict[object, str | None]) -> ConsumerGroupMember:
+    def assignment(partitions: Collection[TopicIdPartition]) -> Assignment:
+        topics = ((topic_id, names[topic_id], numbers) for topic_id, numbers in by_topic(partitions).items())
+        return Assignment([AssignedTopicPartitions(key, name, some) for key, name, some in topics if name is not None])
+
+    return ConsumerGroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.expression,
+        assignment=assignment(member.assignment),
+        target_assignment=assignment(member.target),
+        member_type=0 if member.is_classic else 1,
+    )
+
+
+def _size(member: ConsumerMemberDescription) -> int:
+    partitions = 24 * (len(member.assignment) + len(member.target))
+    return 128 + 2 * len(member.member_id) + sum(map(len, member.topics)) + partitions
+
+
+def _error(group_id: str, code: ErrorCode, text: str | None = None) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(error_code=code, error_message=text or code.meaning, group_id=group_id)
