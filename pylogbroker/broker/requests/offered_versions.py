@@ -16,6 +16,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
     {
         "alter_partition_reassignments",
         "api_versions",
+        "consumer_group_describe",
         "delete_groups",
         "describe_cluster",
         "describe_groups",

@@ -335,9 +335,17 @@ class ConsumerGroup:
     # -- what is to be written -----------------------------------------------------------------------------------
 
     def take_changes(self) -> dict[RecordKey, None]:
-        """Return the keys of what has changed, in the order in which records are written."""
+        """Return the keys of what has changed, in the order in which records are written.
+
+        Removed members come first, and their metadata last: Kafka refuses a log with another order.
+        """
         changes, self._changes = self._changes, {}
-        return dict.fromkeys(sorted(changes, key=lambda change: _ORDER[change[0]]))
+        return dict.fromkeys(sorted(changes, key=self._place))
+
+    def _place(self, change: RecordKey) -> tuple[bool, int]:
+        kind, name = change
+        is_removed = self.is_dead or (kind in _OF_MEMBERS and name not in self.members)
+        return not is_removed, (_REMOVAL_ORDER if is_removed else _ORDER)[kind]
 
     @property
     def has_changes(self) -> bool:
@@ -380,6 +388,15 @@ class ConsumerGroup:
                     _add(self._subscribers, topic, change)
 
 
+_OF_MEMBERS: Final = frozenset({RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT})
+_REMOVAL_ORDER: Final = {
+    RecordKind.CURRENT: 0,
+    RecordKind.TARGET_OF_MEMBER: 1,
+    RecordKind.TARGET: 2,
+    RecordKind.MEMBER: 3,
+    RecordKind.EXPRESSION: 4,
+    RecordKind.GROUP: 5,
+}
 _ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
 
 

@@ -84,13 +84,14 @@ class GroupChanges:
 
     def write_tombstones(self, group: ConsumerGroup, now_ms: int) -> None:
         """Remove all records of a group without members; as in `GroupRecordWriter.write_tombstones`."""
-        keys = [*dict.fromkeys((*group.take_changes(), *group.all_records()))]
+        group.note_all()
+        keys = list(group.take_changes())
         group_id = group.group_id
 
         def encode() -> Iterator[Record]:
+            yield record(record_schema.encode_partition_metadata_key(group_id), None, now_ms)
             for kind, name in keys:
                 yield record(record_schema.encode_key(kind, group_id, name), None, now_ms)
-            yield record(record_schema.encode_partition_metadata_key(group_id), None, now_ms)
 
         self._writer.append_unreplicated(group.partition, LazyRecords(len(keys) + 1, encode))
 
