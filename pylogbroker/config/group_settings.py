@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylogbroker.config.setting import fixed, rows_of
-from pylogbroker.config.value_kinds import INT_MAX, LIST, any_of, at_least
+from pylogbroker.config.value_kinds import INT_MAX, LIST, any_of, at_least, one_of
 from pylogbroker.config.values import Values
 
 
@@ -68,6 +68,13 @@ class GroupRows(Values):
     )
     group_consumer_max_size = fixed(
         "group.consumer.max.size", at_least(1), INT_MAX, "medium", "Maximum number of members of a consumer group."
+    )
+    group_consumer_migration_policy = fixed(
+        "group.consumer.migration.policy",
+        one_of("bidirectional", "upgrade", "downgrade", "disabled"),
+        "bidirectional",
+        "medium",
+        "Whether groups with members may change their protocol: from classic to consumer (upgrade), or back.",
     )
     group_consumer_assignors = fixed(
         "group.consumer.assignors",

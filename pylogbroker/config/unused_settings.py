@@ -18,7 +18,6 @@ _NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
 _NO_KRAFT = "brokers coordinate without KRaft"
 _CLASSIC = "share groups and streams groups are not offered"
 _ONE_LOOP = "the reactor's thread does the work of groups"
-_MIGRATION = "groups change their protocol only while they have no members"
 _TIERED = "tiered storage is not offered"
 _ONE_CORE = "one thread does all network work"
 
@@ -73,7 +72,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("remote.*", _TIERED),
     ("log.remote.*", _TIERED),
     ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
-    ("group.consumer.migration.policy", _MIGRATION),
     ("group.consumer.*", "long assignments are computed in a thread, and their interval has no bounds"),
     ("group.coordinator.*", _ONE_LOOP),
     ("group.share.*", _CLASSIC),

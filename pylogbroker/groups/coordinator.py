@@ -33,6 +33,7 @@ from pylogbroker.groups.classic.rebalance import NewGeneration, Rebalancer, igno
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.consumer.coordination import ConsumerCoordination
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
+from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
@@ -86,6 +87,7 @@ class GroupCoordinator:
     _members: MemberManager = attrs.field(init=False)
     _offsets: OffsetManager = attrs.field(init=False)
     consumers: ConsumerCoordination = attrs.field(init=False)
+    migration: Migration = attrs.field(init=False)
     _shard_handler: GroupShardHandler = attrs.field(init=False)
     _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
@@ -109,8 +111,19 @@ class GroupCoordinator:
         )
         self._shard_handler = GroupShardHandler(self.settings, events, rebalancer, self._offsets, members)
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, self._shard_handler)
+        self.migration = Migration(
+            self.settings, events, context.timers, members, rebalancer, writer, changes, self._port, self._new_id
+        )
         self.consumers = ConsumerCoordination(
-            events, members, writer, changes, self._port, self._find, self._shard, lambda: self.awaits_topic
+            events,
+            members,
+            writer,
+            changes,
+            self._port,
+            self._find,
+            self._shard,
+            lambda: self.awaits_topic,
+            self.migration,
         )
 
     def partition_for(self, group_id: str) -> int:
@@ -122,7 +135,10 @@ class GroupCoordinator:
             error, group = self._find(join.group_id)
             error = error or self._check_session_timeout(join.session_timeout_ms)
             if not error and isinstance(group, ConsumerGroup):
-                error, group = self._as_classic(group, now_ms)
+                if group.members:
+                    self.migration.join(group, join, reply, now_ms)
+                    return
+                group = self.consumers.replace_by_classic(group, now_ms)
             if not error and group is None:
                 if join.member_id != NO_MEMBER_ID:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -139,7 +155,10 @@ class GroupCoordinator:
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
         """Rebalances do not survive a change of coordinator: a loading group asks for a new one."""
         with self._events:
-            error, group = self._find_classic(sync.group_id)
+            error, group = self._find(sync.group_id)
+            if isinstance(group, ConsumerGroup):
+                self.migration.sync(group, sync, reply, now_ms)
+                return
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             if group is None:
@@ -148,7 +167,9 @@ class GroupCoordinator:
                 self._members.sync(group, sync, reply, now_ms)
 
     def heartbeat(self, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        error, group = self._find_classic(beat.group_id)
+        error, group = self._find(beat.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.migration.heartbeat(group, beat, now_ms)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
         if group is None:
@@ -156,9 +177,12 @@ class GroupCoordinator:
         return self._members.heartbeat(group, beat, now_ms)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], now_ms: int) -> LeaveResult:
-        error, group = self._find_classic(group_id)
+        error, group = self._find(group_id)
         if error:
             return LeaveResult(error)
+        if isinstance(group, ConsumerGroup):
+            with self._events:
+                return LeaveResult(ErrorCode.NONE, self.migration.leave(group, leaving, now_ms))
         if group is None:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving))
         with self._events:
@@ -337,12 +361,6 @@ class GroupCoordinator:
         """Return a classic group; members of others are unknown to requests of the classic protocol."""
         error, group = self._find(group_id, may_be_empty)
         return error, group if isinstance(group, ClassicGroup) else None
-
-    def _as_classic(self, group: ConsumerGroup, now_ms: int) -> tuple[ErrorCode, ClassicGroup | None]:
-        """Let a group without members become a classic one."""
-        if group.members:
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None
-        return ErrorCode.NONE, self.consumers.replace_by_classic(group, now_ms)
 
     def _shard(self, group_id: str) -> GroupShard:
         return self.runtime.shard_for(group_id)

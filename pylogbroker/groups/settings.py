@@ -15,6 +15,7 @@ class ConsumerGroupSettings:
 
     max_size: int = 2**31 - 1  # group.consumer.max.size
     expression_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms
+    migration_policy: str = "bidirectional"  # group.consumer.migration.policy
 
 
 @attrs.frozen
@@ -41,6 +42,8 @@ class GroupSettings:
             check_interval_ms=config.offsets_retention_check_interval_ms,
             max_metadata_bytes=config.offset_metadata_max_bytes,
             consumer=ConsumerGroupSettings(
-                config.group_consumer_max_size, config.group_consumer_regex_refresh_interval_ms
+                config.group_consumer_max_size,
+                config.group_consumer_regex_refresh_interval_ms,
+                config.group_consumer_migration_policy,
             ),
         )

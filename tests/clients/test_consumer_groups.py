@@ -41,15 +41,17 @@ class Members:
         self.consumers: list[Any] = []
         self.values: list[bytes] = []
 
-    def start(self, *topics: str) -> Any:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": "g",
-                "group.protocol": "consumer",
-                "auto.offset.reset": "earliest",
-            }
-        )
+    def start(self, *topics: str, protocol: str = "consumer") -> Any:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": "g",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+        }
+        if protocol == "classic":
+            quick = {"heartbeat.interval.ms": 200, "session.timeout.ms": 6000}
+            settings |= {**quick, "partition.assignment.strategy": "cooperative-sticky"}
+        consumer = Consumer(settings)
         consumer.subscribe(list(topics or ("t",)))
         self.consumers.append(consumer)
         return consumer
@@ -115,3 +117,28 @@ def test_regular_expression_matches_topics(broker: BrokerProcess) -> None:
     wait_until(lambda: members.have(PARTITIONS + 1))
     assert {key.topic for key in consumer.assignment()} == {"t", "tea"}
     members.stop(consumer)
+
+
+def test_classic_and_new_members_share_a_group(broker: BrokerProcess) -> None:
+    """Upgrade and downgrade a group that reads on: each value once, never two owners of a partition."""
+    members = Members(broker)
+    old = members.start(protocol="classic")
+    wait_until(lambda: members.have(4))
+    produce(broker, range(100))
+    wait_until(lambda: members.poll() or len(members.values) == 100)
+    new = members.start()
+    wait_until(lambda: members.have(2, 2))
+    produce(broker, range(100, 200))
+    wait_until(lambda: members.poll() or len(members.values) == 200)
+    members.stop(new)
+    wait_until(lambda: members.have(4))
+    produce(broker, range(200, 300))
+    wait_until(lambda: members.poll() or len(members.values) == 300)
+    members.start()
+    wait_until(lambda: members.have(2, 2))
+    members.stop(old)
+    wait_until(lambda: members.have(4))
+    produce(broker, range(300, 400))
+    wait_until(lambda: members.poll() or len(members.values) == 400)
+    members.stop(members.consumers[0])
+    assert sorted(map(int, members.values)) == list(range(400))

@@ -14,6 +14,7 @@ from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.consumer.admission import leaves
 from pylogbroker.groups.consumer.group import ConsumerGroup
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
+from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import GroupPort, Matches
 from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.consumer.requests import (
@@ -41,6 +42,17 @@ class ConsumerCoordination:
     _find: FindGroup
     _shard: Callable[[str], GroupShard]
     _awaits_topic: Callable[[], bool]
+    _migration: Migration
+
+    def __attrs_post_init__(self) -> None:
+        self._members.on_removed = self._downgrade
+
+    def _downgrade(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Let a group whose members are all classic become a classic one."""
+        classic = self._migration.downgraded(group, now_ms)
+        if classic is not None:
+            self._shard(group.group_id).groups[group.group_id] = classic
+        return classic is not None
 
     def heartbeat(self, beat: MemberHeartbeat, reply: Reply[HeartbeatResult], now_ms: int) -> None:
         """Join, go on or leave; answered when the changes are stored."""
@@ -69,10 +81,13 @@ class ConsumerCoordination:
             return
         shard = self._shard(beat.group_id)
         former = shard.groups.get(beat.group_id)
-        group = ConsumerGroup(beat.group_id, shard.partition, now_ms)
         self._members.check_joining(matches)
-        if isinstance(former, ClassicGroup):
-            self._replace_classic(former, group, now_ms)
+        if isinstance(former, ClassicGroup) and former.members:
+            group = self._migration.upgraded(former, now_ms)
+        else:
+            group = ConsumerGroup(beat.group_id, shard.partition, now_ms)
+            if former is not None:
+                self._replace_classic(former, group, now_ms)
         shard.groups[beat.group_id] = group
         self._members.heartbeat(group, beat, matches, reply, now_ms)
 
@@ -101,17 +116,13 @@ class ConsumerCoordination:
             raise KafkaError(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if joins else ErrorCode.UNKNOWN_MEMBER_ID)
         if beat.epoch != JOIN_EPOCH:
             raise _not_found(beat.group_id)
-        if group is not None and not group.is_empty:
-            raise KafkaError(
-                f"group {beat.group_id!r} has members of the classic protocol; stop them first, or join with"
-                " group.protocol=classic",
-                ErrorCode.GROUP_ID_NOT_FOUND,
-            )
         return None
 
-    def _replace_classic(self, former: ClassicGroup, group: ConsumerGroup, now_ms: int) -> None:
+    def _replace_classic(self, former: Group, group: ConsumerGroup, now_ms: int) -> None:
         """Let a classic group without members become one of KIP-848; it keeps its offsets."""
         group.offsets = former.offsets
+        if not isinstance(former, ClassicGroup):
+            return
         former.stop_timers()
         former.move(GroupState.DEAD, now_ms)
         if former.generation > 0:

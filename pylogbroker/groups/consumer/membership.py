@@ -54,6 +54,10 @@ class _Progress:
     failure: KafkaError | None = None  # of the last computation
 
 
+def _stay(group: ConsumerGroup, now_ms: int) -> bool:
+    return False
+
+
 @attrs.define(eq=False, repr=False)
 class ConsumerMemberManager:
     settings: ConsumerGroupSettings
@@ -64,6 +68,8 @@ class ConsumerMemberManager:
     _assignors: Mapping[str, Any]  # by name, the default one first
     _new_id: Callable[[], str]
     _on_target: Callable[[ConsumerGroup, str], None] = lambda group, assignor: None
+    on_removed: Callable[[ConsumerGroup, int], bool] = attrs.field(default=_stay, init=False)
+    """Called when a member was removed; returns whether the group has become a classic one."""
     _progress: dict[ConsumerGroup, _Progress] = attrs.field(factory=dict, init=False)
 
     # -- heartbeats ----------------------------------------------------------------------------------------------
@@ -99,11 +105,11 @@ class ConsumerMemberManager:
                 resolved = Resolved(topics, self._port.topics_version, now_ms)
                 has_changed = group.set_resolved(expression, resolved) or has_changed
         if has_changed:
-            self._bump(group, now_ms)
+            self.bump(group, now_ms)
             group.drop_unused_expressions()
         self.keep_alive(group, member, now_ms)
         self._refresh_expressions(group, beat, now_ms)
-        self._with_target(group, member, partial(self._reconcile, group, member, beat, before, reply), now_ms)
+        self.with_target(group, member, partial(self._reconcile, group, member, beat, before, reply), now_ms)
 
     def leave(self, group: ConsumerGroup, beat: MemberHeartbeat, reply: Answer, now_ms: int) -> None:
         """Let a member leave, for good or, a static one, for a moment; raise KafkaError if there is no such member."""
@@ -130,6 +136,10 @@ class ConsumerMemberManager:
         if beat.rebalance_timeout_ms is not None:
             member.rebalance_timeout_ms = beat.rebalance_timeout_ms
         member.client_id, member.client_host = beat.client_id, beat.client_host
+        if member.classic is not None:
+            member.classic = None
+            cancel(member.sync)
+            group.note_member_change(member)
         after = (member.rack_id, member.rebalance_timeout_ms, member.assignor, member.client_id, member.client_host)
         if after != before:
             group.note_member_change(member)
@@ -224,13 +234,18 @@ class ConsumerMemberManager:
             self.remove(group, member, now_ms)
             self._changes.store(group, now_ms, lambda error, later_ms: None)
 
+    def fence_later(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Callable[[int], None]:
+        """Return the action of a timer that removes a member."""
+        return partial(self._fence, group, member, why)
+
     def remove(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
         """Remove a member; the others get its partitions by the next target assignment."""
         member.stop_timers()
         group.remove(member.member_id)
         group.drop_unused_expressions()
-        self._bump(group, now_ms)
-        self._assign(group, now_ms)
+        self.bump(group, now_ms)
+        if not self.on_removed(group, now_ms):
+            self._assign(group, now_ms)
 
     def go_on(self, group: ConsumerGroup, now_ms: int) -> None:
         """Start the timers of a loaded group."""
@@ -255,13 +270,13 @@ class ConsumerMemberManager:
     def on_topics_changed(self, group: ConsumerGroup, now_ms: int) -> None:
         """Assign a group again if subscribed topics have been created or deleted, or have new partitions."""
         if group.members and metadata_hash(existing_topics(group, self._port)) != group.metadata_hash:
-            self._bump(group, now_ms)
+            self.bump(group, now_ms)
         if group.members:
             self._assign(group, now_ms)
         if group.has_changes:
             self._changes.store(group, now_ms, lambda error, later_ms: None)
 
-    def _bump(self, group: ConsumerGroup, now_ms: int) -> None:
+    def bump(self, group: ConsumerGroup, now_ms: int) -> None:
         group.metadata_hash = metadata_hash(existing_topics(group, self._port))
         group.bump(now_ms)
 
@@ -291,14 +306,14 @@ class ConsumerMemberManager:
             if topics is not None and expression in group.used_expressions:
                 has_changed = group.set_resolved(expression, Resolved(topics, version, now_ms)) or has_changed
         if has_changed:
-            self._bump(group, now_ms)
+            self.bump(group, now_ms)
             self._assign(group, now_ms)
             self._changes.store(group, now_ms, lambda error, later_ms: None)
         self._end(group)
 
     # -- target assignments --------------------------------------------------------------------------------------
 
-    def _with_target(
+    def with_target(
         self, group: ConsumerGroup, member: ConsumerMember, go_on: Callable[[int], None], now_ms: int
     ) -> None:
         """Call `go_on` when a heartbeat may be answered: one that has no epoch yet needs a target assignment."""
