@@ -67,6 +67,12 @@ class ConsumerGroupPort:
         work = self._resolve(tuple(expressions), may_see, done)
         run_in_background(log, work, "the regular expressions of a consumer group were not resolved")
 
+    def member_removed(self, group_id: str, member_id: str, why: str) -> None:
+        log.info("{group}: removed member {member}: {why}", group=group_id, member=member_id, why=why)
+
+    def assignment_rejected(self, group_id: str, why: str) -> None:
+        log.error("{group}: keeps its target assignment: {why}", group=group_id, why=why)
+
     async def _resolve(
         self, expressions: tuple[str, ...], may_see: MaySee, done: Callable[[Matches, int], None]
     ) -> None:

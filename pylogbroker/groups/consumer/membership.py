@@ -21,7 +21,6 @@ from functools import partial
 from typing import Any, Final
 
 import attrs
-from twisted.logger import Logger
 
 from pylogbroker.coordinators import EventQueue, Reply, Timer, Timers, cancel
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -34,8 +33,6 @@ from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbea
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
 from pylogbroker.groups.settings import ConsumerGroupSettings
-
-log = Logger()
 
 _REFRESH_MS_MIN: Final = 10_000
 """Shortest time between two resolutions of a group's expressions because of new topics."""
@@ -230,7 +227,7 @@ class ConsumerMemberManager:
 
     def _fence(self, group: ConsumerGroup, member: ConsumerMember, why: str, now_ms: int) -> None:
         if group.members.get(member.member_id) is member:
-            log.info("{group}: removed member {member}: {why}", group=group.group_id, member=member.member_id, why=why)
+            self._port.member_removed(group.group_id, member.member_id, why)
             self.remove(group, member, now_ms)
             self._changes.store(group, now_ms, lambda error, later_ms: None)
 
@@ -375,7 +372,7 @@ class ConsumerMemberManager:
             error = outcome if isinstance(outcome, KafkaError) else KafkaError(f"the assignment failed: {outcome!r}")
             progress.failure = error
             group.assigned_ms = now_ms
-            log.error("{group}: keeps its target assignment: {why}", group=group.group_id, why=error.detail)
+            self._port.assignment_rejected(group.group_id, error.detail)
         else:
             progress.failure = None
             group.set_target(task.epoch, outcome, now_ms)

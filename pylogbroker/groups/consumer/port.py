@@ -51,6 +51,12 @@ class GroupPort(Protocol):
     def resolve(self, expressions: Collection[str], may_see: MaySee, done: Callable[[Matches, int], None]) -> None:
         """Match regular expressions with the names of topics; call `done` with the result and the time in ms."""
 
+    def member_removed(self, group_id: str, member_id: str, why: str) -> None:
+        """Report a member that was removed without its request."""
+
+    def assignment_rejected(self, group_id: str, why: str) -> None:
+        """Report an assignor's answer that breaks a rule: the group keeps its target assignment."""
+
 
 class _NoTopics:
     """Port without topics, in which work is done at once."""
@@ -71,6 +77,12 @@ class _NoTopics:
 
     def resolve(self, expressions: Collection[str], may_see: MaySee, done: Callable[[Matches, int], None]) -> None:
         done(dict.fromkeys(expressions, frozenset()), 0)
+
+    def member_removed(self, group_id: str, member_id: str, why: str) -> None:
+        """Do nothing."""
+
+    def assignment_rejected(self, group_id: str, why: str) -> None:
+        """Do nothing."""
 
 
 NO_TOPICS: Final[GroupPort] = _NoTopics()

@@ -29,6 +29,8 @@ class FakePort:
 
     def __init__(self, clock: Callable[[], int], assignment_interval_ms: int = 0) -> None:
         self.topics: dict[str, TopicShape] = {}
+        self.removed: list[str] = []
+        self.rejected_assignments: list[str] = []
         self.topics_version = 0
         self.times = GroupTimes(SESSION, 5_000, assignment_interval_ms)
         self.held: list[Callable[[], None]] | None = None
@@ -65,6 +67,12 @@ class FakePort:
             done(outcome, self.clock())
 
         self._do(run)
+
+    def member_removed(self, group_id: str, member_id: str, why: str) -> None:
+        self.removed.append(member_id)
+
+    def assignment_rejected(self, group_id: str, why: str) -> None:
+        self.rejected_assignments.append(why)
 
     def resolve(self, expressions: Collection[str], may_see: MaySee, done: Callable[[Matches, int], None]) -> None:
         def run() -> None:
