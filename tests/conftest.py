@@ -33,7 +33,7 @@ from _pytest import unittest as pytest_unittest
 
 from tests.peers import available as java_available
 from tests.peers import spark
-from tests.support import budget, memory_files, run_services, second_tries, spark_session
+from tests.support import budget, memory_files, run_services, second_tries, spark_session, work_units
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import KAFKA_RELEASES, Broker, ExternalBroker, KafkaProcess
 from tests.support.needs import PROCESS, needs
@@ -71,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(run_services)
     pluginmanager.register(second_tries)
     pluginmanager.register(spark_session)
+    pluginmanager.register(work_units)
     if pluginmanager.hasplugin("xdist"):
         from tests.support import xdist_scheduler
 

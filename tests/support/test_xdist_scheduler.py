@@ -1,7 +1,8 @@
-"""Units of work of the workers: files, the Spark session's files together, and long tests alone."""
+"""Order of the work of pytest-xdist's workers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,36 +10,49 @@ import pytest
 pytest.importorskip("xdist")
 
 from tests.support import xdist_scheduler
-from tests.support.xdist_scheduler import ROOT, SESSION, SPREAD, unit_of
+from tests.support.work_units import ROOT, SESSION
+
+QUICK, WITH_PROCESS = "tests/wire/test_steps.py", "tests/cli/test_produce.py"
+LONG, LONGER, SPARK = "tests/tap/brokers/test_brokers.py", "tests/cli/test_cli.py", "tests/spark/test_queries.py"
+SPREAD = "tests/simulation/test_simulation.py"
 
 
-def test_a_file_is_a_unit() -> None:
-    file = "tests/support/test_waiting.py"
-    assert unit_of(f"{file}::TestClass::test_one[a::b]") == unit_of(f"{file}::test_two") == file
+class Item:
+    """The part of an item that the order depends on."""
+
+    def __init__(self, nodeid: str, has_process: bool = False) -> None:
+        self.nodeid, self.has_process = nodeid, has_process
+        self.path = Path(ROOT / nodeid.split("::")[0])
+
+    def get_closest_marker(self, name: str) -> bool:
+        return self.has_process
 
 
-def test_files_of_the_spark_session_are_one_unit() -> None:
-    files = ("test_queries.py", "test_activity_stream.py")
-    assert {unit_of(f"tests/spark/{file}::test_one") for file in files} == {SESSION}
-
-
-@pytest.mark.parametrize("file", sorted(SPREAD))
-def test_long_tests_are_units_of_their_own(file: str) -> None:
-    assert (ROOT / file).is_file()
-    tests = [f"{file}::test_one[{number}]" for number in range(2)]
-    assert [unit_of(test) for test in tests] == tests
-
-
-def test_long_tests_come_before_short_ones() -> None:
-    class Item:
-        def __init__(self, file: str, has_process: bool = False) -> None:
-            self.path, self.has_process = Path(ROOT / file), has_process
-
-        def get_closest_marker(self, name: str) -> bool:
-            return self.has_process
-
-    [long] = SPREAD
-    short, with_process, spark = "tests/wire/test_steps.py", "tests/cli/test_cli.py", "tests/spark/test_queries.py"
-    items = [Item(short), Item(with_process, True), Item(long), Item(spark, True)]
-    xdist_scheduler.pytest_collection_modifyitems(items)  # type: ignore[arg-type]
-    assert [str(item.path.relative_to(ROOT)) for item in items] == [spark, long, with_process, short]
+@pytest.mark.parametrize(
+    ("seconds", "tests"),
+    [
+        ({}, [f"{WITH_PROCESS}::test_a", f"{QUICK}::test_b", f"{QUICK}::test_a"]),
+        (
+            {LONG: 20, LONGER: 30, SESSION: 25},
+            [
+                f"{LONGER}::test_b",
+                f"{LONGER}::test_a",
+                f"{SPARK}::test_a",
+                f"{LONG}::test_a",
+                f"{WITH_PROCESS}::test_a",
+            ],
+        ),
+        ({QUICK: 9, LONG: 9}, [f"{LONG}::test_a", f"{LONG}::test_b", f"{QUICK}::test_a"]),
+        ({f"{SPREAD}::test_a[1]": 8, QUICK: 5}, [f"{SPREAD}::test_a[1]", f"{QUICK}::test_a", f"{SPREAD}::test_a[0]"]),
+    ],
+    ids=["process first", "longest first", "equally long", "spread"],
+)
+def test_order(monkeypatch: pytest.MonkeyPatch, seconds: Mapping[str, int], tests: list[str]) -> None:
+    """Two tests of a file keep their order, and no other file comes between them."""
+    monkeypatch.setattr(xdist_scheduler, "recorded_seconds", lambda: seconds)
+    files = {test.split("::")[0] for test in tests}
+    by_file = [[test for test in tests if test.startswith(f"{file}::")] for file in sorted(files)]
+    for file_tests in (by_file, by_file[::-1]):
+        items = [Item(test, test.startswith(WITH_PROCESS)) for part in file_tests for test in part]
+        xdist_scheduler.pytest_collection_modifyitems(items)  # type: ignore[arg-type]
+        assert [item.nodeid for item in items] == tests
