@@ -46,8 +46,10 @@ def values(
 
 def _read(bootstrap: str, topic: str, number: int, isolation: str) -> list[Message]:
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True}
-    reader = Consumer({**settings, "isolation.level": isolation, "enable.auto.commit": False})
+    at_once = {"fetch.wait.max.ms": 10}  # the end is reported by a fetch that finds nothing
+    reader = Consumer({**settings, **at_once, "isolation.level": isolation, "enable.auto.commit": False})
     try:
+        reader.list_topics(topic, LIMIT)  # else librdkafka asks for the first offset 0.5 s later
         reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
         found: list[Message] = []
         while (message := reader.poll(LIMIT)) is not None:
