@@ -207,7 +207,8 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
     [description] = (await visitor.ask(DescribeGroupsRequest([group_id]), coordinator)).groups
-    check(group_id, description.error_code)
+    if description.error_code != ErrorCode.GROUP_ID_NOT_FOUND:  # it may have offsets
+        check(group_id, description.error_code)
     offsets = await committed_of(visitor, coordinator, group_id)
     if description.group_state == "Dead" and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)

@@ -20,7 +20,6 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.declared_services import select_services
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
@@ -31,6 +30,7 @@ from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
 from pylogbroker.wire import SUPPORTED, Request, Response, codec
+from tests.broker.newest_versions import newest
 from tests.broker.trees import now, opened_tree
 
 NODE_ID = 7
@@ -91,7 +91,7 @@ class Node:
     ) -> Deferred[Any]:
         """Like `ask`, for an answer that may have to wait, or that is None and not sent."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = offered_versions(request.api_key).last if version is None else version
+        version = newest(request.api_key) if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
 
         def receive(answer: Response | Failure | None) -> Any:

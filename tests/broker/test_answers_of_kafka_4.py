@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from pylogbroker.broker.apis import APIS
 from pylogbroker.wire import Request
@@ -19,10 +20,21 @@ from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopics
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pylogbroker.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.broker.nodes import opened_node
 from tests.broker.security.answers import asking, plain
 from tests.broker.security.cases import Setting
@@ -34,7 +46,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1"}
 Ask = Callable[[Request, int], Any]
 
 
-def requests(node: int) -> dict[str, tuple[Request, int]]:
+def requests(node: int, topic_id: UUID) -> dict[str, tuple[Request, int]]:
     """Return requests by what is asked, with the version."""
     replicas = {"the same replicas": [node], "none": [], "one twice": [node, node], "another broker": [node, 99]}
     cases: dict[str, tuple[Request, int]] = {
@@ -51,6 +63,7 @@ def requests(node: int) -> dict[str, tuple[Request, int]]:
         "an expression without text": (ListTransactionsRequest(transactional_id_pattern=""), 2),
         "fenced brokers": (DescribeClusterRequest(False, 1, True), 2),
     }
+    cases |= by_ids(topic_id)
     for timestamp in range(-7, 0):
         for version in (10, 11):
             topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])
@@ -63,6 +76,21 @@ def requests(node: int) -> dict[str, tuple[Request, int]]:
     return cases
 
 
+def by_ids(topic_id: UUID) -> dict[str, tuple[Request, int]]:
+    """Return requests that name topics by ids, known and unknown ones; the last ones see what the first commit."""
+    ids = (topic_id, UUID(int=99), UUID(int=0))
+    commits = [OffsetCommitRequestPartition(0, 3), OffsetCommitRequestPartition(9, 3)]
+    group = OffsetFetchRequestGroup("readers", topics=[OffsetFetchRequestTopics("", [0, 9], each) for each in ids])
+    committed = [OffsetCommitRequestTopic("", commits, each) for each in ids]
+    return {
+        "commit by ids": (OffsetCommitRequest("readers", topics=committed), 10),
+        "commit by an unknown id": (OffsetCommitRequest("readers", topics=committed[1:2]), 10),
+        "offsets by ids": (OffsetFetchRequest(groups=[group]), 10),
+        "offsets of all topics": (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("readers", topics=None)]), 10),
+        "fetch by ids": (FetchRequest(topics=[FetchTopic("", each, [FetchPartition(0)]) for each in ids]), 18),
+    }
+
+
 def answers(ask: Ask) -> dict[str, Any]:
     [created] = ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7).topics
     coordinator = FindCoordinatorRequest("", 0, ["nobody"])
@@ -70,7 +98,10 @@ def answers(ask: Ask) -> dict[str, Any]:
     wait_until(lambda: ask(DescribeGroupsRequest(["nobody"]), 5).groups[0].group_state == "Dead")
     setting = Setting({"t": created.topic_id}, -1)
     node = ask(MetadataRequest([]), 13).brokers[0].node_id
-    return {name: plain(ask(request, version), setting, version) for name, (request, version) in requests(node).items()}
+    return {
+        name: plain(ask(request, version), setting, version)
+        for name, (request, version) in requests(node, created.topic_id).items()
+    }
 
 
 def of_kafka(directory: Path) -> dict[str, Any]:
@@ -79,7 +110,7 @@ def of_kafka(directory: Path) -> dict[str, Any]:
 
 
 def test_kafka_4_answers_alike(oracle: OracleAnswers, tmp_path: Path) -> None:
-    question = inspect.getsource(requests) + inspect.getsource(answers)
+    question = inspect.getsource(requests) + inspect.getsource(by_ids) + inspect.getsource(answers)
     kafkas = oracle.answer("kafka-4", question, lambda: of_kafka(tmp_path / "kafka"))
     apis = {api.key: api for api in APIS}
     with opened_node((str(tmp_path),), SETTINGS) as node:

@@ -23,7 +23,6 @@ from pylogbroker.broker.apis import (
     sync_group,
 )
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.interfaces import Create
 from pylogbroker.long_loops import settled
@@ -55,6 +54,7 @@ from pylogbroker.wire.messages.offset_fetch import (
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.failing_disks import broken, failing
+from tests.broker.newest_versions import newest
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -76,7 +76,7 @@ class GroupTests(NodeTests):
     def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> list[Any]:
         """Return the list that the answer will be in; request and answer pass through the wire's codecs."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = offered_versions(request.api_key).last if version is None else version
+        version = newest(request.api_key) if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
         context = RequestContext(version, client_id="me", client_host="10.0.0.1", local_host="here")
         answers: list[Any] = []

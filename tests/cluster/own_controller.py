@@ -14,7 +14,6 @@ from typing import Any, Final
 import attrs
 from kazoo.exceptions import NoNodeError
 
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build
 from pylogbroker.wire import Request, decode_response_header, request_codec, response_codec
@@ -26,6 +25,7 @@ from pylogbroker.wire.messages.alter_partition_reassignments import (
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
 from pylogbroker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.newest_versions import newest
 from tests.cluster.cluster import Cluster
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
@@ -38,7 +38,7 @@ _ANSWER_SECONDS_MAX: Final = 60.0
 def ask(address: str, request: Request, version: int | None = None) -> Any:
     """Send a request on a connection of its own; return the response."""
     host, _, port = address.rpartition(":")
-    key, version = request.api_key, offered_versions(request.api_key).last if version is None else version
+    key, version = request.api_key, newest(request.api_key) if version is None else version
     with socket.create_connection((host, int(port)), _ANSWER_SECONDS_MAX) as connection:
         connection.sendall(b"".join(request_codec(key, version).frame(1, "test", request)))
         answer = connection.makefile("rb")

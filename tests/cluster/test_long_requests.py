@@ -13,7 +13,6 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire import Request, response_codec
 from pylogbroker.wire.messages.alter_partition_reassignments import (
@@ -42,6 +41,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from tests.broker.newest_versions import newest
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
 from tests.cluster.members import CALM, ClusterBroker, own
 from tests.net.test_hostile_peers import Peer
@@ -70,8 +70,8 @@ def wait_until_led(member: BrokerProcess) -> None:
     peer.socket.settimeout(WAIT_SECONDS_MAX)
 
     def ask(request: Request) -> Any:
-        codec = response_codec(request.api_key, offered_versions(request.api_key).last)
-        return codec.decode(peer.ask(request, offered_versions(request.api_key).last), codec._header_size)
+        codec = response_codec(request.api_key, newest(request.api_key))
+        return codec.decode(peer.ask(request, newest(request.api_key)), codec._header_size)
 
     def is_led() -> bool:
         [topic] = ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)).topics

@@ -15,7 +15,6 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.records import Record, build
 from pylogbroker.wire import Request, response_codec
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -91,6 +90,7 @@ from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.broker.newest_versions import newest
 from tests.net.test_hostile_peers import Peer
 from tests.support.broker_process import BrokerProcess
 from tests.support.budget import Budget
@@ -126,7 +126,7 @@ class Client:
         check_stalls(self._process, self._budget, lambda attempt: work())
 
     def ask(self, request: Request) -> Any:
-        version = offered_versions(request.api_key).last
+        version = newest(request.api_key)
         codec = response_codec(request.api_key, version)
         return codec.decode(self._peer.ask(request, version), codec._header_size)
 

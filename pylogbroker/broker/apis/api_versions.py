@@ -3,8 +3,8 @@
 Clients do not know the broker's versions yet. So the response has the header of version 0, and answers an unknown
 version in version 0.
 
-A client may say which cluster and node it means to reach (KIP-1242). At another one, the answer is to bootstrap
-again: an address belongs to another broker now.
+A client may say which cluster and node it means to reach (KIP-1242). Another one answers REBOOTSTRAP_REQUIRED: the
+address belongs to another broker now.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import existing_partitions
+from pylogbroker.broker.requests.topic_ids import name_topics
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import HasGroups, HasMetadata, HasRuntime
@@ -30,13 +31,16 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+_FIRST_BY_ID = 10
 _NOT_GIVEN = -1
 _FIRST_WITH_EPOCHS = 9
 _TIMESTAMP_MAX = 2**63 - 1
 
 
 _reject_topic = reject_partitions(
-    OffsetCommitResponseTopic, lambda partition, code: OffsetCommitResponsePartition(partition.partition_index, code)
+    OffsetCommitResponseTopic,
+    lambda partition, code: OffsetCommitResponsePartition(partition.partition_index, code),
+    has_id=True,
 )
 _reject = reject_topics(lambda topics: OffsetCommitResponse(topics=topics), _reject_topic)
 
@@ -45,13 +49,23 @@ class _Services(HasRuntime, HasMetadata, HasGroups, Protocol):
     """Services that this API uses."""
 
 
-@serves(OffsetCommitRequest, access=[on_group(AclOperation.READ, _reject), on_topics(AclOperation.READ, _reject_topic)])
+@serves(
+    OffsetCommitRequest,
+    access=[
+        on_group(AclOperation.READ, _reject),
+        on_topics(AclOperation.READ, _reject_topic, first_by_id=_FIRST_BY_ID),
+    ],
+)
 async def handle(services: _Services, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if context.api_version >= _FIRST_BY_ID:
+        await name_topics(services, request.topics)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
     now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)
     offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))
     if not offsets:
-        return await _response({}, request)
+        return await _response({}, request, unknown)
     commit = Commit(
         request.group_id,
         request.generation_id_or_member_epoch,
@@ -62,7 +76,7 @@ async def handle(services: _Services, context: RequestContext, request: OffsetCo
     )
     replied: Deferred[CommitResult] = Deferred()
     services.groups.commit(commit, replied.callback, now_ms)
-    return await _response(await replied, request)
+    return await _response(await replied, request, unknown)
 
 
 def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int | None) -> CommittedOffset:
@@ -75,16 +89,18 @@ def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int |
     )
 
 
-async def _response(result: CommitResult, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def _response(result: CommitResult, request: OffsetCommitRequest, unknown: ErrorCode) -> OffsetCommitResponse:
+    """Return the answer; topics without a name, which are of `unknown` ids, have this error."""
     response = OffsetCommitResponse()
     for topic in request.topics:
-        partitions = await mapped(partial(_partition, result, topic.name), topic.partitions)
-        response.topics.append(OffsetCommitResponseTopic(topic.name, partitions))
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else unknown
+        partitions = await mapped(partial(_partition, result, topic.name, missing), topic.partitions)
+        response.topics.append(OffsetCommitResponseTopic(topic.name, partitions, topic.topic_id))
     return response
 
 
 def _partition(
-    result: CommitResult, topic: str, partition: OffsetCommitRequestPartition
+    result: CommitResult, topic: str, missing: ErrorCode, partition: OffsetCommitRequestPartition
 ) -> OffsetCommitResponsePartition:
     index = partition.partition_index
-    return OffsetCommitResponsePartition(index, result.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    return OffsetCommitResponsePartition(index, result.get((topic, index), missing))

@@ -1,22 +1,27 @@
-"""OffsetFetch (9): return the offsets of groups.  Before version 2 each partition has the error of its group."""
+"""OffsetFetch (9): return the offsets of groups.
+
+Before version 2 each partition has the error of its group. From version 10 on, topics have ids for names. Offsets of
+topics that do not exist any more are left out there, unless the request names them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.requests.topic_ids import name_topics
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import may_see_topic
-from pylogbroker.broker.services import HasGroups
+from pylogbroker.broker.services import HasGroups, HasMetadata
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult
-from pylogbroker.long_loops import give_way, mapped
+from pylogbroker.long_loops import give_way, mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,6 +38,7 @@ from pylogbroker.wire.messages.offset_fetch import (
 
 _FIRST_WITH_OWN_ERROR = 2
 _FIRST_WITH_GROUPS = 8
+_FIRST_BY_ID = 10
 _NO_OFFSET = CommittedOffset(-1)
 
 R = TypeVar("R")
@@ -49,15 +55,26 @@ _NOBODY = _Reader()
 _Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
 
 
+class _Services(HasGroups, HasMetadata, Protocol):
+    """Services that this API uses."""
+
+
 @serves(OffsetFetchRequest, access=[by_handler])
-async def handle(services: HasGroups, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def handle(services: _Services, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
         readers = {group.group_id: _Reader(group.member_id, group.member_epoch) for group in request.groups}
+        unknown: dict[str, list[OffsetFetchResponseTopics]] = {}
+        if version >= _FIRST_BY_ID:
+            unknown = await _name_topics(services, request.groups)
         for group_id, partitions in (await _groups(request.groups)).items():
             reader, stable = readers[group_id], request.require_stable
-            response.groups.append(await _group(services, context, group_id, partitions, stable, space, reader))
+            group = await _group(services, context, group_id, partitions, stable, space, reader)
+            response.groups.append(group)
+            if version >= _FIRST_BY_ID and not group.error_code:
+                await _set_ids(services, group)
+                group.topics += unknown.get(group_id, ())
         return response
     requested = _distinct(request.topics)
     found = await _fetch(services, context, request.group_id, requested, request.require_stable, space)
@@ -68,6 +85,34 @@ async def handle(services: HasGroups, context: RequestContext, request: OffsetFe
         of_topic = partial(_partition, OffsetFetchResponsePartition, found, name)
         response.topics.append(OffsetFetchResponseTopic(name, await mapped(of_topic, indexes)))
     return response
+
+
+async def _name_topics(
+    services: HasMetadata, groups: Sequence[OffsetFetchRequestGroup]
+) -> dict[str, list[OffsetFetchResponseTopics]]:
+    """Set the names of topics with known ids, and remove the others; return answers about these, by group."""
+    unknown: dict[str, list[OffsetFetchResponseTopics]] = {}
+    for group in groups:
+        if group.topics is None:
+            continue
+        await name_topics(services, group.topics)
+        async for topic in over([topic for topic in group.topics if not topic.name]):
+            partitions = await mapped(_of_unknown_topic, topic.partition_indexes)
+            answer = OffsetFetchResponseTopics("", partitions, topic.topic_id)
+            unknown.setdefault(group.group_id, []).append(answer)
+        group.topics = [topic for topic in group.topics if topic.name]
+    return unknown
+
+
+def _of_unknown_topic(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(index, -1, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+async def _set_ids(services: HasMetadata, group: OffsetFetchResponseGroup) -> None:
+    topics = services.metadata.topics
+    group.topics = [topic for topic in group.topics if topic.name in topics]
+    async for topic in over(group.topics):
+        topic.topic_id = topics[topic.name].id
 
 
 async def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, _Requested]:

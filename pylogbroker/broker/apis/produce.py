@@ -26,11 +26,13 @@ from pylogbroker.broker.requests.batch_errors import BatchErrors
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.produced_records import (
     ATTRIBUTES_AT,
+    FIRST_BY_ID,
     FIRST_WITH_V2,
     checked_records,
     missing_transactional_id,
 )
 from pylogbroker.broker.requests.rejected_batches import PRODUCER_HEAD_BYTES, ProducerBatch
+from pylogbroker.broker.requests.topic_ids import name_topic, name_topics
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, narrow_each
@@ -77,11 +79,18 @@ class _Services(
 
 async def _narrow(services: _Services, context: RequestContext, request: ProduceRequest) -> Decision:
     access = context.required_access
+    by_id = context.api_version >= FIRST_BY_ID
+    if by_id:
+        await name_topics(services, request.topic_data)
     narrowed: Decision
     if await _may_write_transaction(access, request):
         allows = access.allows
         narrowed = await narrow_each(
-            request, "topic_data", "responses", lambda topic: allows(_WRITE, _TOPIC, topic.name), _reject_topic
+            request,
+            "topic_data",
+            "responses",
+            lambda topic: (by_id and not topic.name) or allows(_WRITE, _TOPIC, topic.name),
+            _reject_topic,
         )
     else:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -109,6 +118,8 @@ def _pass_usual(handle: Handler, guarded: Handler) -> Handler:
 
     def choose(services: _Services, context: RequestContext, request: ProduceRequest) -> Any:
         topics, access = request.topic_data, context.access
+        if context.api_version >= FIRST_BY_ID and len(topics) == 1:
+            name_topic(services.metadata.image, topics[0])
         if (
             access is not None
             and len(topics) == 1
@@ -122,7 +133,10 @@ def _pass_usual(handle: Handler, guarded: Handler) -> Handler:
 
 
 _reject_topic = reject_partitions(
-    TopicProduceResponse, lambda data, code: PartitionProduceResponse(data.index, code, -1), "partition_data"
+    TopicProduceResponse,
+    lambda data, code: PartitionProduceResponse(data.index, code, -1),
+    "partition_data",
+    has_id=True,
 )
 _reject = reject_topics(ProduceResponse, _reject_topic, "topic_data")
 
@@ -153,22 +167,28 @@ def handle(services: _Services, context: RequestContext, request: ProduceRequest
     appends = _Appends(services, context, request, response)
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1:
-        return _append_each(appends, request, response)
+        return _append_each(services, context, appends, request, response)
     [topic] = topics  # as a rule: no coroutine
     [data] = topic.partition_data
+    if context.api_version >= FIRST_BY_ID:
+        name_topic(services.metadata.image, topic)
     answer = PartitionProduceResponse(data.index)
     appends.append(answer, topic.name, data)
-    response.responses.append(TopicProduceResponse(topic.name, [answer]))
+    response.responses.append(TopicProduceResponse(topic.name, [answer], topic.topic_id))
     if request.acks and not appends.queued and appends.delayed is None:
         return response
     return _answer(appends, request, response)
 
 
-async def _append_each(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
+async def _append_each(
+    services: _Services, context: RequestContext, appends: _Appends, request: ProduceRequest, response: ProduceResponse
+) -> ProduceResponse | None:
+    if context.api_version >= FIRST_BY_ID:
+        await name_topics(services, request.topic_data)
     appended_bytes = 0
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
-        response.responses.append(TopicProduceResponse(topic.name, answers))
+        response.responses.append(TopicProduceResponse(topic.name, answers, topic.topic_id))
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
             answers.append(answer)
@@ -229,6 +249,8 @@ class _Appends:
         partition = services.partitions.led.get((topic, data.index))
         try:
             if partition is None:
+                if not topic and self._version >= FIRST_BY_ID:
+                    raise KafkaError(code=ErrorCode.UNKNOWN_TOPIC_ID)
                 partition = services.partitions.find(topic, data.index)
             if self._context.caller.rejected_batches is not None:
                 self._check_earlier(partition, data.records)
@@ -387,5 +409,6 @@ def _check_unanswered_errors(response: ProduceResponse) -> None:
         for answer in topic.partition_responses:
             if answer.error_code:
                 raise ProtocolViolation(
-                    f"a produce with acks=0 to {topic.name}-{answer.index} failed: {answer.error_message}"
+                    f"a produce with acks=0 to {topic.name or topic.topic_id}-{answer.index} failed: "
+                    f"{answer.error_message}"
                 )

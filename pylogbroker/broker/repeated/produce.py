@@ -127,7 +127,7 @@ class RepeatedProduce:
         [answer] = response.responses[0].partition_responses
         if answer.error_code or answer.log_append_time_ms >= 0:
             return None
-        empty = TopicProduceData(topic.name, [PartitionProduceData(data.index, None)])
+        empty = TopicProduceData(topic.name, [PartitionProduceData(data.index, None)], topic.topic_id)
         body = request_codec(ProduceRequest.api_key, version).encode(
             ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, [empty])
         )

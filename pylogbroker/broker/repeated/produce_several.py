@@ -2,10 +2,10 @@
 
     request     api_key:2 version:2 | correlation_id:4 | prefix | number of topics | topics | tags
                                                          as learned
-    topic       name | number of partitions | partitions | tags
+    topic       name or id:16 | number of partitions | partitions | tags
     partition   index:4 | size, records | tags
     answer      size:4 correlation_id:4 | tags | number of topics | topics | as learned
-    topic       name | number of partitions | partitions | tags
+    topic       name or id:16 | number of partitions | partitions | tags
     partition   index:4 | as learned | base_offset:8 | as learned | log_start_offset:8 | as learned
 
 `frames` has the encodings of counts, names and tags. They are the same in both, so the answer repeats the bytes around
@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from itertools import dropwhile
 from struct import Struct
 from typing import Any, ClassVar, Final, Protocol
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
@@ -32,11 +33,11 @@ from pylogbroker.broker.repeated.frames import NOT_KNOWN, PARTITIONS_MAX, Frames
 from pylogbroker.broker.repeated.produce import BASE_OFFSET, COMPRESSED_BYTES, LOG_START_OFFSET
 from pylogbroker.broker.repeated.skipped_requests import SkippedRequests
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_WITH_V2, FIRST_WITH_ZSTD
-from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.broker.requests.produced_records import ATTRIBUTES_AT, FIRST_BY_ID, FIRST_WITH_V2, FIRST_WITH_ZSTD
+from pylogbroker.broker.services import HasMetadata, HasPartitions, HasRuntime
 from pylogbroker.records import HEADER_V2, Buffer, Codec, PreparedRecords
 from pylogbroker.records.batch import CODEC
-from pylogbroker.wire import Chunk, request_codec, response_codec
+from pylogbroker.wire import NO_ID, Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -45,7 +46,7 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from pylogbroker.wire.primitives import text
+from pylogbroker.wire.primitives import identifier, text
 
 REQUEST_BYTES_MAX: Final = 512 * 1024
 """Size of a request; each compressed batch counts more (see `produce`). The usual path handles more in steps."""
@@ -57,10 +58,11 @@ _INDEX: Final = 0x7EA1A2A3
 _unpack_int = Struct(">i").unpack_from
 _pack_start = Struct(">ii").pack
 
+_ID_BYTES: Final = 16
 Handle = Callable[[Any, RequestContext, ProduceRequest], Any]
 
 
-class _Services(HasPartitions, HasRuntime, Protocol):
+class _Services(HasMetadata, HasPartitions, HasRuntime, Protocol):
     """Services that a repeated produce uses."""
 
 
@@ -70,6 +72,7 @@ class _Append:
 
     repeated: memoryview
     partition: Partition
+    topic_id: UUID
     records: memoryview
     prepared: PreparedRecords
 
@@ -160,9 +163,8 @@ class ProduceToSeveral:
         appends: list[_Append] = []
         compressed = 0
         for _ in range(topics):
-            size, name_at = encoding.read_name_size(frame, at)
-            topic = self._writable_topic(frame[name_at : name_at + size])
-            partitions, at = read_count(frame, name_at + size)
+            topic, topic_id, at = self._topic(frame, at)
+            partitions, at = read_count(frame, at)
             for _ in range(partitions):
                 [index] = _unpack_int(frame, at)
                 size, records_at = read_count(frame, at + 4)
@@ -176,18 +178,27 @@ class ProduceToSeveral:
                     raise Unusual
                 partition = self._usual_partition(topic, index)
                 prepared = self._prepared(partition, records, now_ms)
-                appends.append(_Append(frame[repeated_at:at], partition, records, prepared))
+                appends.append(_Append(frame[repeated_at:at], partition, topic_id, records, prepared))
                 repeated_at = at = behind_tags(frame, records_at + size)
             at = behind_tags(frame, at)
         if behind_tags(frame, at) != len(frame) or len({append.partition for append in appends}) != len(appends):
             raise Unusual
         return appends, frame[repeated_at:at]
 
-    def _writable_topic(self, name: memoryview) -> str:
-        topic, access = text(name.tobytes()), self.context.access
+    def _topic(self, frame: memoryview, at: int) -> tuple[str, UUID, int]:
+        """Return name and id of a writable topic, as far as the request has them, and the position behind."""
+        if self.context.api_version >= FIRST_BY_ID:
+            end = at + _ID_BYTES
+            topic_id = identifier(frame[at:end].tobytes())
+            topic = self._services.metadata.image.topic_names.get(topic_id.int, "")
+        else:
+            size, at = self._encoding.read_name_size(frame, at)
+            end, topic_id = at + size, NO_ID
+            topic = text(frame[at:end].tobytes())
+        access = self.context.access
         if access is not None and topic not in access.writable_topics:
             raise Unusual
-        return topic
+        return topic, topic_id, end
 
     def _usual_partition(self, topic: str, index: int) -> Partition:
         """Return a partition whose next batch needs no further rules."""
@@ -230,8 +241,9 @@ class ProduceToSeveral:
     def _append_as_usual(self, append: _Append) -> Deferred[ProduceResponse]:
         """Append to one partition as a request of its own."""
         partition = append.partition
-        data = TopicProduceData(partition.topic, [PartitionProduceData(partition.index, append.records)])
-        request = ProduceRequest(None, self._request.acks, self._request.timeout_ms, [data])
+        data = [PartitionProduceData(partition.index, append.records)]
+        topic = TopicProduceData(partition.topic, data, append.topic_id)
+        request = ProduceRequest(None, self._request.acks, self._request.timeout_ms, [topic])
         return maybeDeferred(self._handle, self._services, self.context, request)
 
 
@@ -250,7 +262,7 @@ def _response(
             offsets = append.prepared.base_offset, -1, partition.log.log_start_offset
             partition_answers = [PartitionProduceResponse(partition.index, 0, *offsets)]
         if not response.responses or response.responses[-1].name != partition.topic:
-            response.responses.append(TopicProduceResponse(partition.topic, []))
+            response.responses.append(TopicProduceResponse(partition.topic, [], append.topic_id))
         response.responses[-1].partition_responses += partition_answers
     return response
 

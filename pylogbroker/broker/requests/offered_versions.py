@@ -21,9 +21,13 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "describe_cluster",
         "describe_groups",
         "describe_log_dirs",
+        "fetch",
         "list_offsets",
         "list_transactions",
         "metadata",
+        "offset_commit",
+        "offset_fetch",
+        "produce",
     }
 )
 """Modules of APIs whose handlers know all declared versions."""

@@ -12,6 +12,7 @@ from pylogbroker.wire.messages.produce import PartitionProduceData
 ATTRIBUTES_AT: Final = 22
 FIRST_WITH_V2: Final = 3
 FIRST_WITH_ZSTD: Final = 7
+FIRST_BY_ID: Final = 13
 _MAGIC_AT: Final = 16
 _ACKS: Final = (-1, 0, 1)
 

@@ -22,13 +22,20 @@ def reject_partitions(
     make_partition: Callable[[Any, ErrorCode], Any],
     partitions: str = "partitions",
     name: str = "name",
+    has_id: bool = False,
 ) -> RejectTopic:
-    """Reject each partition of a topic; `partitions` and `name`, which may be an id, are its fields in the request."""
+    """Reject each partition of a topic; `partitions` and `name`, which may be an id, are its fields in the request.
+
+    With `has_id`, the answer repeats the topic's id besides the name.
+    """
     name_of, partitions_of = attrgetter(name), attrgetter(partitions)
 
     async def reject(topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Any:
         rejected = await mapped(lambda partition: make_partition(partition, code), partitions_of(topic))
-        return make_topic(name_of(topic), rejected)
+        answer = make_topic(name_of(topic), rejected)
+        if has_id:
+            answer.topic_id = topic.topic_id
+        return answer
 
     return reject
 

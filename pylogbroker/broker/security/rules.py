@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import attrs
 
 from pylogbroker.broker.requests.context import RequestContext
+from pylogbroker.broker.requests.topic_ids import name_topics
 from pylogbroker.broker.security.access import Access
 from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import mapped, over, settled
@@ -188,11 +189,26 @@ def on_topics(
     elements: str = "topics",
     answers: str = "topics",
     name: str = "name",
+    first_by_id: int | None = None,
 ) -> Rule:
+    """Check each topic. From version `first_by_id` on, topics have ids, and the handler answers unknown ones."""
+
     def check(access: Access, topic: Any) -> bool:
         return access.allows(operation, AclResourceType.TOPIC, getattr(topic, name))
 
-    return on_each(elements, answers, check, rejected)
+    def check_known(access: Access, topic: Any) -> bool:
+        return not topic.name or check(access, topic)
+
+    async def by_id(services: Any, context: RequestContext, request: Any) -> Decision:
+        await name_topics(services, getattr(request, elements))
+        return await narrow_each(request, elements, answers, partial(check_known, context.required_access), rejected)
+
+    by_name = on_each(elements, answers, check, rejected)
+    if first_by_id is None:
+        return by_name
+    return lambda services, context, request: (
+        by_name(services, context, request) if context.api_version < first_by_id else by_id(services, context, request)
+    )
 
 
 def shows(answers: str, check: Check) -> Rule:

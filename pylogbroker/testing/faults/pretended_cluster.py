@@ -139,7 +139,7 @@ class PretendedCluster:
         """Name the new leaders, as KIP-951 has it."""
         of_produce = isinstance(answer, ProduceResponse)
         for topic in answer.responses:
-            name = str(topic.name if of_produce else topic.topic or call.topic_names(topic.topic_id))
+            name = str((topic.name if of_produce else topic.topic) or call.topic_names(topic.topic_id))
             for partition in topic.partition_responses if of_produce else topic.partitions:
                 index = partition.index if of_produce else partition.partition_index
                 leader = self._leader(call, name, index)

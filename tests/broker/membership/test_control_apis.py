@@ -24,7 +24,6 @@ from pylogbroker.broker.apis import (
 )
 from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.offered_versions import offered_versions
 from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import LeaderRecovery
@@ -49,6 +48,7 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 )
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.membership.harness import DrivenCluster
+from tests.broker.newest_versions import newest
 from tests.broker.trees import now, opened_tree
 
 
@@ -60,7 +60,7 @@ class Member:
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
         """Return the answer; both go through the codecs of the version, by default the newest."""
         request_type, response_type = SUPPORTED[request.api_key]
-        version = offered_versions(request.api_key).last if version is None else version
+        version = newest(request.api_key) if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
         answer = handle(self, RequestContext(version), sent)
         answer = answer if isinstance(answer, response_type) else now(answer)

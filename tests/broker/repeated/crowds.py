@@ -17,7 +17,7 @@ from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.wire import Request
 from tests.broker.nodes import Node
 from tests.broker.repeated.pairs import Side, opened_pair, sent_bytes
-from tests.net.fakes import FakeTransport, connect, frame
+from tests.net.fakes import FakeTransport, connect
 
 Sent = tuple[Request, int, int]
 """Request, version and correlation id."""
@@ -62,7 +62,8 @@ class Connections:
         answers: list[tuple[bytes, str]] = []
         for _, transport in self.opened:
             sent, transport.sent = transport.sent, []
-            answers.append((sent_bytes(sent).replace(b"/ordinary/", b"/learning/"), transport.closed))
+            data = sent_bytes(sent).replace(b"/ordinary/", b"/learning/")
+            answers.append(self.side.without_ids(data, transport.closed))
         return answers
 
 
@@ -98,10 +99,12 @@ class Crowd:
                 read(joining)
             else:
                 number, requests = read
-                joining.protocol(number).dataReceived(b"".join(frame(*request) for request in requests))
+                joining.protocol(number).dataReceived(b"".join(joining.side.frame(*request) for request in requests))
         joined_reads.close()
         answers = joining.answers()
         for number, request in tuple(self.begun):
+            for name, topic_id in joining.side.ids.items():
+                request = request.replace(topic_id.bytes, self.single.side.ids[name].bytes)
             self.single.protocol(number).dataReceived(len(request).to_bytes(4) + request)
         for read in reads:
             if callable(read):

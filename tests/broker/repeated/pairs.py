@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 import attrs
 
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.produced_records import FIRST_BY_ID
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.storage import FileRegion
-from pylogbroker.wire import Request
+from pylogbroker.wire import NO_ID, Request
+from pylogbroker.wire.messages.produce import ProduceRequest, TopicProduceData
 from tests.broker.nodes import Node, opened_node
 from tests.broker.trees import now
 from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
 from tests.storage.support import bytes_on_disk
+
+LOST = UUID(int=99)
+"""Id of topics that do not exist."""
 
 
 @attrs.define
@@ -67,6 +73,23 @@ class Side:
         sent, self.transport.sent = self.transport.sent, []
         return sent_bytes(sent), self.transport.closed
 
+    @property
+    def ids(self) -> dict[str, UUID]:
+        """Ids of the topics, in the order of the names; each side has its own."""
+        topics = self.node.broker.metadata.topics
+        return {name: topics[name].id for name in sorted(topics)}
+
+    def frame(self, request: Request, version: int, number: int) -> bytes:
+        """Encode a request, with ids in place of names where the version has them."""
+        return frame(_with_ids(request, self.ids, version), version, number)
+
+    def without_ids(self, answers: bytes, closed: str) -> tuple[bytes, str]:
+        """Return answers, and how a connection was closed, as both sides have them."""
+        for number, (name, topic_id) in enumerate(self.ids.items()):
+            answers = answers.replace(topic_id.bytes, b"id of topic %4d" % number)
+            closed = closed.replace(str(topic_id), name)
+        return answers, closed
+
     def state(self, *topics: str) -> Any:
         """Return what requests leave behind: files, producers, counters."""
         broker = self.node.broker
@@ -95,10 +118,13 @@ class Pair:
 
     def receive(self, *requests: tuple[Request, int, int]) -> tuple[bytes, str]:
         """Let both receive requests at once (version and correlation id behind each); return what both answer."""
-        data = b"".join(frame(*request) for request in requests)
-        learning, usual = (side.receive(data) for side in self.sides)
+        learning, usual = (self._received(side, requests) for side in self.sides)
         assert learning == usual
         return learning
+
+    def _received(self, side: Side, requests: Sequence[tuple[Request, int, int]]) -> tuple[bytes, str]:
+        """Let a side receive requests; return its answers without ids."""
+        return side.without_ids(*side.receive(b"".join(side.frame(*request) for request in requests)))
 
     def each(self, change: Callable[[Node], Any]) -> None:
         for side in self.sides:
@@ -117,6 +143,16 @@ class Pair:
 def sent_bytes(chunks: Sequence[Any]) -> bytes:
     """Return the bytes of chunks, which may be regions of files."""
     return b"".join(chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk) for chunk in chunks)
+
+
+def _with_ids(request: Request, ids: Mapping[str, UUID], version: int) -> Request:
+    if not isinstance(request, ProduceRequest) or version < FIRST_BY_ID:
+        return request
+    topics = [
+        topic if topic.topic_id != NO_ID else TopicProduceData("", topic.partition_data, ids.get(topic.name, LOST))
+        for topic in request.topic_data
+    ]
+    return attrs.evolve(request, topic_data=topics)
 
 
 def _counts(traffic: TopicTraffic) -> dict[str, Any]:

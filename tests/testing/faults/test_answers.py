@@ -25,6 +25,7 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.schema import FieldType, fields_of
+from tests.broker.newest_versions import newest
 from tests.broker.nodes import NodeTests
 
 BY_KEY = {api.key: api for api in APIS}
@@ -40,7 +41,7 @@ def produce(*topics: tuple[str, int]) -> ProduceRequest:
 class AnswerTests(NodeTests):
     def answers(self, request: Any, error: str, version: int | None = None, **criteria: Any) -> ErrorAnswers:
         api: Api = BY_KEY[request.api_key]
-        context = self.node.context(api.versions.last if version is None else version, "", "")
+        context = self.node.context(newest(api.key) if version is None else version, "", "")
         return ErrorAnswers(
             Call(api, self.node.broker, context, request), Criteria.of(None, **criteria), ErrorCode[error]
         )
