@@ -59,7 +59,7 @@ class _Services(HasRuntime, HasMetadata, HasGroups, Protocol):
 async def handle(services: _Services, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if context.api_version >= _FIRST_BY_ID:
-        await name_topics(services, request.topics)
+        await name_topics(services.metadata.image, request.topics)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
     now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)

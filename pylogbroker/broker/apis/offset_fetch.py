@@ -95,7 +95,7 @@ async def _name_topics(
     for group in groups:
         if group.topics is None:
             continue
-        await name_topics(services, group.topics)
+        await name_topics(services.metadata.image, group.topics)
         async for topic in over([topic for topic in group.topics if not topic.name]):
             partitions = await mapped(_of_unknown_topic, topic.partition_indexes)
             answer = OffsetFetchResponseTopics("", partitions, topic.topic_id)

@@ -81,7 +81,7 @@ async def _narrow(services: _Services, context: RequestContext, request: Produce
     access = context.required_access
     by_id = context.api_version >= FIRST_BY_ID
     if by_id:
-        await name_topics(services, request.topic_data)
+        await name_topics(services.metadata.image, request.topic_data)
     narrowed: Decision
     if await _may_write_transaction(access, request):
         allows = access.allows
@@ -184,7 +184,7 @@ async def _append_each(
     services: _Services, context: RequestContext, appends: _Appends, request: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse | None:
     if context.api_version >= FIRST_BY_ID:
-        await name_topics(services, request.topic_data)
+        await name_topics(services.metadata.image, request.topic_data)
     appended_bytes = 0
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []

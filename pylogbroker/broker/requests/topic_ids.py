@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
-from pylogbroker.broker.services import HasMetadata
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import ClusterImage
 
@@ -21,8 +20,7 @@ class TopicWithId(Protocol):
     def topic_id(self) -> UUID: ...
 
 
-async def name_topics(services: HasMetadata, topics: Sequence[TopicWithId]) -> None:
-    image = services.metadata.image
+async def name_topics(image: ClusterImage, topics: Sequence[TopicWithId]) -> None:
     async for topic in over(topics):
         name_topic(image, topic)
 

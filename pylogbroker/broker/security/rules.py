@@ -200,7 +200,7 @@ def on_topics(
         return not topic.name or check(access, topic)
 
     async def by_id(services: Any, context: RequestContext, request: Any) -> Decision:
-        await name_topics(services, getattr(request, elements))
+        await name_topics(services.metadata.image, getattr(request, elements))
         return await narrow_each(request, elements, answers, partial(check_known, context.required_access), rejected)
 
     by_name = on_each(elements, answers, check, rejected)
