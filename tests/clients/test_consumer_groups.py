@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Members:
-    """Consumers of one group; `poll` calls each of them once and collects what it reads."""
+    """Consumers of one group; `poll` asks each for a record and collects them."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._bootstrap = broker.bootstrap

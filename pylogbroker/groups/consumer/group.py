@@ -337,7 +337,7 @@ class ConsumerGroup:
     def take_changes(self) -> dict[RecordKey, None]:
         """Return the keys of what has changed, in the order in which records are written.
 
-        Removed members come first, and their metadata last: Kafka rejects a log with another order.
+        Removed members come first, and their metadata last: Kafka cannot load a log with another order.
         """
         changes, self._changes = self._changes, {}
         return dict.fromkeys(sorted(changes, key=self._place))
