@@ -28,6 +28,7 @@ def test_the_page(tmp_path: Path) -> None:
     files = write_files(directory)
     assert files == [
         "temperatures.py",
+        "whole_topics.py",
         "whole_days.py",
         "pylogbroker/plugins/whole_days_plugin.py",
         "rounding.py",
@@ -36,7 +37,7 @@ def test_the_page(tmp_path: Path) -> None:
     found = programs(PAGE)
     text = PAGE.read_text()
     assert len(found) + len(files) == text.count("```python")
-    assert sum(program.output is not None for program in found) == text.count("```text") == 10
+    assert sum(program.output is not None for program in found) == text.count("```text") == 11
     environment = {**os.environ, "PYTHONPATH": str(directory)}
     broker = BrokerProcess(tmp_path / "broker", {"num.partitions": "4"}, environment=environment)
     broker.start()
