@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pylogbroker import __version__
+from pylogbroker.cli.output import escaped_lines
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
@@ -96,7 +97,7 @@ class _Commands(click.Group):
         except BrokenPipeError:
             raise  # click ends in silence: the reader of a pipe has enough
         except (PylogbrokerError, OSError) as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(escaped_lines(str(error))) from error
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             context.exit(INTERRUPTED)

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from pylogbroker.cli.output import for_terminal
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,11 +54,23 @@ def header_assignments(texts: tuple[str, ...], option: str) -> list[Header]:
     return headers
 
 
-def open_output() -> IO[bytes]:
+def open_output() -> RecordOutput:
     """Return the standard output; raise ConfigError if it is closed."""
     if sys.stdout is None:
         raise ConfigError("the standard output is closed: records have nowhere to go")
-    return sys.stdout.buffer
+    return RecordOutput(sys.stdout.buffer, sys.stdout.isatty())
+
+
+class RecordOutput:
+    """Bytes of records on the standard output; those of a terminal cannot change what it shows."""
+
+    def __init__(self, file: IO[bytes], is_terminal: bool) -> None:
+        self.flush = file.flush
+        self._write = file.write
+        self._is_terminal = is_terminal
+
+    def write(self, data: bytes) -> None:
+        self._write(for_terminal(data) if self._is_terminal else data)
 
 
 def partitions(texts: Iterable[str], option: str) -> dict[str, tuple[int, ...] | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
-from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.output import escaped, format_option, show
 from pylogbroker.cli.topic import all_topics
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
@@ -78,7 +78,7 @@ def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
     show(described, output, rows)
     for broker in described if output == "table" else ():
         for name, value in broker["configs"].items():
-            click.echo(f"{broker['broker']}: {name}={value}")
+            click.echo(escaped(f"{broker['broker']}: {name}={value}"))
 
 
 def _described(admin: BlockingAdmin, broker: BrokerDescription, topics: list[TopicDescription]) -> dict[str, Any]:

@@ -200,7 +200,8 @@ def _completed(context: click.Context, incomplete: str, names: Callable[[Connect
         connection = _connection(
             given.get("bootstrap"), given.get("command_config"), given.get("assignments") or (), given.get("profile")
         )
-        return [name for name in names(connection) if name.startswith(incomplete)]
+        matching = (name for name in names(connection) if name.startswith(incomplete))
+        return [name for name in matching if name.isprintable()]  # a shell writes them to the terminal
     except Exception:
         return []  # a shell has no place for errors
 

@@ -18,6 +18,7 @@ from pylogbroker.cli.cluster_options import (
     complete_topics,
     registry_option,
 )
+from pylogbroker.cli.output import note
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.record_format import column_formatter, formatter
 from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
@@ -136,7 +137,7 @@ def _decoder(connection: Connection, deserializers: tuple[str, ...]) -> RecordDe
     if not connection.registry and not deserializers:
         return None
     client = record_schemas.registry_client(connection.registry, connection.seconds)
-    return record_schemas.decoder_of(client, deserializers, lambda text: click.echo(text, err=True))
+    return record_schemas.decoder_of(client, deserializers, note)
 
 
 class _Printer:

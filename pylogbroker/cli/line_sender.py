@@ -28,6 +28,7 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.line_records import Columnize, LineRecords, LineRejected, Target
+from pylogbroker.cli.output import note
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -371,7 +372,7 @@ class LineSender:
             )
         if trouble and trouble not in self._reported:
             self._reported.add(trouble)
-            click.echo(f"{trouble}: trying again", err=True)
+            note(f"{trouble}: trying again")
 
     def _report(self) -> None:
         click.echo(f"Wrote {self._written} record{'s' * (self._written != 1)} to {self._target.topic}.", err=True)

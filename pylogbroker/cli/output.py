@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,10 @@ Row = Mapping[str, Any]
 
 FORMATS: Final = ("table", "json", "yaml")
 _WIDTH_MAX: Final = 100_000  # of output that no terminal cuts
+#: Control characters that JSON and YAML may hold as they are: DEL, C1, and those that change the direction of text.
+_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: C0 except tab and LF, DEL, and C1 in UTF-8.
+_CONTROL_BYTES: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
 def format_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,7 +57,12 @@ def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def confirm(question: str, yes: bool) -> None:
     """Ask on standard error, so that the output stays clean; end with code 1 without consent."""
     if not yes:
-        click.confirm(question, abort=True, err=True)
+        click.confirm(escaped_lines(question), abort=True, err=True)
+
+
+def note(text: object) -> None:
+    """Write a text for people to standard error; names from the cluster in it do nothing to a terminal."""
+    click.echo(escaped_lines(str(text)), err=True)
 
 
 def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = None) -> None:
@@ -61,11 +71,14 @@ def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = N
     A table has `rows` instead, if given.
     """
     if output == "json":
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        click.echo(_UNPRINTABLE.sub(_escaped_in_json, json.dumps(found, indent=2, ensure_ascii=False)))
     elif output == "yaml":
         with required_by("--format yaml"):
             dump = yaml.safe_dump
-        click.echo(dump(_plain(found), sort_keys=False, allow_unicode=True), nl=False)
+        text = dump(_plain(found), sort_keys=False, allow_unicode=True)
+        if _UNPRINTABLE.search(text):
+            text = dump(_plain(found), sort_keys=False)  # YAML escapes all that is not ASCII
+        click.echo(text, nl=False)
     else:
         shown = found if rows is None else rows
         _show_table([{"name": name, "value": shown[name]} for name in shown] if isinstance(shown, Mapping) else shown)
@@ -131,6 +144,24 @@ def cell(value: Any) -> str:
 def escaped(text: str) -> str:
     """Return text whose control characters do nothing to a terminal."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def escaped_lines(text: str) -> str:
+    """Return a text of several lines, each one as `escaped` does."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def for_terminal(data: bytes) -> bytes:
+    """Return bytes of records with control characters escaped, except those that end lines and columns."""
+    return _CONTROL_BYTES.sub(_escaped_bytes, data)
+
+
+def _escaped_bytes(match: re.Match[bytes]) -> bytes:
+    return b"".join(b"\\x%02x" % byte for byte in match[0])
+
+
+def _escaped_in_json(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _plain(value: Any) -> Any:

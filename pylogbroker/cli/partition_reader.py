@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.cli.output import note
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -79,7 +78,7 @@ class PartitionReader:
                     raise
                 if str(error) not in reported:
                     reported.add(str(error))
-                    click.echo(f"{error}: trying again", err=True)
+                    note(f"{error}: trying again")
                 self._sleep(_BACKOFF_SECONDS)
 
     def _at_end(self) -> bool:
@@ -102,7 +101,7 @@ class PartitionReader:
     def _of_set(self, key: TopicPartition, messages: MessageSet) -> Iterator[Message]:
         if isinstance(messages.error, client_errors.OutOfRange) and self._positions[key] < messages.error.first:
             skipped = messages.error.first - self._positions[key]
-            click.echo(f"{key[0]}/{key[1]}: {skipped} records have been deleted before they were read", err=True)
+            note(f"{key[0]}/{key[1]}: {skipped} records have been deleted before they were read")
             self._positions[key] = messages.error.first
             return
         for message in messages:
@@ -122,7 +121,7 @@ class PartitionReader:
                 error = client_errors.TopicRecreated(topic, before, now)
                 if self._ends is not None:
                     raise error
-                click.echo(f"{error}; reading it from its beginning", err=True)
+                note(f"{error}; reading it from its beginning")
                 self._positions |= {key: 0 for key in self._positions if key[0] == topic}
 
     def _leaders(self, stack: ExitStack) -> list[tuple[SimpleConsumer, list[TopicPartition]]]:

@@ -14,7 +14,7 @@ import click
 from pylogbroker.cli.arguments import assignments, partitions
 from pylogbroker.cli.cluster_names import complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
-from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.output import confirm, escaped, format_option, note, show, yes_option
 from pylogbroker.cli.units import without_units
 from pylogbroker.cli.watching import RatesBetweenViews, readable_rate, readable_size, views, watch_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
@@ -150,7 +150,7 @@ def create(
         if len(topics) == 1:
             raise failed[0]
         for error in dict.fromkeys(map(str, failed)):
-            click.echo(error, err=True)
+            note(error)
         raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created")
 
 
@@ -199,7 +199,7 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
     show(topics, output, rows)
     for topic in topics if output == "table" else ():
         for name, value in topic["configs"].items():
-            click.echo(f"{topic['topic']}: {name}={value}")
+            click.echo(escaped(f"{topic['topic']}: {name}={value}"))
 
 
 def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
@@ -434,12 +434,12 @@ def offsets_at(admin: BlockingAdmin, keys: Iterable[TopicPartition], time: int) 
         offsets = admin.records.offsets(dict.fromkeys(led, time))
     except admin_api.ItemsFailed as failed:
         for error in dict.fromkeys(map(str, failed.errors.values())):
-            click.echo(error, err=True)
+            note(error)
         offsets = failed.results
     except PylogbrokerError as error:
         if len(led) > 1 or not client_errors.is_retriable(error):
             raise
-        click.echo(str(error), err=True)
+        note(error)
         offsets = {}
     return known_offsets(offsets)
 
