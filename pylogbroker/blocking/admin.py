@@ -167,6 +167,7 @@ class BlockingNodes:
         for connection in self._connections.values():
             if connection.is_open:
                 return connection
+        self._first_contact.started()
         try:
             connection = first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._connected)
         except NoBrokers as error:

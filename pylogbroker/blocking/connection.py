@@ -36,6 +36,7 @@ else:
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
+_HTTP_ANSWER: Final = int.from_bytes(b"HTTP", "big")
 _CHUNKS: Final = 512  # buffers per sendmsg; the system allows 1,024
 
 
@@ -204,8 +205,7 @@ class BlockingConnection:
     def _frame(self) -> bytes | bytearray:
         (length,) = _length_of(self._exactly(4))
         if not 0 <= length <= self._response_bytes_max:
-            is_tls = protocol_of_length(length) == TLS
-            raise self._violated("it is in TLS; see security.protocol" if is_tls else f"it is {length} bytes long")
+            raise self._violated(_invalid_length(length))
         self._keep_time()
         return self._exactly(length)
 
@@ -242,6 +242,13 @@ class BlockingConnection:
         self._socket.close()
 
 
+def _invalid_length(length: int) -> str:
+    if length == _HTTP_ANSWER:
+        return "it is HTTP: name the port of a broker's listener, not of a web server"
+    is_tls = protocol_of_length(length) == TLS
+    return "it is in TLS; see security.protocol" if is_tls else f"it is {length} bytes long"
+
+
 def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
     """Return a connection ready for requests; raise NotConnected, or NotAuthenticated.
 
@@ -267,7 +274,10 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
         connection.set_up(until)
     except BaseException as error:
         connection.close()
-        if isinstance(error, ConnectionLost | RequestTimedOut):
+        if isinstance(error, RequestTimedOut):
+            hint = "it accepts connections, but hangs, or is no broker's listener"
+            raise NotConnected(f"{error}: {hint}") from error
+        if isinstance(error, ConnectionLost):
             raise NotConnected(str(error)) from error
         raise
     return connection

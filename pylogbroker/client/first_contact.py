@@ -17,6 +17,11 @@ class FirstContact:
         self._limit = None if limit_ms < 0 else limit_ms / 1000
         self._since: float | None = None
 
+    def started(self) -> None:
+        """Begin the time with an attempt, whose failure may come late; otherwise it begins with the first failure."""
+        if self._since is None:
+            self._since = self._seconds()
+
     def succeeded(self) -> None:
         self._limit = None  # brokers that were there may come back
 

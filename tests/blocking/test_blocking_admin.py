@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 
@@ -85,3 +86,31 @@ def test_brokers_that_were_never_there_are_named(listening: socket.socket) -> No
 def test_addresses_are_required() -> None:
     with pytest.raises(ConfigError, match="no brokers are given"), BlockingAdmin({"bootstrap.servers": " "}, 1.0):
         pass
+
+
+def test_a_first_broker_that_hangs_is_tried_once(listening: socket.socket) -> None:
+    """The time for the first contact is over when the first attempt fails."""
+    limits = settings(listening, bootstrap_connect_max_ms="50", socket_connection_setup_timeout_ms="100")
+    with BlockingAdmin(limits, 60.0) as admin, pytest.raises(NeverReached, match=r"accepts connections, but hangs"):
+        admin.topics.list()
+    listening.setblocking(False)
+    listening.accept()[0].close()
+    with pytest.raises(BlockingIOError):
+        listening.accept()
+
+
+def test_a_web_server_is_named(listening: socket.socket) -> None:
+    def answer() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    server = Thread(target=answer)
+    server.start()
+    with (
+        BlockingAdmin(settings(listening, bootstrap_connect_max_ms="0"), 60.0) as admin,
+        pytest.raises(NeverReached, match=r"it is HTTP: name the port of a broker's listener"),
+    ):
+        admin.topics.list()
+    server.join(60)
