@@ -20,7 +20,6 @@ DEFINED = defined()
 OTHER_DEFAULTS = {
     "group.consumer.migration.policy": "bidirectional",  # as in Kafka 4; in 3.9 it is a preview
     "group.consumer.assignors": ("uniform", "range"),  # Kafka has the classes of these names
-    "group.consumer.migration.policy": "bidirectional",  # of Kafka 4; in 3.9 the protocol is a preview
     "listeners": "PLAINTEXT://127.0.0.1:9092",  # there are no passwords: who opens a broker to a network says so
     "log.dir": "data",  # /tmp/kafka-logs is another layout's, and is gone after a restart of the machine
     "socket.receive.buffer.bytes": -1,  # Kafka's 100 KiB keep the system from adapting the buffers
