@@ -9,6 +9,8 @@ from pylogbroker.transactions.completion import TransactionTimeout
 from pylogbroker.transactions.coordinator import TransactionCoordinator
 from pylogbroker.transactions.ports import MarkersCallback, ProducerIdCallback, TransactionMarker, TransactionPort
 from pylogbroker.transactions.requests import (
+    EndResult,
+    EndTransaction,
     InitProducerId,
     InitResult,
     TransactionDescription,
@@ -19,6 +21,8 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import TransactionState
 
 __all__ = [
+    "EndResult",
+    "EndTransaction",
     "InitProducerId",
     "InitResult",
     "MarkersCallback",

@@ -67,12 +67,14 @@ class Completion:
     _on_timeout: Callable[[TransactionTimeout], None]
 
     def end(self, transaction: Transaction, committed: bool, now_ms: int, done: AppendCallback) -> None:
-        self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
+        self.decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
-        self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
+        self.decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
-    def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
+    def decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
+        """Store a decision, and call `done`; then write the markers."""
+
         def decided(error: ErrorCode, later_ms: int) -> None:
             done(error, later_ms)
             if not error:
@@ -101,6 +103,7 @@ class Completion:
             transaction.shard.coordinator_epoch,
             metadata.committed,
             tuple(sorted(metadata.partitions)),
+            metadata.client_version,
         )
         self._port.write_markers(marker, self._events.as_event(partial(self._written, transaction)))
 

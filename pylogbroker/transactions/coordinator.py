@@ -21,11 +21,19 @@ from pylogbroker.coordinators import (
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.completion import Completion, TransactionTimeout, ignore_timeout
 from pylogbroker.transactions.descriptions import describe, select
+from pylogbroker.transactions.epoch_bump import EpochBump
 from pylogbroker.transactions.initialization import Initialization
 from pylogbroker.transactions.metadata import error_of_ending, extended
 from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.requests import InitProducerId, InitResult, TransactionDescription, TransactionList
+from pylogbroker.transactions.requests import (
+    EndResult,
+    EndTransaction,
+    InitProducerId,
+    InitResult,
+    TransactionDescription,
+    TransactionList,
+)
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.shard import ReplayedTransactions, TransactionShardHandler
 from pylogbroker.transactions.states import PREPARED, TransactionState
@@ -48,11 +56,12 @@ class TransactionCoordinator:
     _writer: TransactionRecordWriter = attrs.field(init=False)
     _completion: Completion = attrs.field(init=False)
     _initialization: Initialization = attrs.field(init=False)
+    _epoch_bump: EpochBump = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         context = CoordinatorContext(self._log_port)
         self._events = context.events
-        self._writer = TransactionRecordWriter(context.writer)
+        self._writer = TransactionRecordWriter(context.writer, self._port)
         self._completion = Completion(
             self.settings.abort_interval_ms,
             self._port,
@@ -62,6 +71,7 @@ class TransactionCoordinator:
             self._on_timeout,
         )
         self._initialization = Initialization(self._port, context.events, self._writer, self._completion)
+        self._epoch_bump = EpochBump(self._port, context.events, self._completion)
         handler = TransactionShardHandler(self.settings, self._writer, self._completion)
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, handler)
 
@@ -89,7 +99,9 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         reply: Reply[ErrorCode],
         now_ms: int,
+        client_version: int = 0,
     ) -> None:
+        """Add partitions for a producer that works by a level of transaction.version."""
         with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
@@ -100,17 +112,23 @@ class TransactionCoordinator:
             elif _has_all(transaction, partitions):
                 answer(ErrorCode.NONE)
             else:
-                self._extend(transaction, partitions, answer, now_ms)
+                self._extend(transaction, partitions, client_version, answer, now_ms)
 
     def _extend(
-        self, transaction: Transaction, partitions: Collection[TopicPartition], reply: Reply[ErrorCode], now_ms: int
+        self,
+        transaction: Transaction,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+        reply: Reply[ErrorCode],
+        now_ms: int,
     ) -> None:
         def stored(error: ErrorCode, later_ms: int) -> None:
             if not error:
                 self._completion.watch(transaction)
             reply(error)
 
-        self._writer.write(transaction, extended(transaction.metadata, partitions, now_ms), now_ms, stored)
+        target = extended(transaction.metadata, partitions, now_ms, client_version)
+        self._writer.write(transaction, target, now_ms, stored)
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
@@ -147,6 +165,19 @@ class TransactionCoordinator:
                 self._completion.end(transaction, committed, now_ms, lambda error, later_ms: answer(error))
             else:
                 answer(error_of_ending(transaction.metadata, committed))
+
+    def end_for_next(self, request: EndTransaction, reply: Reply[EndResult], now_ms: int) -> None:
+        """End a transaction, and reply with the producer id and epoch of the next one (EndTxn 5)."""
+        with self._events:
+            answer = self._queued(reply)
+            shard = self._find_shard(request.transactional_id)
+            transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(request.transactional_id)
+            if isinstance(shard, ErrorCode):
+                answer(EndResult(shard))
+            elif transaction is None:
+                answer(EndResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            else:
+                self._epoch_bump.end(transaction, request, answer, now_ms)
 
     def on_completion(self, transactional_id: str, reply: Reply[bool]) -> Callable[[], object] | None:
         """Reply True when the end of a decided transaction is complete; return what cancels that, None without one."""

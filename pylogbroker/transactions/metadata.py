@@ -8,6 +8,9 @@ producer id:
 
 The producer sent `last_producer_id` and `last_producer_epoch` for the present pair. A request with them is a retry and
 gets the present pair (KIP-360).
+
+In transactions v2 (KIP-890) each end raises the epoch, too. The end of epoch 32766 has a marker of epoch 32767, and the
+next transaction has `next_producer_id` at epoch 0.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from pylogbroker.transactions.states import IDLE, TransactionState
 
 _EPOCH_MAX = 2**15 - 1
 _ASSIGNABLE_EPOCH_MAX = _EPOCH_MAX - 1
+TRANSACTIONS_V2 = 2
+"""Level of transaction.version from which each transaction has an epoch of its own."""
 
 
 @attrs.frozen
@@ -36,10 +41,17 @@ class TransactionMetadata:
     updated_ms: int = NO_TIME
     last_producer_id: int = NO_PRODUCER_ID
     last_producer_epoch: int = NO_PRODUCER_EPOCH
+    next_producer_id: int = NO_PRODUCER_ID  # of the next transaction, while this one ends
+    client_version: int = 0  # transaction.version of the producer in this transaction
 
     @property
     def is_exhausted(self) -> bool:
         return self.producer_epoch >= _ASSIGNABLE_EPOCH_MAX
+
+    @property
+    def is_fence(self) -> bool:
+        """True for the epoch that no producer gets."""
+        return self.producer_epoch >= _EPOCH_MAX
 
     @property
     def committed(self) -> bool:
@@ -86,7 +98,9 @@ def rotated(
     )
 
 
-def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartition], now_ms: int) -> TransactionMetadata:
+def extended(
+    metadata: TransactionMetadata, partitions: Collection[TopicPartition], now_ms: int, client_version: int = 0
+) -> TransactionMetadata:
     """Add partitions; the first ones begin the transaction."""
     begins = metadata.state in IDLE
     return attrs.evolve(
@@ -95,12 +109,29 @@ def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartitio
         partitions=metadata.partitions.union(partitions),
         start_ms=now_ms if begins else metadata.start_ms,
         updated_ms=now_ms,
+        client_version=client_version,
     )
 
 
 def prepared(metadata: TransactionMetadata, committed: bool, now_ms: int) -> TransactionMetadata:
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
+
+
+def prepared_for_next(
+    metadata: TransactionMetadata, committed: bool, next_producer_id: int, now_ms: int
+) -> TransactionMetadata:
+    """Decide, and raise the epoch. `next_producer_id` is a new one if the epoch is exhausted, else NO_PRODUCER_ID."""
+    is_open = metadata.state is TransactionState.ONGOING
+    return attrs.evolve(
+        prepared(metadata, committed, now_ms),
+        producer_epoch=min(metadata.producer_epoch + 1, _EPOCH_MAX),
+        last_producer_id=metadata.producer_id,
+        last_producer_epoch=metadata.producer_epoch,
+        next_producer_id=next_producer_id,
+        start_ms=metadata.start_ms if is_open else now_ms,
+        client_version=TRANSACTIONS_V2,
+    )
 
 
 def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
@@ -114,7 +145,17 @@ def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
 
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     state = TransactionState.COMPLETE_COMMIT if metadata.committed else TransactionState.COMPLETE_ABORT
-    return attrs.evolve(metadata, state=state, updated_ms=now_ms)
+    ended = attrs.evolve(metadata, state=state, updated_ms=now_ms)
+    if metadata.next_producer_id == NO_PRODUCER_ID:
+        return ended
+    return attrs.evolve(
+        ended,
+        producer_id=metadata.next_producer_id,
+        producer_epoch=0,
+        last_producer_id=metadata.producer_id,
+        last_producer_epoch=_ASSIGNABLE_EPOCH_MAX,
+        next_producer_id=NO_PRODUCER_ID,
+    )
 
 
 def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode:
@@ -123,6 +164,14 @@ def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode
     if metadata.state in ended and metadata.committed == committed:
         return ErrorCode.NONE
     return ErrorCode.INVALID_TXN_STATE
+
+
+def is_ended(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
+    """Return whether the pair is that of the transaction whose end raised the epoch."""
+    if metadata.producer_id == producer_id:
+        return metadata.producer_epoch == producer_epoch + 1
+    is_rotated = metadata.last_producer_id == producer_id and metadata.producer_epoch == 0
+    return is_rotated and producer_epoch == _ASSIGNABLE_EPOCH_MAX
 
 
 def _is_current(metadata: TransactionMetadata, request: InitProducerId) -> bool:

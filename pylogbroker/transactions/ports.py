@@ -26,10 +26,16 @@ class TransactionMarker:
     coordinator_epoch: int
     committed: bool
     partitions: tuple[TopicPartition, ...]
+    transaction_version: int = 0
+    """From 2 on, partitions reject the marker unless its epoch is above the producer's (KIP-1228)."""
 
 
 class TransactionPort(Protocol):
     """Calls each `done` once, at once or later, also for errors; never raises."""
+
+    @property
+    def transaction_version(self) -> int:
+        """Finalized level of transaction.version: version 1 of records from 1 on, transactions v2 from 2 on."""
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
         """Allocate an unused producer id."""

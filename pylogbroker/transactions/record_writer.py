@@ -21,6 +21,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
+from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.states import PREDECESSORS, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
@@ -35,6 +36,7 @@ _TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 @attrs.frozen
 class TransactionRecordWriter:
     _writer: RecordWriter
+    _port: TransactionPort
 
     def write(
         self,
@@ -47,10 +49,11 @@ class TransactionRecordWriter:
         """Set `target` when it is stored, with `on_disk` when it is synced."""
         check_transition(transaction.metadata.state, target.state, PREDECESSORS)
         transaction.pending = target.state
+        version = self._port.transaction_version
 
         def encode() -> Iterator[Record]:
             key = record_schema.encode_key(transaction.transactional_id)
-            yield record(key, record_schema.encode_value(target), now_ms)
+            yield record(key, record_schema.encode_value(target, version), now_ms)
 
         def stored(error: ErrorCode, done_ms: int) -> None:
             transaction.pending = None

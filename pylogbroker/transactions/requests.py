@@ -28,6 +28,23 @@ class InitResult:
 
 
 @attrs.frozen
+class EndTransaction:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+@attrs.frozen
+class EndResult:
+    """The pair is that of the producer's next transaction."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@attrs.frozen
 class TransactionDescription:
     """`start_ms` is of the present or last transaction, -1 without any."""
 

@@ -13,6 +13,8 @@
     Empty, CompleteCommit, CompleteAbort -- not used for transactional.id.expiration.ms --> Dead
     Ongoing -- InitProducerId, or the transaction's timeout --> PrepareEpochFence --> PrepareAbort with the epoch + 1
 
+    Empty, CompleteCommit, CompleteAbort -- EndTxn 5 (abort, without partitions) --> PrepareAbort
+
 Every arrow is a record in `__transaction_state`; until it is stored, the next state is `pending` and requests get no
 response. PrepareEpochFence is never stored: it is one step with PrepareAbort. Markers follow a stored Prepare*.
 
@@ -22,10 +24,11 @@ The response to a producer with the present id and epoch:
     ---------------  ----------  -----------------  -----------------------  -----------  -----------------
     InitProducerId   CONCURRENT  NONE, next epoch   CONCURRENT, and aborted  CONCURRENT   NONE, next epoch
     AddPartitions    CONCURRENT  NONE               NONE                     CONCURRENT   NONE
-    EndTxn           CONCURRENT  INVALID_TXN_STATE  NONE                     CONCURRENT   NONE if it was so ended,
+    EndTxn 0 to 4    CONCURRENT  INVALID_TXN_STATE  NONE                     CONCURRENT   NONE if it was so ended,
                                                                                           else INVALID_TXN_STATE
 
-(CONCURRENT stands for CONCURRENT_TRANSACTIONS; a Prepare* always has its completion pending.)
+CONCURRENT stands for CONCURRENT_TRANSACTIONS; a Prepare* always has its completion pending. `epoch_bump` has the
+answers to EndTxn 5.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,
     TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
-    TransactionState.PREPARE_ABORT: frozenset({TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE}),
+    TransactionState.PREPARE_ABORT: IDLE | {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE},
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     TransactionState.DEAD: IDLE,

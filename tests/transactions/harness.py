@@ -8,6 +8,8 @@ from pylogbroker.coordinators import AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
 from pylogbroker.transactions import (
+    EndResult,
+    EndTransaction,
     InitProducerId,
     InitResult,
     MarkersCallback,
@@ -48,6 +50,7 @@ class FakeLogPort:
         self.id_error = ErrorCode.NONE
         self.marker_errors: dict[tuple[str, int], ErrorCode] = {}
         self.held: list[Work] | None = None
+        self.transaction_version = 0
         self._clock = clock
         self._ids = ids
 
@@ -141,6 +144,7 @@ class Harness(RuntimeHarness[ReplayedTransactions, TransactionShard]):
         other.log_port.batches = self.log_port.batches
         other.log_port.history = self.log_port.history
         other.log_port.marker_errors = self.log_port.marker_errors
+        other.log_port.transaction_version = self.log_port.transaction_version
         for partition in range(self.coordinator.settings.partitions):
             log = b"".join(self.log_port.batches[partition])
             assert not other.load(partition, entries(log), coordinator_epoch).problems
@@ -182,6 +186,18 @@ class Harness(RuntimeHarness[ReplayedTransactions, TransactionShard]):
 
     def end(self, pair: tuple[int, int], committed: bool = True, name: str = "x") -> ErrorCode:
         return self.ask_end(pair, committed, name).value
+
+    def ask_end_for_next(self, pair: tuple[int, int], committed: bool = True, name: str = "x") -> Answer[EndResult]:
+        answer: Answer[EndResult] = Answer()
+        self.coordinator.end_for_next(EndTransaction(name, *pair, committed), answer, self.now)
+        return answer
+
+    def end_for_next(
+        self, pair: tuple[int, int], committed: bool = True, name: str = "x"
+    ) -> ErrorCode | tuple[int, int]:
+        """End a transaction as EndTxn 5; return the error, or the pair of the next one."""
+        result = self.ask_end_for_next(pair, committed, name).value
+        return result.error or (result.producer_id, result.producer_epoch)
 
     def state(self, name: str = "x") -> str:
         return self.coordinator.describe(name).state

@@ -1,5 +1,6 @@
 """The layouts of keys and values, against bytes written down by hand from Kafka's schemas."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,15 +57,27 @@ def test_a_complete_transaction_has_no_partitions() -> None:
     assert record_schema.decode_value(value) == metadata
 
 
-@pytest.mark.parametrize("tags", ["00", "02 00 08 0000000000000009 02 02 0002"])
-def test_version_1(tags: str) -> None:
-    """Flexible, and with tags that later releases write."""
+@pytest.mark.parametrize(
+    ("tags", "metadata"),
+    [
+        ("00", ONGOING),
+        (
+            "03 00 08 0000000000000009 01 08 000000000000000a 02 02 0002",
+            attrs.evolve(ONGOING, last_producer_id=9, next_producer_id=10, client_version=2),
+        ),
+    ],
+)
+def test_version_1(tags: str, metadata: TransactionMetadata) -> None:
+    """Flexible: previous and next producer id and the client's version are tagged, if they are there."""
     value = bytes.fromhex(
         "0001 0000000000000007 0002 0000ea60 01"
         "03 02 74 03 00000003 00000001 00 06 c3a974c3a9 02 00000000 00"
         "00000000000005dc 00000000000003e8" + tags
     )
-    assert record_schema.decode_value(value) == ONGOING
+    assert record_schema.decode_value(value) == metadata
+    written = record_schema.encode_value(metadata, transaction_version=1)
+    assert record_schema.decode_value(written) == metadata
+    assert len(written) == len(value)
 
 
 def test_the_states_have_kafkas_numbers_and_names() -> None:
@@ -90,10 +103,17 @@ def test_the_states_have_kafkas_numbers_and_names() -> None:
         st.frozensets(st.tuples(TEXT, INT32), max_size=5),
         INT64,
         INT64,
-    )
+        last_producer_id=INT64,
+        next_producer_id=INT64,
+        client_version=st.integers(0, 2),
+    ),
+    st.integers(0, 2),
 )
-def test_encoded_values_are_decoded(metadata: TransactionMetadata) -> None:
-    assert record_schema.decode_value(record_schema.encode_value(metadata)) == metadata
+def test_encoded_values_are_decoded(metadata: TransactionMetadata, transaction_version: int) -> None:
+    decoded = record_schema.decode_value(record_schema.encode_value(metadata, transaction_version))
+    if not transaction_version:
+        metadata = attrs.evolve(metadata, last_producer_id=-1, next_producer_id=-1, client_version=0)
+    assert decoded == metadata
 
 
 @given(st.binary(max_size=60) | st.builds(lambda rest: b"\0\0" + rest, st.binary(max_size=60)))

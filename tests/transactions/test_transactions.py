@@ -237,12 +237,12 @@ class TestListing:
 
 
 FOLLOWS = {  # written down from the picture of the states: what each may be followed by
-    "Empty": {"Empty", "Ongoing", "Dead"},
+    "Empty": {"Empty", "Ongoing", "PrepareAbort", "Dead"},
     "Ongoing": {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"},
     "PrepareCommit": {"CompleteCommit"},
     "PrepareAbort": {"CompleteAbort"},
-    "CompleteCommit": {"Empty", "Ongoing", "Dead"},
-    "CompleteAbort": {"Empty", "Ongoing", "Dead"},
+    "CompleteCommit": {"Empty", "Ongoing", "PrepareAbort", "Dead"},
+    "CompleteAbort": {"Empty", "Ongoing", "PrepareAbort", "Dead"},
     "Dead": set(),
     "PrepareEpochFence": {"PrepareAbort"},
 }

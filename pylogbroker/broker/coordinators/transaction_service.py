@@ -79,6 +79,10 @@ class TransactionService:
     async def ensure_topic(self) -> None:
         await self._topic.ensure()
 
+    @property
+    def transaction_version(self) -> int:
+        return 0  # clients are not offered transactions v2 yet
+
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
         run_in_background(log, self._allocate_producer_id(done), "a producer did not get its id")
 
