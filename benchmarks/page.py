@@ -15,8 +15,8 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 
 import attrs
@@ -117,19 +117,25 @@ def produce(session: Session, pid: int, work: Work, http_port: int | None) -> tu
     return megabytes / elapsed, megabytes / used
 
 
-def steady(session: Session, pid: int, seconds: float, http_port: int | None) -> float:
-    """Produce at a fixed rate; return the broker's processor time of each second."""
-    with session.topic() as topic, session.connection() as sock, ExitStack() as stack:
+def steady(session: Session, pid: int, seconds: float, watch: Callable[[str], AbstractContextManager[object]]) -> float:
+    """Produce at a fixed rate while somebody watches; return the broker's processor time of each second."""
+    with session.topic() as topic, session.connection() as sock:
         request = produce_request(topic, [(0, SIXTEEN_KILOBYTES.build())])
         try_produce(sock, request, [0])
-        if http_port is not None:
-            stack.enter_context(Watchers(http_port, topic).running())
-        begin, used, sent = time.monotonic(), exact_cpu_seconds(pid), 0
-        while (elapsed := time.monotonic() - begin) < seconds:
-            call(sock, request)
-            sent += 1
-            time.sleep(max(0.0, sent / STEADY_REQUESTS_PER_SECOND - elapsed))
-        return (exact_cpu_seconds(pid) - used) / elapsed
+        with watch(topic):
+            return steady_flow(sock, request, pid, seconds)
+
+
+def steady_flow(
+    sock: socket.socket, request: bytes, pid: int, seconds: float, rate: float = STEADY_REQUESTS_PER_SECOND
+) -> float:
+    """Send a request at a fixed rate; return the broker's processor time of each second."""
+    begin, used, sent = time.monotonic(), exact_cpu_seconds(pid), 0
+    while (elapsed := time.monotonic() - begin) < seconds:
+        call(sock, request)
+        sent += 1
+        time.sleep(max(0.0, sent / rate - elapsed))
+    return (exact_cpu_seconds(pid) - used) / elapsed
 
 
 @click.command()
@@ -167,7 +173,9 @@ def main(rounds: int, warm_up: int, scale: float, directory: Path | None, markdo
                 )
             session, pid, length = Session(HOST, port), broker.process.pid, STEADY_SECONDS * scale
             shares = [
-                steady(session, pid, length, http_port) - steady(session, pid, length, None) for _ in range(rounds)
+                steady(session, pid, length, lambda topic: Watchers(http_port, topic).running())
+                - steady(session, pid, length, nullcontext)
+                for _ in range(rounds)
             ]
             rows.append(["steady flow", "", f"{1 - statistics.median(shares):.4f}", f"{WANTED}"])
         finally:

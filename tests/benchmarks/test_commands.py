@@ -18,6 +18,7 @@ from benchmarks import (
     command,
     compaction,
     cores,
+    figures,
     flush,
     lines,
     machine,
@@ -267,3 +268,8 @@ def test_searches_in_records_are_measured() -> None:
     assert matches["text needle-7"] == 1
     assert matches['value.customer ~ "C-77"'] > 10
     assert matches["not exists value.status"] == 0
+
+
+def test_error_of_costs_of_viewers() -> None:
+    assert figures.error_of([1.0, 3.0, 1.0, 3.0]) == pytest.approx(2 * (4 / 3) ** 0.5 / 2)
+    assert figures.error_of([1.0]) == float("inf")
