@@ -22,7 +22,7 @@ from pylogbroker.client.admin.parts import AdminParts
 from pylogbroker.client.admin.routing import Router, call_seconds
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
-from pylogbroker.client.errors import NoBrokers, NotConnected
+from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotConnected
 from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.settings import CLIENT, read
@@ -155,7 +155,12 @@ class BlockingNodes:
 
     def _ask(self, connection: BlockingConnection, request: Request, version: int | None = None) -> Any:
         seconds = min(self._settings.request_timeout, self._waits.seconds_left)
-        return connection.ask(request, version=version, timeout=seconds)
+        try:
+            answer = connection.ask(request, version=version, timeout=seconds)
+        except ConnectionLost as error:  # a listener with SASL answers ApiVersions, and then closes
+            raise self._first_contact.failed(str(error)) or error from None
+        self._first_contact.succeeded()
+        return answer
 
     def _connection(self, node_id: int) -> BlockingConnection:
         address = self._metadata.brokers.get(node_id)
@@ -172,7 +177,6 @@ class BlockingNodes:
             connection = first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._connected)
         except NoBrokers as error:
             raise self._first_contact.failed(str(error)) or error from None
-        self._first_contact.succeeded()
         return connection
 
     def _connected(self, address: Address) -> BlockingConnection:

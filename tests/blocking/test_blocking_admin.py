@@ -5,13 +5,15 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from threading import Thread
+from typing import Any, cast
 
 import pytest
 
 from pylogbroker.blocking.admin import BlockingAdmin, BlockingWaits
-from pylogbroker.client.errors import NeverReached, RequestTimedOut, is_retriable
+from pylogbroker.client.errors import ConnectionLost, NeverReached, RequestTimedOut, is_retriable
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.settings import Address
 
 
 @pytest.fixture
@@ -114,3 +116,22 @@ def test_a_web_server_is_named(listening: socket.socket) -> None:
     ):
         admin.topics.list()
     server.join(60)
+
+
+class _LostConnection:
+    """A connection that the broker closes at the first request after ApiVersions."""
+
+    is_open = True
+
+    def ask(self, request: object, **_: object) -> object:
+        raise ConnectionLost("closed; does this listener have SASL?")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_listener_that_closes_at_the_first_request_is_not_tried_for_the_whole_time(listening: socket.socket) -> None:
+    with BlockingAdmin(settings(listening, bootstrap_connect_max_ms="0"), 60.0) as admin:
+        admin._nodes._connections[Address(*listening.getsockname())] = cast(Any, _LostConnection())
+        with pytest.raises(NeverReached, match=r"does this listener have SASL\?"):
+            admin.topics.list()
