@@ -142,6 +142,7 @@ class TopicImage:
 class ConfigResourceType(StrEnum):
     TOPICS = "topics"
     BROKERS = "brokers"
+    GROUPS = "groups"
 
 
 class ConfigResource(NamedTuple):
@@ -158,6 +159,10 @@ ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 def topic_resource(name: str) -> ConfigResource:
     return ConfigResource(ConfigResourceType.TOPICS, name)
+
+
+def group_resource(group_id: str) -> ConfigResource:
+    return ConfigResource(ConfigResourceType.GROUPS, group_id)
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:

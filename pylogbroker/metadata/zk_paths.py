@@ -11,6 +11,7 @@
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
 /config/topics/<topic>                          settings of a topic
 /config/brokers/<id> , /config/brokers/<default>    dynamic settings of one broker, of all brokers
+/config/groups/<group>                          settings of a consumer group (not Kafka's)
 /config/users/<user>                            credentials and quotas of a user
 /config/users-secret                            makes challenges for users that do not exist (not Kafka's)
 /config/changes/config_change_<seq>             settings that changed
@@ -44,6 +45,7 @@ _CONFIG_TOPICS = "/config/topics"
 CONFIG_USERS = "/config/users"
 USERS_SECRET = "/config/users-secret"
 CONFIG_BROKERS = "/config/brokers"
+CONFIG_GROUPS = "/config/groups"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
@@ -79,6 +81,7 @@ PERSISTENT = (
     "/config/ips",
     "/cluster",
     BROKER_DIRECTORIES,
+    CONFIG_GROUPS,
 )  # in Kafka's order, parents first; with null data
 
 

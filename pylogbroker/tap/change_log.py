@@ -109,7 +109,7 @@ def _log_settings(resource: ConfigResource, before: Mapping[str, str], after: Ma
     if resource.name == DEFAULT_BROKER:
         whose = "all brokers"
     else:
-        whose = f"{'topic' if resource.type is ConfigResourceType.TOPICS else 'broker'} {resource.name}"
+        whose = f"{resource.type.value.removesuffix('s')} {resource.name}"
     log.info(
         "changed settings of {whose}: {changes}",
         whose=whose,

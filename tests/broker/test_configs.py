@@ -139,9 +139,13 @@ class DescribeTests(ConfigsTests):
             self.assertTrue(result.error_message)
 
     def test_types_without_settings_are_named(self) -> None:
-        expected = "have no settings here; those of type TOPIC, BROKER, BROKER_LOGGER have"
-        for kind, name in ((16, "CLIENT_METRICS"), (32, "GROUP"), (3, "3")):
+        expected = "have no settings here; those of type TOPIC, BROKER, BROKER_LOGGER, GROUP have"
+        for kind, name in ((16, "CLIENT_METRICS"), (3, "3")):
             self.assertEqual(self.describe(kind, "t").error_message, f"Resources of type {name} {expected}")
+
+    def test_groups_have_settings_only_where_consumer_groups_are_offered(self) -> None:
+        message = self.describe(32, "g").error_message or ""
+        self.assertIn("group.coordinator.rebalance.protocols does not offer consumer groups", message)
 
 
 class AlterTests(ConfigsTests):

@@ -13,10 +13,12 @@ from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import LogServices
+from pylogbroker.config.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_values
 from pylogbroker.features import on_first_use
 from pylogbroker.groups.consumer.port import GroupTimes, Matches, TopicShape
 from pylogbroker.groups.consumer.requests import MaySee
 from pylogbroker.long_loops import over
+from pylogbroker.metadata.image import group_resource
 
 if TYPE_CHECKING:
     from pylogbroker.broker.coordinators import topic_expressions
@@ -46,12 +48,9 @@ class ConsumerGroupPort:
         return None if topic is None else topic.name
 
     def times_of(self, group_id: str) -> GroupTimes:
-        config = self._services.config
-        return GroupTimes(
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_assignment_interval_ms,
-        )
+        settings = self._services.metadata.image.settings(group_resource(group_id))
+        values = group_values(self._services.config, settings)
+        return GroupTimes(values[SESSION_TIMEOUT], values[HEARTBEAT_INTERVAL], values[ASSIGNMENT_INTERVAL])
 
     def compute(self, work: Callable[[], T], size: int, done: Callable[[T | Exception, int], None]) -> None:
         if size > _INLINE_MAX:

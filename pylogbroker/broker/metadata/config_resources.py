@@ -5,6 +5,7 @@ TOPIC           a topic's           /config/topics/<topic>
 BROKER          this broker's id    /config/brokers/<id>
 BROKER          empty               /config/brokers/<default>
 BROKER_LOGGER   this broker's id    nowhere: no loggers can be changed at run time
+GROUP           a group's id        /config/groups/<group>
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from pylogbroker.config import (
     describe_broker,
     describe_topic,
 )
+from pylogbroker.config.group_config import GROUP, describe_group, group_defaults
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
     ConfigChange,
     ConfigResource,
     broker_resource,
+    group_resource,
     topic_resource,
 )
 from pylogbroker.metadata.topic_names import check_name
@@ -51,9 +54,10 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    GROUP = 32
 
 
-_OTHER_TYPES: Final = {0: "UNKNOWN", 16: "CLIENT_METRICS", 32: "GROUP"}
+_OTHER_TYPES: Final = {0: "UNKNOWN", 16: "CLIENT_METRICS"}
 """Types of Kafka whose resources have no settings here."""
 
 
@@ -137,6 +141,29 @@ class BrokerResource:
 
 
 @attrs.frozen
+class GroupResource:
+    """A consumer group, which need not exist."""
+
+    _config: BrokerConfig
+    _metadata: Metadata
+    _controller: Controller
+    _group_id: str
+    settings: Mapping[str, Setting] = GROUP
+
+    def inherited(self) -> Mapping[str, Value]:
+        return group_defaults(self._config)
+
+    def describe(self) -> list[Description]:
+        return describe_group(self._config, self._metadata.image.settings(group_resource(self._group_id)))
+
+    async def check(self, change: ConfigChange) -> None:
+        self._controller.plans.plan_config(group_resource(self._group_id), change)
+
+    async def alter(self, change: ConfigChange) -> None:
+        await self._controller.alter_config(group_resource(self._group_id), change)
+
+
+@attrs.frozen
 class LoggerResource:
     """This broker's loggers: none can be changed."""
 
@@ -163,11 +190,15 @@ def is_allowed(access: Access, operation: AclOperation, kind: int, name: str) ->
     """Return whether an operation on a resource's settings is allowed; kinds without settings are not checked."""
     if kind == ResourceType.TOPIC:
         return access.allows_on_topic(operation, name)
+    if kind == ResourceType.GROUP:
+        return access.allows_on_group(operation, name)
     return kind not in tuple(ResourceType) or access.allows_on_cluster(operation)
 
 
 def config_error(kind: int) -> ErrorCode:
     """Return the error for settings of a resource that may not be read or changed."""
+    if kind == ResourceType.GROUP:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     is_topic = kind == ResourceType.TOPIC
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -185,11 +216,25 @@ def find_resource(services: _Services, kind: int, name: str) -> Resource:
     if kind == ResourceType.BROKER_LOGGER:
         _check_broker_id(services.node.id, name)
         return LoggerResource()
+    if kind == ResourceType.GROUP:
+        return _group_resource(services, name)
     raise KafkaError(
         f"Resources of type {_OTHER_TYPES.get(kind, kind)} have no settings here; those of type "
         f"{', '.join(resource_type.name for resource_type in ResourceType)} have",
         ErrorCode.INVALID_REQUEST,
     )
+
+
+def _group_resource(services: _Services, name: str) -> GroupResource:
+    """Return the resource of a group; raise INVALID_REQUEST if there can be none of that name."""
+    if "consumer" not in services.config.group_coordinator_rebalance_protocols:
+        raise KafkaError(
+            "Groups have no settings here: group.coordinator.rebalance.protocols does not offer consumer groups",
+            ErrorCode.INVALID_REQUEST,
+        )
+    if not name or "/" in name:
+        raise KafkaError(f"The group id {name!r} is not accepted; expected one without '/'", ErrorCode.INVALID_REQUEST)
+    return GroupResource(services.config, services.metadata, services.controller, name)
 
 
 def _check_broker_id(node_id: int, name: str) -> None:

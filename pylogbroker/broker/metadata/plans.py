@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
+from pylogbroker.config.group_config import check_group
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.metadata import placement, topic_names, zk_schema
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
@@ -105,6 +106,13 @@ class MetadataPlans:
             settings = dict(change(before))
             self._check_settings(settings, before)
             return settings
+        if resource.type is ConfigResourceType.GROUPS:
+            settings = dict(change(self._metadata.image.settings(resource)))
+            try:
+                check_group(self._config, settings)
+            except ConfigError as error:
+                raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+            return settings
         layer = _dynamic_layer(resource)
         try:
             return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
@@ -115,7 +123,7 @@ class MetadataPlans:
         self, resource: ConfigResource, stored: Mapping[str, str], change: ConfigChange
     ) -> dict[str, str]:
         """Return the changed settings, as `plan_config` does; keep stored ones that only other releases accept."""
-        if resource.type is ConfigResourceType.TOPICS:
+        if resource.type is not ConfigResourceType.BROKERS:
             accepted = self._metadata.image.settings(resource)
         else:
             accepted = self._config.explicit(_dynamic_layer(resource))
