@@ -20,6 +20,7 @@ from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
 from pylogbroker.broker.metadata.auto_creation import AutoCreation
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.metadata.dynamic_settings import DynamicSettings
+from pylogbroker.broker.metadata.feature_store import FeatureStore
 from pylogbroker.broker.metadata.local_node import LocalNode
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_moves import LogMoves
@@ -99,6 +100,7 @@ class Broker:
     tls: TlsListeners
     sasl: SaslListeners | None
     scram: ScramStore
+    features: FeatureStore
     tokens: TokenManager | None
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
@@ -145,6 +147,7 @@ class Broker:
             await self.authorizer.open()
             self._check_brokers(self.authorizer)
         await self.quotas.open()
+        await self.features.open()
         if self.tokens is not None:
             await self.tokens.open()
         self.dynamic_settings.open(self.metadata.image)
@@ -179,6 +182,7 @@ class Broker:
         if self.authorizer is not None:
             self.authorizer.close()
         self.quotas.close()
+        self.features.close()
         if self.tokens is not None:
             self.tokens.close()
         self.role.close()
@@ -263,6 +267,7 @@ def assemble(
         tls,
         _sasl_listeners(config, runtime, scram, tokens),
         scram,
+        FeatureStore(tree, runtime, config.offers_kafka_4),
         tokens,
         authorizer,
         BrokerQuotas.of(config, runtime, tree),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
+    from pylogbroker.metadata.feature_levels import LevelChange
     from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
     from pylogbroker.metadata.persistent_map import PersistentMap
     from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
@@ -313,6 +314,29 @@ class HasQuotas(Protocol):
     def quotas(self) -> ClientQuotas: ...
 
 
+class Features(Protocol):
+    """Levels of the cluster's features."""
+
+    @property
+    def is_on(self) -> bool:
+        """False in a cluster with brokers of Kafka 3.9."""
+
+    @property
+    def levels(self) -> Mapping[str, int]: ...
+    @property
+    def epoch(self) -> int: ...
+    def level(self, feature: str, /) -> int:
+        """Return the level in force, 0 if the feature is off."""
+
+    async def change(self, changes: Sequence[LevelChange], /, validate_only: bool = False) -> None:
+        """Change levels, all or none; raise KafkaError."""
+
+
+class HasFeatures(Protocol):
+    @property
+    def features(self) -> Features: ...
+
+
 class HasNode(Protocol):
     @property
     def node(self) -> LocalNode: ...
@@ -410,6 +434,7 @@ class Services(
     HasAutoCreation,
     HasLogs,
     HasLogMoves,
+    HasFeatures,
     HasFetches,
     HasGroups,
     HasTransactions,

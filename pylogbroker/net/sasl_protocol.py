@@ -25,7 +25,7 @@ from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
-from pylogbroker.broker.services import HasApis, HasNode
+from pylogbroker.broker.services import HasApis, HasFeatures, HasNode
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol, Unmetered
@@ -55,7 +55,7 @@ class SaslFactory(ConnectionFactory, Protocol):
     def count_failure(self, step: str, /) -> None: ...
 
 
-class _VersionsServices(HasApis, HasNode, Protocol):
+class _VersionsServices(HasApis, HasNode, HasFeatures, Protocol):
     """Services that ApiVersions uses."""
 
 

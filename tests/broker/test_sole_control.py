@@ -6,7 +6,6 @@ from pylogbroker.broker.apis import (
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
-    update_features,
 )
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.alter_partition_reassignments import (
@@ -16,7 +15,6 @@ from pylogbroker.wire.messages.alter_partition_reassignments import (
 )
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from pylogbroker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.nodes import NodeTests
 
 
@@ -68,9 +66,3 @@ class SoleControlTests(NodeTests):
         self.assertEqual(self.reassign([this], "nosuch"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         answer = self.node.ask(list_partition_reassignments.handle, ListPartitionReassignmentsRequest(topics=None))
         self.assertEqual((answer.error_code, answer.topics), (ErrorCode.NONE, []))
-
-    def test_features_are_not_supported(self) -> None:
-        updates = [FeatureUpdateKey("metadata.version", 7)]
-        answer = self.node.ask(update_features.handle, UpdateFeaturesRequest(feature_updates=updates))
-        self.assertEqual(answer.results[0].error_code, ErrorCode.INVALID_REQUEST)
-        self.assertIn("the provided feature is not supported", answer.results[0].error_message)

@@ -15,17 +15,24 @@ from typing import Final, Protocol
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import HasApis, HasNode
+from pylogbroker.broker.services import HasApis, HasFeatures, HasNode
 from pylogbroker.errors import ErrorCode
-from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS
+from pylogbroker.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
 _NO_NODE: Final = -1
-_FEATURES_EPOCH = 0  # as in ZooKeeper mode, where no feature can be finalized; -1 means that the broker does not know
+_FIRST_WITH_FEATURES_THAT_CAN_BE_OFF = 4
 
 
-class _Services(HasApis, HasNode, Protocol):
+class _Services(HasApis, HasNode, HasFeatures, Protocol):
     """Services that this API uses."""
 
 
@@ -39,7 +46,22 @@ def handle(services: _Services, context: RequestContext, request: ApiVersionsReq
     error = _identity_error(services, request)
     if error:
         return ApiVersionsResponse(error)
-    return ApiVersionsResponse(api_keys=_advertised(services), finalized_features_epoch=_FEATURES_EPOCH)
+    features = services.features
+    return ApiVersionsResponse(
+        api_keys=_advertised(services),
+        supported_features=_supported(context.api_version) if features.is_on else [],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in features.levels.items()],
+    )
+
+
+def _supported(version: int) -> list[SupportedFeatureKey]:
+    """Clients of older versions take a level of 0 for an error."""
+    return [
+        SupportedFeatureKey(name, levels.first, levels.last)
+        for name, levels in SUPPORTED_LEVELS.items()
+        if levels.first or version >= _FIRST_WITH_FEATURES_THAT_CAN_BE_OFF
+    ]
 
 
 def unsupported(services: HasApis, context: RequestContext, request: None) -> ApiVersionsResponse:

@@ -78,7 +78,11 @@ class FollowedNodes:
             self._lock.release()
         raise KafkaError(f"the {self._subject} in {path} changed {_ATTEMPTS_MAX} times meanwhile; try again")
 
+    async def read_again(self) -> None:
+        """Read all, in turn with changes."""
+        await self._lock.run(lambda: ensureDeferred(self._read()))
+
     async def _read_all(self) -> None:
         for notification in self._notifications:
             await notification.start()
-        await self._lock.run(lambda: ensureDeferred(self._read()))
+        await self.read_again()

@@ -28,6 +28,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "offset_commit",
         "offset_fetch",
         "produce",
+        "update_features",
     }
 )
 """Modules of APIs whose handlers know all declared versions."""

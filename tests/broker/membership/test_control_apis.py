@@ -55,6 +55,7 @@ from tests.broker.trees import now, opened_tree
 @attrs.frozen
 class Member:
     cluster_control: ClusterControl
+    features: Any = attrs.field(factory=lambda: SimpleNamespace(is_on=False))
     runtime: Any = attrs.field(factory=lambda: SimpleNamespace(slices=Slices(Clock(), inf)))
 
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:

@@ -1,0 +1,84 @@
+"""Features of the cluster and their levels (KIP-584, KIP-1022): what may be changed to what.
+
+Level 0 is a feature that is off. Errors and their texts are Kafka 4.4's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+
+METADATA_VERSION: Final = "metadata.version"
+
+
+class ChangeKind(IntEnum):
+    """Direction that a change allows, as clients send it."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@attrs.frozen
+class LevelRange:
+    first: int
+    last: int
+
+
+@attrs.frozen
+class LevelChange:
+    feature: str
+    level: int
+    upgrade_type: int = ChangeKind.UPGRADE
+
+
+SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {METADATA_VERSION: LevelRange(7, 33)}
+"""Levels that this broker supports; a new feature has a row here. Those of metadata.version are 3.3-IV3 to 4.4-IV2."""
+
+
+def newest_levels() -> dict[str, int]:
+    """Return the levels of a new cluster."""
+    return {name: levels.last for name, levels in SUPPORTED_LEVELS.items()}
+
+
+def changed(levels: Mapping[str, int], changes: Iterable[LevelChange]) -> dict[str, int]:
+    """Return the levels after all changes; raise KafkaError if one of them is not allowed."""
+    after = dict(levels)
+    for change in changes:
+        problem = _problem(levels.get(change.feature, 0), change)
+        if problem is not None:
+            raise KafkaError(
+                f"The update failed for all features since the following feature had an error: {problem}",
+                ErrorCode.INVALID_UPDATE_VERSION,
+            )
+        after[change.feature] = change.level
+    return {name: level for name, level in after.items() if level}
+
+
+def _problem(before: int, change: LevelChange) -> str | None:
+    name, level = change.feature, change.level
+    start = f"Invalid update version {level} for feature {name}."
+    if change.upgrade_type not in list(ChangeKind):
+        return f"{start} The controller does not support the given upgrade type."
+    if level < 0:
+        return f"{start} A feature version cannot be less than 0."
+    levels = SUPPORTED_LEVELS.get(name)
+    if levels is None:
+        return f"{start} This broker does not support this feature."
+    if not levels.first <= level <= levels.last:
+        return f"{start} This broker only supports versions {levels.first}-{levels.last}"
+    if level >= before:
+        return None
+    if change.upgrade_type == ChangeKind.UPGRADE:
+        return (
+            f"{start} Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if name == METADATA_VERSION:
+        return f"Unsupported metadata.version downgrade from {before} to {level}."
+    return None

@@ -1,0 +1,33 @@
+"""Features of the cluster, as Kafka 4.4's tool shows and changes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers import available
+from tests.peers.maven import PeerError
+from tests.peers.tools import tool
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+
+
+def features(bootstrap: str, *arguments: str) -> str:
+    return tool("kafka-features", "--bootstrap-server", bootstrap, *arguments, release="kafka-4.4").stdout
+
+
+def test_features_are_described(bootstrap: str) -> None:
+    lines = features(bootstrap, "describe").splitlines()
+    [line] = (line for line in lines if line.startswith("Feature: metadata.version"))
+    assert "SupportedMaxVersion: 4.4-IV2" in line
+    assert "FinalizedVersionLevel: 4.4-IV2" in line
+
+
+def test_a_level_that_is_in_force_can_be_set_again(bootstrap: str) -> None:
+    assert "was upgraded to 33" in features(bootstrap, "upgrade", "--feature", "metadata.version=33")
+
+
+def test_changes_that_are_rejected_say_why(bootstrap: str) -> None:
+    with pytest.raises(PeerError, match="only supports versions 7-33"):
+        features(bootstrap, "upgrade", "--feature", "metadata.version=34")
+    with pytest.raises(PeerError, match=r"Unsupported metadata\.version downgrade from 33 to 30"):
+        features(bootstrap, "downgrade", "--feature", "metadata.version=30")
