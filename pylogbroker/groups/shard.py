@@ -122,6 +122,8 @@ class GroupShardHandler:
             for group in groups[start : start + _GROUPS_PER_STEP]:
                 if not group.is_dead:
                     self._offsets.expire(group, now_ms)
+                    if isinstance(group, ConsumerGroup) and not group.is_dead:
+                        self._consumers.store_again(group, now_ms)
                     shard.remove_if_dead(group)
             await give_way()
 

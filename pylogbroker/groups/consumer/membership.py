@@ -253,6 +253,11 @@ class ConsumerMemberManager:
                 self.await_revocation(group, member, now_ms)
         self.on_topics_changed(group, now_ms)
 
+    def store_again(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Write changes that could not be stored, if no heartbeat has done so: the group may have no members."""
+        if group.has_changes:
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+
     def stop(self, group: ConsumerGroup, now_ms: int) -> None:
         """Stop the timers of a group that is unloaded; waiting heartbeats are answered."""
         for member in group.members.values():

@@ -274,3 +274,13 @@ def test_changes_that_were_not_stored_are_written_with_the_next_ones(harness: Co
     other = harness.restarted()
     assert other.group.target == harness.group.target
     assert other.epoch("a") == 1
+
+
+def test_changes_of_a_group_without_members_are_written_again(harness: ConsumerHarness) -> None:
+    harness.commit({("t", 0): 7})
+    harness.join_group("a")
+    with harness.log_port.failing_now(ErrorCode.NOT_ENOUGH_REPLICAS):
+        harness.advance(SESSION)
+    assert harness.restarted().state_of_group() == "Stable"
+    harness.advance(harness.coordinator.settings.check_interval_ms)
+    assert harness.state_of_group() == harness.restarted().state_of_group() == "Empty"

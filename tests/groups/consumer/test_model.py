@@ -249,6 +249,8 @@ class ConsumerGroupModel(RuleBasedStateMachine):
         assert {key for client in living for key in client.owned} == self.harness.topics.partitions(*existing)
 
     def all_is_stored(self) -> None:
+        if not self.living():
+            self.harness.advance(self.harness.coordinator.settings.check_interval_ms)  # nobody else writes again
         before = self.group()
         self.harness.close()
         self.harness = self.harness.restarted()
