@@ -245,7 +245,8 @@ def assemble(
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     apis = tuple(api for api in APIS if (in_cluster or not api.cluster_only) and _is_offered(api, config))
     if not config.offers_kafka_4:
-        apis = tuple(api.as_in_3_9() for api in apis)
+        in_3_9 = (api.as_in_3_9() for api in apis)
+        apis = tuple(api for api in in_3_9 if api.versions.last >= 0)
     return Broker(
         config,
         node,

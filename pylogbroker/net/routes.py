@@ -41,7 +41,6 @@ _OTHER_APIS = {
     68: "ConsumerGroupHeartbeat",
     71: "GetTelemetrySubscriptions",
     72: "PushTelemetry",
-    74: "ListConfigResources",
     76: "ShareGroupHeartbeat",
     77: "ShareGroupDescribe",
     78: "ShareFetch",

@@ -74,6 +74,7 @@ APIS: Final[Mapping[str, tuple[int, Versions]]] = {
     "allocate_producer_ids": (67, Versions(0, 0, flexible=0)),
     "consumer_group_heartbeat": (68, Versions(0, 1, flexible=0)),
     "consumer_group_describe": (69, Versions(0, 1, flexible=0)),
+    "list_config_resources": (74, Versions(0, 1, flexible=0)),
     "describe_topic_partitions": (75, Versions(0, 0, flexible=0)),
 }
 
@@ -96,5 +97,6 @@ LAST_IN_3_9: Final[Mapping[str, int]] = {
     "describe_cluster": 1,
     "list_transactions": 1,
     "consumer_group_describe": 0,
+    "list_config_resources": -1,
 }
-"""Last versions in Kafka 3.9 of the APIs that have newer ones."""
+"""Last versions in Kafka 3.9 of the APIs that have newer ones; -1 for none in ZooKeeper mode."""

@@ -22,6 +22,7 @@ from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -61,6 +62,10 @@ def requests(node: int, topic_id: UUID) -> dict[str, tuple[Request, int]]:
         "an expression that is none": (ListTransactionsRequest(transactional_id_pattern="("), 2),
         "an expression that RE2 lacks": (ListTransactionsRequest(transactional_id_pattern="(?<!a)b"), 2),
         "an expression without text": (ListTransactionsRequest(transactional_id_pattern=""), 2),
+        "topics with settings": (ListConfigResourcesRequest([2]), 1),
+        "groups and metrics with settings": (ListConfigResourcesRequest([16, 32]), 1),
+        "metrics with settings": (ListConfigResourcesRequest(), 0),
+        "settings of unknown types": (ListConfigResourcesRequest([2, 64]), 1),
         "fenced brokers": (DescribeClusterRequest(False, 1, True), 2),
     }
     cases |= by_ids(topic_id)

@@ -51,3 +51,12 @@ def test_transactions_are_listed_by_an_expression(bootstrap: str) -> None:
     failed = run("kafka-transactions", bootstrap, "list", "--transactional-id-pattern", "(", check=False)
     assert "request sent to broker" in failed
     assert "failed with an unexpected exception" in failed
+
+
+def test_names_with_settings_are_listed(bootstrap: str, topic: str) -> None:
+    run(
+        "kafka-topics", bootstrap, "--create", "--topic", topic, "--partitions", "1", "--config", "retention.ms=1000000"
+    )
+    described = run("kafka-configs", bootstrap, "--describe", "--entity-type", "topics")
+    assert f"Dynamic configs for topic {topic} are:\n  retention.ms=1000000" in described
+    assert "error" not in run("kafka-client-metrics", bootstrap, "--list").lower()

@@ -63,6 +63,7 @@ LATEST = {
     "DescribeTransactions": (65, 0),
     "ListTransactions": (66, 2),
     "AllocateProducerIds": (67, 0),
+    "ListConfigResources": (74, 1),
     "DescribeTopicPartitions": (75, 0),
 }
 

@@ -22,6 +22,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "describe_groups",
         "describe_log_dirs",
         "fetch",
+        "list_config_resources",
         "list_offsets",
         "list_transactions",
         "metadata",

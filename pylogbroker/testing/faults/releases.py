@@ -68,6 +68,7 @@ DescribeCluster               2.8=0 3.7=1 4.0=2
 DescribeProducers             2.8=0
 DescribeTransactions          3.0=0
 ListTransactions              3.0=0 3.8=1 4.1=2
+ListConfigResources           4.0=0 4.1=1
 DescribeTopicPartitions       4.0=0
 """
 

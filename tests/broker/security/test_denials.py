@@ -47,6 +47,7 @@ from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -99,7 +100,11 @@ def test_every_client_api_is_compared_with_kafka() -> None:
     }
     of_sasl = {SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key}  # they come before there is a principal
     between_brokers = {request.api_key for request, _ in broker_requests.REQUESTS}
-    of_kafka_4 = {ConsumerGroupHeartbeatRequest.api_key, ConsumerGroupDescribeRequest.api_key}
+    of_kafka_4 = {
+        ConsumerGroupHeartbeatRequest.api_key,
+        ConsumerGroupDescribeRequest.api_key,
+        ListConfigResourcesRequest.api_key,
+    }
     others = between_brokers | of_sasl | of_kafka_4
     missing = [api.name for api in APIS if api.name not in OWN_APIS and api.key not in compared | others]
     assert not missing, f"{missing}: add requests to REQUESTS of {cases.__file__}, or the API to OWN_APIS"
