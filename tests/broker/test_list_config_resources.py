@@ -28,7 +28,7 @@ class ListConfigResourcesTests(NodeTests):
         self.assertEqual(self.listed(), topics | brokers | loggers)
         self.assertEqual(self.listed(version=0), set())
 
-    def test_who_may_not_describe_settings_gets_no_names(self) -> None:
+    def test_a_denied_client_gets_no_names(self) -> None:
         settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
         [api] = (api for api in APIS if api.key == ListConfigResourcesRequest.api_key)
         with opened_node((self.enterContext(TemporaryDirectory()),), settings) as node:
