@@ -98,6 +98,10 @@ class ConfluentTransactor:
             call()
         except confluent_kafka.KafkaException as error:
             raise Rejected(error.args[0].code(), str(error)) from error
+        except SystemError as error:  # a callback ran while the client was raising a fatal error
+            if not isinstance(error.__cause__, confluent_kafka.KafkaException):
+                raise
+            raise Rejected(error.__cause__.args[0].code(), str(error.__cause__)) from error
 
 
 class KafkaPythonTransactor:
