@@ -22,6 +22,7 @@ EXTRAS: Final = {
     "grpc_tools": "schema-registry",
     "joserfc": "oauth",
     "jsonschema": "schema-registry",
+    "jsonschema_specifications": "schema-registry",
     "kazoo": "zookeeper",
     "keyring": "keyring",
     "puresasl": "sasl",
