@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import pytest
@@ -57,6 +57,8 @@ TOPIC = "many"
 NO_TOPIC = "none"
 NO_BROKER = 7
 LAST_SECONDS_MAX = 600.0
+NEWEST: Final = {"api.versions.release": "4.4"}
+"""Settings of brokers that offer the versions in which `newest` has requests sent."""
 
 
 def process_of(member: ClusterBroker) -> BrokerProcess:
@@ -84,7 +86,7 @@ def wait_until_led(member: BrokerProcess) -> None:
 @pytest.fixture
 def client(new_cluster: NewCluster, budget: Budget) -> Client:
     """The only member of a cluster, which is its controller, with a topic of many partitions."""
-    cluster = new_cluster(own, settings={**CALM, **watching(budget)})
+    cluster = new_cluster(own, settings={**CALM, **watching(budget), **NEWEST})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
     member = process_of(cluster.members[1])
     wait_until_led(member)
@@ -142,7 +144,7 @@ def wait_until_deleted(member: BrokerProcess) -> None:
 
 
 def test_creation_and_deletion_give_way(new_cluster: NewCluster, budget: Budget) -> None:
-    cluster = new_cluster(own, own, settings={**CALM, **watching(budget)})
+    cluster = new_cluster(own, own, settings={**CALM, **watching(budget), **NEWEST})
     controller = cluster.wait_for_controller()
     members = {number: process_of(member) for number, member in cluster.members.items()}
     clients = {number: Client(member, budget) for number, member in members.items()}
@@ -189,7 +191,7 @@ def orders(controller_epoch: int) -> Iterator[Request]:
 
 def test_orders_for_many_partitions_give_way(new_cluster: NewCluster, budget: Budget) -> None:
     """Some as Apache's controller sends them; they end the present controller's, since their epoch is larger."""
-    cluster = new_cluster(own, settings={**CALM, **watching(budget)})
+    cluster = new_cluster(own, settings={**CALM, **watching(budget), **NEWEST})
     wait_until(lambda: cluster.controller() == 1, WAIT_SECONDS_MAX)
     member = process_of(cluster.members[1])
     client = Client(member, budget)

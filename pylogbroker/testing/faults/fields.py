@@ -49,6 +49,7 @@ _ELEMENT_ROLES: Final = {
     "partition_indexes": PARTITION,
     "topic_names": TOPIC,
     "groups": GROUP,
+    "group_ids": GROUP,
     "groups_names": GROUP,
     "coordinator_keys": "key",
     "transactional_ids": TRANSACTION,

@@ -68,6 +68,8 @@ DescribeCluster               2.8=0 3.7=1 4.0=2
 DescribeProducers             2.8=0
 DescribeTransactions          3.0=0
 ListTransactions              3.0=0 3.8=1 4.1=2
+ConsumerGroupHeartbeat        4.0=1
+ConsumerGroupDescribe         4.0=1
 ListConfigResources           4.0=0 4.1=1
 DescribeTopicPartitions       4.0=0
 """

@@ -11,7 +11,10 @@ from pylogbroker.testing.faults.releases import oldest_of, versions_of
 from pylogbroker.wire import SUPPORTED
 
 #: APIs that no release before 4.0 has in ZooKeeper mode.
-NOT_OF_ZOOKEEPER_MODE = {"DescribeTopicPartitions", "ListConfigResources"}
+NOT_OF_ZOOKEEPER_MODE = {
+    *("ConsumerGroupDescribe", "ConsumerGroupHeartbeat"),
+    *("DescribeTopicPartitions", "ListConfigResources"),
+}
 
 
 def test_releases_3_9_and_4_4_have_the_declared_versions() -> None:
