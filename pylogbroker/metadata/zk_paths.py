@@ -81,7 +81,6 @@ PERSISTENT = (
     "/config/ips",
     "/cluster",
     BROKER_DIRECTORIES,
-    CONFIG_GROUPS,
 )  # in Kafka's order, parents first; with null data
 
 

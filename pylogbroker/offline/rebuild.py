@@ -144,7 +144,8 @@ _LOSSES = (
     "ACLs: an authorizer lets only super.users do anything until you create them again; "
     "with allow.everyone.if.no.acl.found=true it lets everybody do everything",
     "users with SCRAM credentials, client quotas and delegation tokens: create them again",
-    "broker settings that were changed at run time",
+    "broker settings that were changed at run time, and settings of groups",
+    "levels of features: the next start begins with the newest",
     "topics without any directory, and partitions after the last directory of a topic",
     "pending deletions: those topics may exist again, in part",
     "the origins of topics imported from Kafka 0.7",

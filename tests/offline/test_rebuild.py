@@ -93,8 +93,10 @@ def test_rebuild_restores_topics_and_offsets(broker: BrokerProcess, tmp_path: Pa
     producers = [json.loads(each.pop("/latest_producer_id_block")) for each in (before, after)]
     assert int(producers[1]["block_end"]) >= int(producers[0]["block_end"])
     assert before.pop("/migration/kafka07/legacy")
+    assert before.pop("/feature")
     assert {path: _value(data) for path, data in after.items()} == {path: _value(data) for path, data in before.items()}
     broker.start()
+    assert "/feature" in nodes(broker.data_dir)
     assert len(read(broker, TOPIC, 70)) == 70
     assert read(broker, TOPIC, 0, group_id="readers") == []  # it has read all of it
     assert read(broker, "legacy", 1) == [b"one"]
