@@ -161,8 +161,6 @@ def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, Partiti
 async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
     configs: dict[ConfigResource, Mapping[str, str]] = {}
     for kind in ConfigResourceType:
-        if kind is ConfigResourceType.GROUPS and not await tree.exists(zk_paths.CONFIG_GROUPS):
-            continue  # Kafka has no such node
         for name, node in (await tree.children_with_data(zk_paths.configs(kind))).items():
             if kind is not ConfigResourceType.TOPICS or name not in deleted:
                 configs[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)

@@ -81,6 +81,7 @@ PERSISTENT = (
     "/config/ips",
     "/cluster",
     BROKER_DIRECTORIES,
+    CONFIG_GROUPS,
 )  # in Kafka's order, parents first; with null data
 
 

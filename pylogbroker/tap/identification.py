@@ -10,7 +10,7 @@ from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree
-from pylogbroker.metadata import registration, zk_paths
+from pylogbroker.metadata import registration
 from pylogbroker.storage import DirectoryIdentity, LogDirectories
 from pylogbroker.tap import preflight
 
@@ -26,8 +26,6 @@ async def identify(
     the directories: its path may be misspelt.
     """
     await registration.create_permanent_nodes(tree)
-    if "consumer" in config.group_coordinator_rebalance_protocols:
-        await registration.create_permanent_nodes(tree, [zk_paths.CONFIG_GROUPS])
     identity = await in_thread(directories.read_identity)
     cluster_id = await registration.cluster_id(tree, None if config.in_cluster else identity.cluster_id)
     broker_id = await _number(config, tree, identity)

@@ -44,6 +44,7 @@ def test_values_are_kafkas(path: str) -> None:
 
 def test_permanent_nodes_are_kafkas_in_its_order() -> None:
     first = {found["path"]: found for found in reversed(list(captured()))}
-    permanent = [path for path in zk_paths.PERSISTENT if path != zk_paths.BROKER_DIRECTORIES]
+    ours = (zk_paths.BROKER_DIRECTORIES, zk_paths.CONFIG_GROUPS)
+    permanent = [path for path in zk_paths.PERSISTENT if path not in ours]
     assert sorted(permanent, key=lambda path: int(first[path]["czxid"])) == permanent
     assert {first[path]["data"] for path in permanent} == {"'null'"}
