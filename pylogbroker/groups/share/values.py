@@ -70,14 +70,14 @@ class Acknowledgement:
 
 def merged(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
     """Join neighbours of the same state and count."""
-    merged: list[StateBatch] = []
+    joined: list[StateBatch] = []
     for batch in batches:
-        former = merged[-1] if merged else None
+        former = joined[-1] if joined else None
         if former is not None and former.last + 1 == batch.first and _is_alike(former, batch):
-            merged[-1] = attrs.evolve(former, last=batch.last)
+            joined[-1] = attrs.evolve(former, last=batch.last)
         else:
-            merged.append(batch)
-    return tuple(merged)
+            joined.append(batch)
+    return tuple(joined)
 
 
 def _is_alike(former: StateBatch, batch: StateBatch) -> bool:
