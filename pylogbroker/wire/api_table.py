@@ -76,6 +76,18 @@ APIS: Final[Mapping[str, tuple[int, Versions]]] = {
     "consumer_group_describe": (69, Versions(0, 1, flexible=0)),
     "list_config_resources": (74, Versions(0, 1, flexible=0)),
     "describe_topic_partitions": (75, Versions(0, 0, flexible=0)),
+    "share_group_heartbeat": (76, Versions(1, 1, flexible=0)),
+    "share_group_describe": (77, Versions(1, 1, flexible=0)),
+    "share_fetch": (78, Versions(1, 2, flexible=0)),
+    "share_acknowledge": (79, Versions(1, 2, flexible=0)),
+    "initialize_share_group_state": (83, Versions(0, 0, flexible=0)),
+    "read_share_group_state": (84, Versions(0, 0, flexible=0)),
+    "write_share_group_state": (85, Versions(0, 1, flexible=0)),
+    "delete_share_group_state": (86, Versions(0, 0, flexible=0)),
+    "read_share_group_state_summary": (87, Versions(0, 1, flexible=0)),
+    "describe_share_group_offsets": (90, Versions(0, 1, flexible=0)),
+    "alter_share_group_offsets": (91, Versions(0, 0, flexible=0)),
+    "delete_share_group_offsets": (92, Versions(0, 0, flexible=0)),
 }
 
 LAST_IN_3_9: Final[Mapping[str, int]] = {
@@ -98,5 +110,17 @@ LAST_IN_3_9: Final[Mapping[str, int]] = {
     "list_transactions": 1,
     "consumer_group_describe": 0,
     "list_config_resources": -1,
+    "share_group_heartbeat": -1,
+    "share_group_describe": -1,
+    "share_fetch": -1,
+    "share_acknowledge": -1,
+    "initialize_share_group_state": -1,
+    "read_share_group_state": -1,
+    "write_share_group_state": -1,
+    "delete_share_group_state": -1,
+    "read_share_group_state_summary": -1,
+    "describe_share_group_offsets": -1,
+    "alter_share_group_offsets": -1,
+    "delete_share_group_offsets": -1,
 }
 """Last versions in Kafka 3.9 of the APIs that have newer ones; -1 for none in ZooKeeper mode."""

@@ -91,7 +91,8 @@ def names() -> list[str]:
 
 def versions(message: str) -> range:
     """Every version of a message."""
-    return range(declared(message).versions.last + 1)
+    supported = declared(message).versions
+    return range(supported.first, supported.last + 1)
 
 
 def declared(message: str) -> type[WireMessage]:
