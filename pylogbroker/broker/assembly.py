@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,6 +26,7 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.requests.api import Api
+from pylogbroker.broker.requests.client_telemetry import ClientTelemetryService
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.runtime.throttles import MOVES_RATE, throttle_of
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
@@ -37,7 +38,7 @@ from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.interfaces import IGroupAssignor, ITree
+from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
@@ -65,6 +66,7 @@ else:
 
 
 _OF_CONSUMER_GROUPS = frozenset({"ConsumerGroupDescribe", "ConsumerGroupHeartbeat"})
+_OF_TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -101,6 +103,7 @@ class Broker:
     sasl: SaslListeners | None
     scram: ScramStore
     features: FeatureStore
+    telemetry: ClientTelemetryService
     tokens: TokenManager | None
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
@@ -207,6 +210,7 @@ def assemble(
     delete_policies: DeletePolicies,
     in_cluster: bool = False,
     group_assignors: Mapping[str, IGroupAssignor] = BUILT_IN,
+    telemetry_receivers: Sequence[IClientTelemetryReceiver] = (),
 ) -> Broker:
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.broker_rack)
@@ -243,7 +247,10 @@ def assemble(
     authorizer = _authorizer(config, runtime, tree)
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
+    telemetry = ClientTelemetryService(telemetry_receivers, config.telemetry_max_bytes, runtime)
     apis = tuple(api for api in APIS if (in_cluster or not api.cluster_only) and _is_offered(api, config))
+    if not telemetry.is_on:
+        apis = tuple(api for api in apis if api.name not in _OF_TELEMETRY)
     if not config.offers_kafka_4:
         in_3_9 = (api.as_in_3_9() for api in apis)
         apis = tuple(api for api in in_3_9 if api.versions.last >= 0)
@@ -269,6 +276,7 @@ def assemble(
         _sasl_listeners(config, runtime, scram, tokens),
         scram,
         FeatureStore(tree, runtime, config.offers_kafka_4),
+        telemetry,
         tokens,
         authorizer,
         BrokerQuotas.of(config, runtime, tree),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.partitions.partition import Partition
     from pylogbroker.broker.partitions.traffic import Traffic
     from pylogbroker.broker.requests.api import Api
+    from pylogbroker.broker.requests.client_telemetry import ClientTelemetryService
     from pylogbroker.broker.requests.context import RequestContext
     from pylogbroker.broker.requests.limits import PartitionAllowance
     from pylogbroker.broker.runtime.resources import Runtime
@@ -335,6 +336,11 @@ class Features(Protocol):
 class HasFeatures(Protocol):
     @property
     def features(self) -> Features: ...
+
+
+class HasTelemetry(Protocol):
+    @property
+    def telemetry(self) -> ClientTelemetryService: ...
 
 
 class HasNode(Protocol):

@@ -8,6 +8,7 @@ from pylogbroker.config.setting import Synonym, cluster_wide, fixed, rows_of
 from pylogbroker.config.value_kinds import (
     BOOLEAN,
     INT_MAX,
+    LIST,
     LONG,
     TEXT,
     ConfigType,
@@ -218,6 +219,21 @@ class NetworkRows(Values):
         2000,
         "medium",
         "Maximum number of partitions in one DescribeTopicPartitions response.",
+    )
+    # clients' metrics
+    client_telemetry_receivers = fixed(
+        "client.telemetry.receivers",
+        LIST,
+        (),
+        "low",
+        "Names of plugins that get the metrics which clients push (KIP-714). Without one, telemetry is not offered.",
+    )
+    telemetry_max_bytes = fixed(
+        "telemetry.max.bytes",
+        at_least(1),
+        1 << 20,
+        "low",
+        "Maximum size of the compressed metrics that a client pushes at once.",
     )
     # logging
     logger_levels = cluster_wide(

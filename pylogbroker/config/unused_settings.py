@@ -85,7 +85,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("metrics.*", "metrics reporters written in Java cannot be loaded"),
     ("kafka.metrics.*", "metrics reporters written in Java cannot be loaded"),
     ("auto.include.jmx.reporter", "there is no Java virtual machine"),
-    ("telemetry.max.bytes", "client telemetry is not offered"),
     ("server.max.startup.time.ms", "the start has no time limit"),
     ("unstable.*", "no unstable features are offered"),
 )

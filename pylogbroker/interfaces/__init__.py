@@ -8,6 +8,7 @@
     events              hooks into a producer's queue
     assignors           partitions of group members; `subscriptions`: their values
     group_assignors     partitions of the members of a consumer group, by the broker
+    client_telemetry    metrics that clients push to a broker
     token_providers     a client's tokens of OAUTHBEARER
 
 Each interface documents its threads, units and errors. Names are imported on first use: most programs need few.
@@ -21,6 +22,7 @@ from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.interfaces.assignors import IAssignor, IAssignorFactory
+    from pylogbroker.interfaces.client_telemetry import ClientTelemetry, IClientTelemetryReceiver
     from pylogbroker.interfaces.delete_policies import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
     from pylogbroker.interfaces.events import (
         CallbackHandler,
@@ -84,6 +86,7 @@ __all__ = [
     "CallbackHandler",
     "Changed",
     "Check",
+    "ClientTelemetry",
     "CoordinationError",
     "Create",
     "DefaultAcl",
@@ -94,6 +97,7 @@ __all__ = [
     "IAssignorFactory",
     "ICallbackHandler",
     "ICallbackHandlerFactory",
+    "IClientTelemetryReceiver",
     "IDecoder",
     "IDecoderFactory",
     "IDeletePolicy",
@@ -145,6 +149,7 @@ _MODULES: Final = {
     "CallbackHandler": ".events",
     "Changed": ".tree",
     "Check": ".tree",
+    "ClientTelemetry": ".client_telemetry",
     "CoordinationError": ".tree_errors",
     "Create": ".tree",
     "DefaultAcl": ".tree",
@@ -155,6 +160,7 @@ _MODULES: Final = {
     "IAssignorFactory": ".assignors",
     "ICallbackHandler": ".events",
     "ICallbackHandlerFactory": ".events",
+    "IClientTelemetryReceiver": ".client_telemetry",
     "IDecoder": ".serialization",
     "IDecoderFactory": ".serialization",
     "IDeletePolicy": ".delete_policies",

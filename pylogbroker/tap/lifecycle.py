@@ -35,7 +35,7 @@ from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Lis
 from pylogbroker.config.http_settings import ui_endpoints
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.features import on_first_use
-from pylogbroker.interfaces import IGroupAssignor, ITree
+from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.network import INetwork
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
@@ -158,7 +158,7 @@ class BrokerStart:
         config, in_thread = self.config, threads.in_thread
         for warning in config.warnings:  # before anything fails, perhaps because of a misspelt name
             log.warn("{warning}", warning=warning)
-        policies, assignors = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
+        policies, assignors, receivers = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
         for warning in preflight.warnings(config):
             log.warn("{warning}", warning=warning)
         self._start_http(in_thread)
@@ -176,7 +176,7 @@ class BrokerStart:
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor, threads.in_login_thread)
         broker = self._assembled = assemble(
-            config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors
+            config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors, receivers
         )
         if not self._reactor.running:
             runtime.slices.seconds = inf  # nothing else waits for the reactor, which would never call back
@@ -329,12 +329,14 @@ class _Listeners:
         await gatherResults([ensureDeferred(listener.close()) for listener in self.started])
 
 
-def _check(config: BrokerConfig, has_sockets: bool) -> tuple[DeletePolicies, Mapping[str, IGroupAssignor]]:
+def _check(
+    config: BrokerConfig, has_sockets: bool
+) -> tuple[DeletePolicies, Mapping[str, IGroupAssignor], Sequence[IClientTelemetryReceiver]]:
     """Return the broker's plugins; raise StartupError if a preflight check fails. Blocks."""
     policies = plugins.delete_policies()
     try:
         policies.check(config.topic({}))
-        assignors = plugins.group_assignors(config)
+        assignors, receivers = plugins.group_assignors(config), plugins.telemetry_receivers(config)
     except ConfigError as error:
         raise StartupError(str(error)) from error
     check_tls(config)
@@ -343,7 +345,7 @@ def _check(config: BrokerConfig, has_sockets: bool) -> tuple[DeletePolicies, Map
     if has_sockets:
         preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)
-    return policies, assignors
+    return policies, assignors, receivers
 
 
 def _log_start(broker: Broker, seconds: float) -> None:

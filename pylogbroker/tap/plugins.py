@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from pylogbroker.assignors.group import BUILT_IN, KAFKA_CLASSES
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
+from pylogbroker.broker.requests.client_telemetry import telemetry_problem
 from pylogbroker.config import BrokerConfig
 from pylogbroker.discovery import installed
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import IDeletePolicyFactory, IGroupAssignor
+from pylogbroker.interfaces import IClientTelemetryReceiver, IDeletePolicyFactory, IGroupAssignor
 
 
 def group_assignors(config: BrokerConfig) -> Mapping[str, IGroupAssignor]:
@@ -25,6 +26,20 @@ def group_assignors(config: BrokerConfig) -> Mapping[str, IGroupAssignor]:
     if not names:
         raise ConfigError("group.consumer.assignors: it is empty; expected at least one assignor")
     return {name: assignors[name] for name in names}
+
+
+def telemetry_receivers(config: BrokerConfig) -> tuple[IClientTelemetryReceiver, ...]:
+    """Return the receivers of clients' metrics; raise ConfigError for a name that cannot be used."""
+    names = config.client_telemetry_receivers
+    receivers = installed("client telemetry receiver", IClientTelemetryReceiver) if names else {}
+    for name in names:
+        if name not in receivers:
+            expected = f"some of {', '.join(sorted(receivers))}" if receivers else "none: no receiver is installed"
+            raise ConfigError(f"client.telemetry.receivers: {name!r} is not accepted; expected {expected}")
+        problem = telemetry_problem(receivers[name])
+        if problem:
+            raise ConfigError(f"client.telemetry.receivers: the receiver {name!r} cannot be used: {problem}")
+    return tuple(receivers[name] for name in dict.fromkeys(names))
 
 
 def delete_policies() -> DeletePolicies:

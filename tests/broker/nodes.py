@@ -157,7 +157,8 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         threads, logins = Threads(), Threads()
         policies = plugins.delete_policies()
         runtime = Runtime.on(clock, threads, threads, None, logins)
-        broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies)
+        receivers = plugins.telemetry_receivers(config)
+        broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies, telemetry_receivers=receivers)
         broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.controller.open(broker.runtime.slices))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Final
@@ -87,6 +88,7 @@ def test_an_api_has_rules_of_access() -> None:
 
 
 def test_an_api_has_one_handler() -> None:
+    import_module("pylogbroker.broker.apis.fetch")
     with pytest.raises(ValueError, match=r"Fetch has two handlers: pylogbroker.broker.apis.fetch and .*test_api_reg"):
         serves(FetchRequest, access=[unchecked])(_handle)
 
@@ -104,6 +106,8 @@ def test_every_api_declares_its_access_checks() -> None:
     assert [api.name for api in apis.APIS if not api.access] == []
     assert {api.name for api in apis.APIS if unchecked in api.access} == {
         "ApiVersions",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
         "SaslHandshake",
         "SaslAuthenticate",
     }

@@ -15,7 +15,9 @@ from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersio
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from tests.broker.nodes import NodeTests, opened_node
 
-SWITCHED_OFF: Final = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
+SWITCHED_OFF: Final = frozenset(
+    {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "GetTelemetrySubscriptions", "PushTelemetry"}
+)
 """APIs of consumer groups, which `group.coordinator.rebalance.protocols` has to name."""
 
 

@@ -35,6 +35,7 @@ OWN = {
     ("broker", "logger.levels"),  # Kafka has a file for log4j
     ("broker", "logger.format"),
     ("broker", "api.versions.release"),  # Kafka 4 has no ZooKeeper, and so no cluster with older releases
+    ("broker", "client.telemetry.receivers"),  # Kafka has metric.reporters, which are classes written in Java
     ("topic", "delete.policies"),
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),

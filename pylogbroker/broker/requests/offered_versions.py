@@ -22,6 +22,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "describe_groups",
         "describe_log_dirs",
         "fetch",
+        "get_telemetry_subscriptions",
         "list_config_resources",
         "list_offsets",
         "list_transactions",
@@ -29,6 +30,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "offset_commit",
         "offset_fetch",
         "produce",
+        "push_telemetry",
         "update_features",
     }
 )
