@@ -127,9 +127,12 @@ def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Itera
 
 
 @contextmanager
-def kafka(parent: Path | None) -> Iterator[Running]:
+def kafka(
+    parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS, release: str = "kafka-3.9"
+) -> Iterator[Running]:
     """Run Apache Kafka on a new directory for the length of a `with` block."""
-    with scratch(parent) as directory, KafkaBroker(directory, SETTINGS) as broker:
+    settings = {**SETTINGS, **settings}
+    with scratch(parent) as directory, KafkaBroker(directory, settings, kafka_release=release) as broker:
         pid = broker.process.pid if broker.process else None
         yield Running("Apache Kafka", Session("127.0.0.1", broker.port), pid, broker.data)
 

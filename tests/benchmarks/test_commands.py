@@ -22,6 +22,7 @@ from benchmarks import (
     flush,
     lines,
     machine,
+    rebalance,
     record_search,
     security,
     size,
@@ -257,6 +258,17 @@ def test_compaction_of_zero_size_is_rejected(option: str) -> None:
     done = CliRunner().invoke(compaction.main, [option, "0"])
     assert done.exit_code == 2
     assert "0 is not in the range" in done.output
+
+
+def test_rebalances_of_both_protocols_are_measured(tmp_path: Path) -> None:
+    options = ["--members", "20", "--partitions", "30", "--rounds", "1", "--warm-up", "0", "--markdown"]
+    result = CliRunner().invoke(rebalance.main, [*options, "--directory", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.output.splitlines() if "|" in line]
+    steps = ("20 members join", "2 members leave")
+    expected = [f"{protocol}: {step}" for protocol in ("classic", "consumer") for step in steps]
+    assert [row[0] for row in rows[2:]] == [step for step in expected for _ in range(3)]
+    assert all(float(row[2]) > 0 for row in rows[2:] if row[1] == "s")
 
 
 def test_searches_in_records_are_measured() -> None:
