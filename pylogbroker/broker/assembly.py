@@ -27,6 +27,7 @@ from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.client_telemetry import ClientTelemetryService
+from pylogbroker.broker.requests.offered_versions import FEATURE_NEEDS
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.runtime.throttles import MOVES_RATE, throttle_of
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
@@ -39,6 +40,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
+from pylogbroker.metadata.feature_levels import GROUP_VERSION, initial_levels
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
@@ -65,7 +67,6 @@ else:
     sole_control = on_first_use("pylogbroker.broker.sole.control")
 
 
-_OF_CONSUMER_GROUPS = frozenset({"ConsumerGroupDescribe", "ConsumerGroupHeartbeat"})
 _OF_TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
@@ -248,18 +249,21 @@ def assemble(
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     telemetry = ClientTelemetryService(telemetry_receivers, config.telemetry_max_bytes, runtime)
-    apis = tuple(api for api in APIS if (in_cluster or not api.cluster_only) and _is_offered(api, config))
+    apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
     if not telemetry.is_on:
         apis = tuple(api for api in apis if api.name not in _OF_TELEMETRY)
     if not config.offers_kafka_4:
         in_3_9 = (api.as_in_3_9() for api in apis)
         apis = tuple(api for api in in_3_9 if api.versions.last >= 0)
+    if authorizer is not None:
+        apis = tuple(api.guarded() for api in apis)
+    features = FeatureStore(tree, runtime, config.offers_kafka_4, initial_levels(config.initial_features))
     return Broker(
         config,
         node,
         runtime,
         logs,
-        apis if authorizer is None else tuple(api.guarded() for api in apis),
+        tuple(_switched(api, config, features) for api in apis),
         metadata,
         role,
         AutoCreation(config, metadata, role.controller, runtime),
@@ -275,7 +279,7 @@ def assemble(
         tls,
         _sasl_listeners(config, runtime, scram, tokens),
         scram,
-        FeatureStore(tree, runtime, config.offers_kafka_4),
+        features,
         telemetry,
         tokens,
         authorizer,
@@ -283,9 +287,14 @@ def assemble(
     )
 
 
-def _is_offered(api: Api, config: BrokerConfig) -> bool:
-    """Return False for the APIs of consumer groups if they are switched off."""
-    return api.name not in _OF_CONSUMER_GROUPS or "consumer" in config.group_coordinator_rebalance_protocols
+def _switched(api: Api, config: BrokerConfig, features: FeatureStore) -> Api:
+    """Return an API that is on while its feature has the level that it needs, and no setting switches it off."""
+    need = FEATURE_NEEDS.get(api.name)
+    if need is None:
+        return api
+    if need.feature == GROUP_VERSION and "consumer" not in config.group_coordinator_rebalance_protocols:
+        return api.switched(lambda: False)
+    return api.switched(lambda: features.level(need.feature) >= need.level)
 
 
 def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:

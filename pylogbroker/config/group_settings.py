@@ -13,9 +13,10 @@ class GroupRows(Values):
     group_coordinator_rebalance_protocols = fixed(
         "group.coordinator.rebalance.protocols",
         any_of("classic", "consumer", "streams", "share"),
-        ("classic",),
+        ("classic", "consumer", "streams"),
         "medium",
-        "Protocols of groups that are offered: classic, and consumer (KIP-848). Others are not offered.",
+        "Protocols of groups that are offered: classic always, consumer (KIP-848) if it is named here and the feature "
+        "group.version has level 1. Streams groups are not offered.",
     )
     group_consumer_session_timeout_ms = fixed(
         "group.consumer.session.timeout.ms",

@@ -96,6 +96,14 @@ class NetworkRows(Values):
         "Release of Kafka whose API versions the broker offers to clients. With auto, it is 4.4, but 3.9 in a cluster "
         "that ZooKeeper coordinates: brokers of Kafka 3.9 may be in it. Old clients work with both.",
     )
+    initial_features = fixed(
+        "initial.features",
+        LIST,
+        (),
+        "low",
+        "Levels of features with which a new cluster begins, such as group.version=0. Features that are not named "
+        "begin with their newest level. Later, UpdateFeatures (kafka-features.sh) changes levels.",
+    )
     inter_broker_protocol_version = fixed(
         "inter.broker.protocol.version",
         _INTER_BROKER_PROTOCOL,

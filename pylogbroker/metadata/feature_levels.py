@@ -11,9 +11,12 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.java.text import is_digits
 
 METADATA_VERSION: Final = "metadata.version"
+GROUP_VERSION: Final = "group.version"
+_DIGITS_MAX: Final = 5  # levels have 16 bits
 
 
 class ChangeKind(IntEnum):
@@ -37,13 +40,38 @@ class LevelChange:
     upgrade_type: int = ChangeKind.UPGRADE
 
 
-SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {METADATA_VERSION: LevelRange(7, 33)}
-"""Levels that this broker supports; a new feature has a row here. Those of metadata.version are 3.3-IV3 to 4.4-IV2."""
+SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {
+    METADATA_VERSION: LevelRange(7, 33),  # 3.3-IV3 to 4.4-IV2
+    GROUP_VERSION: LevelRange(0, 1),  # 1: consumer groups of KIP-848
+}
+"""Levels that this broker supports; a new feature has a row here."""
 
 
-def newest_levels() -> dict[str, int]:
-    """Return the levels of a new cluster."""
-    return {name: levels.last for name, levels in SUPPORTED_LEVELS.items()}
+def initial_levels(given: Iterable[str] = ()) -> dict[str, int]:
+    """Return the levels of a new cluster: the newest ones, except those given as "name=level".
+
+    Raise ConfigError for a feature or a level that is not supported.
+    """
+    levels = {name: supported.last for name, supported in SUPPORTED_LEVELS.items()}
+    named = set()
+    for text in given:
+        name, _, level = (part.strip() for part in text.partition("="))
+        supported = SUPPORTED_LEVELS.get(name)
+        if supported is None or not _is_level(level, supported):
+            raise ConfigError(f"initial.features: {text!r} is not accepted; expected some of {_supported_texts()}")
+        if name in named:
+            raise ConfigError(f"initial.features: {name} has two levels; remove one of them")
+        named.add(name)
+        levels[name] = int(level)
+    return {name: level for name, level in levels.items() if level}
+
+
+def _is_level(text: str, supported: LevelRange) -> bool:
+    return is_digits(text) and len(text) <= _DIGITS_MAX and supported.first <= int(text) <= supported.last
+
+
+def _supported_texts() -> str:
+    return ", ".join(f"{name}={levels.first} to {levels.last}" for name, levels in SUPPORTED_LEVELS.items())
 
 
 def changed(levels: Mapping[str, int], changes: Iterable[LevelChange]) -> dict[str, int]:

@@ -37,6 +37,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.network import INetwork
+from pylogbroker.metadata.feature_levels import initial_levels
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
@@ -337,6 +338,7 @@ def _check(
     try:
         policies.check(config.topic({}))
         assignors, receivers = plugins.group_assignors(config), plugins.telemetry_receivers(config)
+        initial_levels(config.initial_features)
     except ConfigError as error:
         raise StartupError(str(error)) from error
     check_tls(config)

@@ -9,16 +9,19 @@ from unittest.mock import patch
 from pylogbroker.broker.apis import APIS, api_versions
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS, LevelRange
+from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS, LevelChange, LevelRange
 from pylogbroker.wire import codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
+from pylogbroker.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from pylogbroker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from tests.broker.nodes import NodeTests, opened_node
+from tests.broker.nodes import Node, NodeTests, opened_node
+from tests.broker.trees import now
 
-SWITCHED_OFF: Final = frozenset(
-    {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "GetTelemetrySubscriptions", "PushTelemetry"}
-)
-"""APIs of consumer groups, which `group.coordinator.rebalance.protocols` has to name."""
+OF_CONSUMER_GROUPS: Final = frozenset({68, 69})
+"""Keys of APIs that the feature group.version switches."""
+OF_TELEMETRY: Final = frozenset({71, 72})
+"""Keys of APIs that need a receiver."""
 
 
 class ApiVersionsTests(NodeTests):
@@ -40,7 +43,7 @@ class ApiVersionsTests(NodeTests):
         declared = {
             api.key: (api.versions.first, api.versions.last)
             for api in APIS
-            if not api.cluster_only and api.name not in SWITCHED_OFF
+            if not api.cluster_only and api.key not in OF_TELEMETRY
         }
         self.assertNotIn(LeaderAndIsrRequest.api_key, declared)
         for version in range(6):
@@ -49,15 +52,47 @@ class ApiVersionsTests(NodeTests):
             self.assertEqual(self.ranges(response), declared)
 
     def test_features_are_at_their_newest_levels(self) -> None:
-        with patch.dict(SUPPORTED_LEVELS, {"lights": LevelRange(0, 2)}):
+        levels = {"metadata.version": LevelRange(7, 33), "lights": LevelRange(0, 2)}
+        directories = (self.enterContext(TemporaryDirectory()),)
+        with patch.dict(SUPPORTED_LEVELS, levels, clear=True), opened_node(directories) as node:
             for version in range(6):
-                response = self.ask(version)
+                response = node.ask(api_versions.handle, ApiVersionsRequest("a", "1"), version)
                 self.assertEqual(response.finalized_features_epoch, 0 if version >= 3 else -1)
                 supported = {key.name: (key.min_version, key.max_version) for key in response.supported_features}
                 lights = {"lights": (0, 2)} if version >= 4 else {}  # older clients take level 0 for an error
                 self.assertEqual(supported, {"metadata.version": (7, 33)} | lights if version >= 3 else {})
-                finalized = [FinalizedFeatureKey("metadata.version", 33, 33)] if version >= 3 else []
-                self.assertEqual(response.finalized_features, finalized)
+                finalized = [FinalizedFeatureKey("metadata.version", 33, 33), FinalizedFeatureKey("lights", 2, 2)]
+                self.assertEqual(response.finalized_features, finalized if version >= 3 else [])
+
+    def offers_consumer_groups(self, node: Node) -> bool:
+        """Return whether a client that asks now sees the APIs of consumer groups; those that it sees are served."""
+        keys = {api.api_key for api in node.ask(api_versions.handle, ApiVersionsRequest("a", "1"), 4).api_keys}
+        is_offered = keys >= OF_CONSUMER_GROUPS
+        self.assertTrue(is_offered or not keys & OF_CONSUMER_GROUPS)
+        error = ErrorCode.NONE if is_offered else ErrorCode.UNSUPPORTED_VERSION
+        beat, describe = (next(api for api in node.broker.apis if api.key == key) for key in (68, 69))
+        answer = node.ask(beat.handle, ConsumerGroupHeartbeatRequest("g", "m", -1), 1)
+        self.assertEqual(answer.error_code, error or ErrorCode.NOT_COORDINATOR)
+        [group] = node.ask(describe.handle, ConsumerGroupDescribeRequest(["g"]), 1).groups
+        self.assertEqual((group.group_id, group.error_code), ("g", error or ErrorCode.NOT_COORDINATOR))
+        return is_offered
+
+    def test_apis_of_a_feature_follow_its_level(self) -> None:
+        self.assertTrue(self.offers_consumer_groups(self.node))
+        for level, upgrade_type in ((0, 2), (1, 1), (0, 3)):
+            now(self.node.broker.features.change([LevelChange("group.version", level, upgrade_type)]))
+            self.assertEqual(self.offers_consumer_groups(self.node), bool(level))
+        self.restart()
+        self.assertFalse(self.offers_consumer_groups(self.node))
+
+    def test_consumer_groups_may_be_off_from_the_start(self) -> None:
+        for settings in (
+            {"initial.features": "group.version=0"},
+            {"group.coordinator.rebalance.protocols": "classic"},
+            {"api.versions.release": "3.9"},
+        ):
+            with opened_node((self.enterContext(TemporaryDirectory()),), settings) as node:
+                self.assertFalse(self.offers_consumer_groups(node), settings)
 
     def test_clients_name_themselves_decently(self) -> None:
         for name, software in (("a b", "1"), ("", "1"), ("a", ""), ("-a", "1"), ("a", "1."), ("a\n", "1")):

@@ -143,10 +143,6 @@ class DescribeTests(ConfigsTests):
         for kind, name in ((16, "CLIENT_METRICS"), (3, "3")):
             self.assertEqual(self.describe(kind, "t").error_message, f"Resources of type {name} {expected}")
 
-    def test_groups_have_settings_only_where_consumer_groups_are_offered(self) -> None:
-        message = self.describe(32, "g").error_message or ""
-        self.assertIn("group.coordinator.rebalance.protocols does not offer consumer groups", message)
-
 
 class AlterTests(ConfigsTests):
     def test_every_version_replaces_all_of_a_topics_own(self) -> None:

@@ -8,10 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from pylogbroker.broker.apis import api_versions, update_features
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS, LevelChange, LevelRange, changed
+from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS, LevelChange, LevelRange, changed, initial_levels
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.nodes import NodeTests
@@ -26,7 +26,7 @@ NO_DOWNGRADE = (
 @pytest.fixture(autouse=True)
 def lights() -> Iterator[None]:
     """A feature of two levels besides metadata.version."""
-    with patch.dict(SUPPORTED_LEVELS, {"lights": LevelRange(0, 2)}):
+    with patch.dict(SUPPORTED_LEVELS, {"metadata.version": LevelRange(7, 33), "lights": LevelRange(0, 2)}, clear=True):
         yield
 
 
@@ -55,6 +55,22 @@ def test_changes_that_are_rejected(name: str, level: int, kind: int, problem: st
 def test_a_feature_is_switched_off_by_level_0(kind: int) -> None:
     assert changed({"lights": 2}, [LevelChange("lights", 0, kind)]) == {}
     assert changed({}, [LevelChange("lights", 2)]) == {"lights": 2}
+
+
+def test_a_new_cluster_begins_with_the_levels_that_are_given() -> None:
+    newest = {"metadata.version": 33, "lights": 2}
+    assert initial_levels() == newest
+    assert initial_levels(["lights=1"]) == newest | {"lights": 1}
+    assert initial_levels([" lights = 0", "metadata.version=20"]) == {"metadata.version": 20}
+    with pytest.raises(ConfigError, match="lights has two levels; remove one of them"):
+        initial_levels(["lights=1", "lights=1"])
+
+
+@pytest.mark.parametrize("text", ["nothing=1", "lights", "lights=", "lights=3", "lights=-1", "metadata.version=6"])
+def test_levels_that_no_cluster_can_begin_with(text: str) -> None:
+    expected = "is not accepted; expected some of metadata.version=7 to 33, lights=0 to 2"
+    with pytest.raises(ConfigError, match=f"initial.features: '{text}' {expected}"):
+        initial_levels([text])
 
 
 class UpdateFeaturesTests(NodeTests):

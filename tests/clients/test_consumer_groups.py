@@ -14,7 +14,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
 
 SETTINGS = {
-    "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "1000",

@@ -18,6 +18,7 @@ DEFINED = defined()
 
 # Where the table differs from Kafka, and why.
 OTHER_DEFAULTS = {
+    "group.coordinator.rebalance.protocols": ("classic", "consumer", "streams"),  # as in Kafka 4
     "group.consumer.migration.policy": "bidirectional",  # as in Kafka 4; in 3.9 it is a preview
     "group.consumer.assignors": ("uniform", "range"),  # Kafka has the classes of these names
     "listeners": "PLAINTEXT://127.0.0.1:9092",  # there are no passwords: who opens a broker to a network says so
@@ -36,6 +37,7 @@ OWN = {
     ("broker", "logger.format"),
     ("broker", "api.versions.release"),  # Kafka 4 has no ZooKeeper, and so no cluster with older releases
     ("broker", "client.telemetry.receivers"),  # Kafka has metric.reporters, which are classes written in Java
+    ("broker", "initial.features"),  # Kafka's storage is formatted by a tool, which has this option
     ("topic", "delete.policies"),
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),

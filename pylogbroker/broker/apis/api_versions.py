@@ -80,4 +80,4 @@ def _identity_error(services: HasNode, request: ApiVersionsRequest) -> ErrorCode
 
 
 def _advertised(services: HasApis) -> list[ApiVersion]:
-    return [ApiVersion(api.key, api.versions.first, api.versions.last) for api in services.apis]
+    return [ApiVersion(api.key, api.versions.first, api.versions.last) for api in services.apis if api.is_on()]

@@ -40,7 +40,16 @@ def _rejected(group_id: str) -> DescribedConsumerGroup:
     return _error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-@serves(ConsumerGroupDescribeRequest, access=[on_each("group_ids", "groups", _may_describe, _rejected)])
+def _answer_off(request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    groups = [_error(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in dict.fromkeys(request.group_ids)]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+@serves(
+    ConsumerGroupDescribeRequest,
+    access=[on_each("group_ids", "groups", _may_describe, _rejected)],
+    answer_off=_answer_off,
+)
 async def handle(
     services: _Services, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:

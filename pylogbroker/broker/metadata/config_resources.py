@@ -227,10 +227,9 @@ def find_resource(services: _Services, kind: int, name: str) -> Resource:
 
 def _group_resource(services: _Services, name: str) -> GroupResource:
     """Return the resource of a group; raise INVALID_REQUEST if there can be none of that name."""
-    if "consumer" not in services.config.group_coordinator_rebalance_protocols:
+    if not services.config.offers_kafka_4:
         raise KafkaError(
-            "Groups have no settings here: group.coordinator.rebalance.protocols does not offer consumer groups",
-            ErrorCode.INVALID_REQUEST,
+            "Groups have no settings here: api.versions.release offers no groups of Kafka 4", ErrorCode.INVALID_REQUEST
         )
     if not name or "/" in name:
         raise KafkaError(f"The group id {name!r} is not accepted; expected one without '/'", ErrorCode.INVALID_REQUEST)

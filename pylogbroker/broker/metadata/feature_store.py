@@ -1,7 +1,7 @@
 """Levels of features in the coordination tree, followed and changed by every broker.
 
 The version of the node is the epoch of the levels: each change raises it by one. A new cluster begins with the newest
-levels. In a cluster with brokers of Kafka 3.9 there are no features.
+levels, or with those of `initial.features`. In a cluster with brokers of Kafka 3.9 there are no features.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Changed, Create, ITree, Node, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.feature_levels import METADATA_VERSION, LevelChange, changed, newest_levels
+from pylogbroker.metadata.feature_levels import METADATA_VERSION, LevelChange, changed, initial_levels
 
 log = Logger()
 _NODE_VERSION: Final = 2  # of its JSON: levels by feature
@@ -30,6 +30,7 @@ class FeatureStore:
     _tree: ITree
     _runtime: Runtime
     is_on: bool
+    _initial: Mapping[str, int] = attrs.field(factory=initial_levels)
     levels: Mapping[str, int] = attrs.field(factory=dict, init=False)
     epoch: int = attrs.field(default=0, init=False)
     _nodes: FollowedNodes = attrs.field(init=False)
@@ -65,7 +66,7 @@ class FeatureStore:
     async def _begin(self, node: Node | None) -> None:
         before = _levels(node)
         if METADATA_VERSION not in before:  # else another broker was first
-            await self._write(node, newest_levels())
+            await self._write(node, self._initial)
 
     async def _write(self, node: Node | None, levels: Mapping[str, int]) -> None:
         data = zk_schema.encode_features(zk_schema.FeaturesNode(True, _NODE_VERSION, levels))

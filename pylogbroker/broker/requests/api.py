@@ -2,6 +2,8 @@
 
 `access` declares what its sender must be allowed (see `pylogbroker.broker.security.rules`).
 
+`answer_off` makes the answer of an API that is switched off (`Api.switched`), unless its code says enough.
+
 The annotation of a handler's first parameter, `services`, declares the services that the API uses: a protocol of
 `pylogbroker.broker.services`, a class `_Services` that joins several, or `object` for none. The handler and the rules
 of access get an object that has these services alone (`pylogbroker.broker.requests.declared_services`).
@@ -17,6 +19,7 @@ import attrs
 
 from pylogbroker.broker.requests.declared_services import declared_services, select_services
 from pylogbroker.broker.requests.offered_versions import offered_versions, versions_in_3_9
+from pylogbroker.errors import ErrorCode
 from pylogbroker.features import on_first_use
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
@@ -30,9 +33,14 @@ else:
 
 Handler = Callable[..., Any]
 Learn = Callable[[Any, "RequestContext", memoryview, int, Any, Any], "RepeatedRequest | None"]
+AnswerOff = Callable[[Any], Response]
 H = TypeVar("H", bound=Handler)
 
 _registered: dict[int, HandledRequest] = {}
+
+
+def _always() -> bool:
+    return True
 
 
 @attrs.frozen
@@ -55,6 +63,8 @@ class HandledRequest:
     """Way around the rules for requests that are known to be allowed (see `pylogbroker.broker.security.rules`)."""
     learn: Learn | None = None
     """Returns the form of a request that was answered, if it may repeat (see `pylogbroker.broker.repeated`)."""
+    answer_off: AnswerOff | None = None
+    """Returns the answer to a request while the API is switched off."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -69,6 +79,8 @@ class Api:
     cluster_only: bool
     """A broker that is alone in its cluster does not offer the API."""
     _load: Callable[[], HandledRequest]
+    is_on: Callable[[], bool] = _always
+    """Returns whether ApiVersions names the API now."""
 
     @classmethod
     def of(cls, request: type[Request], handle: Handler, is_read: bool = False) -> Api:
@@ -138,6 +150,26 @@ class Api:
 
         return attrs.evolve(self, load=load)
 
+    def switched(self, is_on: Callable[[], bool]) -> Api:
+        """Return the API, which answers UNSUPPORTED_VERSION while it is off: clients may have seen it offered."""
+
+        def load() -> HandledRequest:
+            handled = self._handled
+            handle, answer_off = handled.handle, handled.answer_off or _unsupported
+
+            def handle_if_on(services: Any, context: RequestContext, request: Any) -> Any:
+                return handle(services, context, request) if is_on() else answer_off(request)
+
+            return attrs.evolve(handled, handle=handle_if_on)
+
+        return attrs.evolve(self, load=load, is_on=is_on)
+
+
+def _unsupported(request: Request) -> Response:
+    response: Any = SUPPORTED[request.api_key][1]()
+    response.error_code = ErrorCode.UNSUPPORTED_VERSION
+    return response  # type: ignore[no-any-return]
+
 
 def serves(
     request: type[Request],
@@ -146,12 +178,14 @@ def serves(
     shortcut: Shortcut | None = None,
     is_read: bool = False,
     learn: Learn | None = None,
+    answer_off: AnswerOff | None = None,
 ) -> Callable[[H], H]:
     """Register a handler; raise ValueError for a second one, and without a rule of access or declared services."""
 
     def register(handle: H) -> H:
         name = request.__name__.removesuffix("Request")
-        handled = HandledRequest(request, handle, declared_services(handle), is_read, tuple(access), shortcut, learn)
+        services = declared_services(handle)
+        handled = HandledRequest(request, handle, services, is_read, tuple(access), shortcut, learn, answer_off)
         if not handled.access:
             raise ValueError(f"{name} does not say what its sender must be allowed")
         if "services" not in handle.__annotations__:

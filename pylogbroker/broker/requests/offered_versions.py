@@ -1,14 +1,18 @@
 """Versions of each API that a broker offers: those of Kafka 4.4, or of 3.9 where no handler has more.
 
+APIs of a feature are offered while the feature has a level that is high enough: `FEATURE_NEEDS`.
+
 A broker among brokers of Kafka 3.9 offers the versions of 3.9 (`api.versions.release`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
+from pylogbroker.metadata.feature_levels import GROUP_VERSION
 from pylogbroker.wire import SUPPORTED, Versions
 from pylogbroker.wire.api_table import LAST_IN_3_9
 
@@ -35,6 +39,20 @@ _SERVED_AS_IN_4_4: Final = frozenset(
     }
 )
 """Modules of APIs whose handlers know all declared versions."""
+
+
+@attrs.frozen
+class FeatureNeed:
+    """Level of a feature below which an API is switched off."""
+
+    feature: str
+    level: int
+
+
+FEATURE_NEEDS: Final[Mapping[str, FeatureNeed]] = dict.fromkeys(
+    ("ConsumerGroupDescribe", "ConsumerGroupHeartbeat"), FeatureNeed(GROUP_VERSION, 1)
+)
+"""By the names of APIs."""
 
 
 def offered_versions(api_key: int) -> Versions:

@@ -27,7 +27,6 @@ def node(tmp_path: Path) -> Iterator[Node]:
     settings = {
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:admin",
-        "group.coordinator.rebalance.protocols": "classic,consumer",
     }
     with opened_node((str(tmp_path),), settings) as opened:
         opened.create("t")
