@@ -114,6 +114,7 @@ class GroupCoordinator:
         self.migration = Migration(
             self.settings, events, context.timers, members, rebalancer, writer, changes, self._port, self._new_id
         )
+        self.migration.join_again = self.join
         self.consumers = ConsumerCoordination(
             events,
             members,

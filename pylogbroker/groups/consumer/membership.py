@@ -66,7 +66,7 @@ class ConsumerMemberManager:
     _new_id: Callable[[], str]
     _on_target: Callable[[ConsumerGroup, str], None] = lambda group, assignor: None
     on_removed: Callable[[ConsumerGroup, int], bool] = attrs.field(default=_stay, init=False)
-    """Called when a member was removed; returns whether the group has become a classic one."""
+    """Called when a new member was removed or replaced; returns whether the group has become a classic one."""
     _progress: dict[ConsumerGroup, _Progress] = attrs.field(factory=dict, init=False)
 
     # -- heartbeats ----------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
     ---------   -------------------------------------------------   --------------------------------------------
     classic     a member joins by ConsumerGroupHeartbeat            a consumer group; its members stay, classic
     consumer    a member joins by JoinGroup                         unchanged; the member is classic
-    consumer    its last member that is not classic leaves          a classic group that rebalances
+    consumer    its last member that is not classic leaves, or a    a classic group that rebalances
+                classic static member takes its place
 
 `group.consumer.migration.policy` allows either direction. To a classic member the group looks like this:
 
@@ -56,6 +57,7 @@ from pylogbroker.interfaces import Subscription
 from pylogbroker.wire import WireError
 from pylogbroker.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 
+JoinAgain = Callable[[Join, Reply[JoinResult], int], None]
 UPGRADES = frozenset({"bidirectional", "upgrade"})
 DOWNGRADES = frozenset({"bidirectional", "downgrade"})
 _VERSION_BYTES = 2
@@ -72,6 +74,8 @@ class Migration:
     _changes: GroupChanges
     _port: GroupPort
     _new_id: Callable[[], str]
+    join_again: JoinAgain = attrs.field(init=False)
+    """Handles a join of a group that has become a classic one."""
 
     # -- from one protocol to the other --------------------------------------------------------------------------
 
@@ -138,7 +142,8 @@ class Migration:
             return None
         if settings.consumer.migration_policy not in DOWNGRADES or len(members) > settings.max_size:
             return None
-        generation = max(member.epoch for member in members)  # members with another one lose their partitions
+        # members of another generation lose their partitions; a member that joins has no epoch yet
+        generation = max(member.epoch for member in members) or group.epoch
         classic = ClassicGroup(
             group.group_id,
             group.partition,
@@ -199,6 +204,9 @@ class Migration:
         if group.subscribe(member, frozenset(subscription.topics), None) or is_new:
             self._members.bump(group, now_ms)
         self._members.keep_alive(group, member, now_ms)
+        if self._members.on_removed(group, now_ms):  # it took the place of the last new member
+            self.join_again(attrs.evolve(join, member_id=member_id), reply, now_ms)
+            return
         self._members.with_target(group, member, partial(self._joined, group, member, subscription, reply), now_ms)
 
     def _check_join(self, group: ConsumerGroup, join: Join) -> ErrorCode:

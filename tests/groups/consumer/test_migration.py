@@ -79,6 +79,28 @@ def test_last_new_member_leaves_a_classic_group(harness: ConsumerHarness) -> Non
     assert again.generation > rejoined.generation
 
 
+def test_classic_member_that_replaces_the_last_new_one_leaves_a_classic_group(harness: ConsumerHarness) -> None:
+    """A static member that is restarted with the other protocol keeps its place; nobody else has to be new."""
+    first = harness.join_group("a", instance_id="i").value
+    joined = harness.join(protocols=protocols(), instance_id="i")
+    harness.advance(0)
+    again = joined.value
+    assert (again.error, again.leader, len(again.members)) == (ErrorCode.NONE, again.member_id, 1)
+    assert again.generation > first.epoch
+    harness.sync(again, {again.member_id: encode_assignment(ALL)})
+    assert harness.state() == "Stable"
+    assert harness.heartbeat(again, "i") is ErrorCode.NONE
+    assert harness.beat("a", first.epoch, instance_id="i").value.error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert harness.restarted().state() == "Stable"
+
+
+def test_replacing_one_of_two_new_members_leaves_a_consumer_group(harness: ConsumerHarness) -> None:
+    harness.join_group("a", instance_id="i")
+    harness.join_group("b")
+    assert harness.join(protocols=protocols(), instance_id="i").value.error is ErrorCode.NONE
+    assert {member.member_id for member in harness.group.members.values() if member.classic is None} == {"b"}
+
+
 def test_migrations_survive_a_restart(harness: ConsumerHarness) -> None:
     rejoined = upgraded(harness)
     other = harness.restarted()
