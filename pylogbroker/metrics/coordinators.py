@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.groups import GroupType
+from pylogbroker.groups.consumer.states import ConsumerGroupState
 from pylogbroker.groups.kinds import Group
 from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import PartitionKey
@@ -30,11 +32,16 @@ async def collect_groups(
 ) -> None:
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
+    consumer_states: Counter[ConsumerGroupState] = Counter()
+    types: Counter[GroupType] = Counter()
     lagging: set[PartitionKey] = set()
     offsets = 0
     for group in tuple(broker.groups.groups()):
         await give_way()
         states[group.state.value] += 1
+        types[group.type] += 1
+        if isinstance(group.state, ConsumerGroupState):
+            consumer_states[group.state] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
         await _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
@@ -43,6 +50,10 @@ async def collect_groups(
     out.add(families.OFFSETS, offsets)
     for state, family in families.GROUPS_BY_STATE.items():
         out.add(family, states[state])
+    for group_type in GroupType:
+        out.add(families.GROUPS_BY_PROTOCOL, types[group_type], group_type.value)
+    for consumer_state in ConsumerGroupState:
+        out.add(families.CONSUMER_GROUPS_BY_STATE, consumer_states[consumer_state], consumer_state.value.lower())
 
 
 async def _write_offsets(

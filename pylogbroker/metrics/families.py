@@ -299,6 +299,15 @@ GROUPS_BY_STATE = {
     state: gauge(f"{_GROUPS}numgroups{state.lower()}", f"Groups in the state {state} whose coordinator this broker is.")
     for state in ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 }
+_GROUP_METRICS = "kafka_server_group_coordinator_metrics_"
+GROUPS_BY_PROTOCOL = gauge(
+    f"{_GROUP_METRICS}group_count", "Groups of a protocol whose coordinator this broker is.", "protocol"
+)
+CONSUMER_GROUPS_BY_STATE = gauge(
+    f"{_GROUP_METRICS}consumer_group_count",
+    "Consumer groups of KIP-848 in a state whose coordinator this broker is.",
+    "state",
+)
 OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of groups whose coordinator this broker is.")
 SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
 SESSION_PARTITIONS = gauge(
