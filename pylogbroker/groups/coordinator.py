@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -37,7 +38,7 @@ from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
-from pylogbroker.groups.offset_manager import OffsetManager, check_transactional
+from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import (
@@ -98,7 +99,7 @@ class GroupCoordinator:
         rebalancer = self._rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
         self._members = MemberManager(self.settings, events, rebalancer, writer, self._new_id)
         changes = GroupChanges(context.writer)
-        self._offsets = OffsetManager(self.settings, events, rebalancer, writer, changes)
+        self._offsets = OffsetManager(self.settings, events, rebalancer, writer, changes, self._topic_id)
         members = ConsumerMemberManager(
             self.settings.consumer,
             events,
@@ -223,7 +224,7 @@ class GroupCoordinator:
         """Commit offsets; the caller has verified that the transaction has the group's partition."""
         with self._events:
             error, group = self._find(commit.group_id)
-            error = error or check_transactional(group, commit)
+            error = error or self._offsets.check_transactional(group, commit)
             if not error and group is None and self.awaits_topic:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # held, it could outlive its transaction
             if error:
@@ -362,6 +363,10 @@ class GroupCoordinator:
         """Return a classic group; members of others are unknown to requests of the classic protocol."""
         error, group = self._find(group_id, may_be_empty)
         return error, group if isinstance(group, ClassicGroup) else None
+
+    def _topic_id(self, name: str) -> UUID | None:
+        shape = self._port.topic(name)
+        return None if shape is None else shape.topic_id
 
     def _shard(self, group_id: str) -> GroupShard:
         return self.runtime.shard_for(group_id)

@@ -13,6 +13,7 @@ import attrs
 from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.rebalance import Rebalancer
+from pylogbroker.groups.consumer.partitions import FindTopicId
 from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.kinds import ClassicGroup, Group
 from pylogbroker.groups.record_writer import GroupRecordWriter
@@ -36,9 +37,10 @@ class OffsetManager:
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
     _changes: GroupChanges
+    _topic_id: FindTopicId
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        error = group.check_commit(commit)
+        error = group.check_commit(commit, self._topic_id)
         if error:
             self._events.reply(reply, dict.fromkeys(commit.offsets, error))
             return
@@ -76,6 +78,11 @@ class OffsetManager:
             self._events.reply(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored)
+
+    def check_transactional(self, group: Group | None, commit: TransactionalCommit) -> ErrorCode:
+        if commit.generation < 0 and (commit.is_silent or group is None or group.is_empty):
+            return ErrorCode.NONE
+        return ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.check_transactional(commit, self._topic_id)
 
     def commit_in_transaction(
         self,
@@ -146,9 +153,3 @@ class OffsetManager:
             self._writer.write_tombstones(group, removed, False, now_ms)
             if is_dead:
                 self._changes.write_tombstones(group, now_ms)
-
-
-def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
-    if commit.generation < 0 and (commit.is_silent or group is None or group.is_empty):
-        return ErrorCode.NONE
-    return ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.check_transactional(commit)

@@ -175,6 +175,7 @@ class GroupDescription:
     protocol_type: str = ""
     protocol_name: str = ""
     members: tuple[MemberDescription, ...] = ()
+    type: GroupType = GroupType.CLASSIC
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """DescribeGroups (15): return states and members of groups.
 
-A missing group is Dead. That is an error from version 6 on.
+A missing group is Dead, as is one of KIP-848. That is an error from version 6 on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.security.visibility import authorized_operations
 from pylogbroker.broker.services import HasGroups
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import GroupDescription, GroupState, MemberDescription
+from pylogbroker.groups import GroupDescription, GroupState, GroupType, MemberDescription
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.describe_groups import (
@@ -44,7 +44,7 @@ async def handle(
     async for group_id in over(dict.fromkeys(request.groups)):
         group = _fitting(services.groups.describe(group_id), space)
         if group.state == _DEAD and context.api_version >= _FIRST_WITH_NOT_FOUND:
-            response.groups.append(_not_found(group_id))
+            response.groups.append(_not_found(group))
             continue
         members = [_member(member) async for member in over(group.members)]
         asks = request.include_authorized_operations and not group.error
@@ -61,9 +61,10 @@ def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription
     return group
 
 
-def _not_found(group_id: str) -> DescribedGroup:
-    message = f"Group {group_id} not found."
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, _DEAD, error_message=message)
+def _not_found(group: GroupDescription) -> DescribedGroup:
+    is_classic = group.type is GroupType.CLASSIC
+    message = f"Group {group.group_id} not found." if is_classic else f"Group {group.group_id} is not a classic group."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group.group_id, _DEAD, error_message=message)
 
 
 def _size(member: MemberDescription) -> int:

@@ -11,6 +11,7 @@ from pylogbroker.coordinators import EventQueue, Reply, Timer, TopicPartition, c
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE, Member, subscribed_topics
 from pylogbroker.groups.classic.states import PREDECESSORS, GroupState
+from pylogbroker.groups.consumer.partitions import FindTopicId
 from pylogbroker.groups.offsets import GroupOffsets, since_commit
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
@@ -251,7 +252,7 @@ class Group:
     def die(self, now_ms: int) -> None:
         self.move(GroupState.DEAD, now_ms)
 
-    def check_commit(self, commit: Commit) -> ErrorCode:
+    def check_commit(self, commit: Commit, topic_id: FindTopicId) -> ErrorCode:
         is_alone = commit.generation < 0
         if is_alone and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
@@ -262,7 +263,7 @@ class Group:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def check_transactional(self, commit: TransactionalCommit) -> ErrorCode:
+    def check_transactional(self, commit: TransactionalCommit, topic_id: FindTopicId) -> ErrorCode:
         return self.check_generation(commit.generation, commit.member_id, commit.instance_id)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:

@@ -165,7 +165,7 @@ class ConsumerCoordination:
                     member.client_host,
                     member.topics,
                     member.expression,
-                    tuple(member.assigned),
+                    tuple(member.holds()),
                     group.target_of(member.member_id),
                     member.classic is not None,
                 )

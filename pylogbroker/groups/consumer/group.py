@@ -17,7 +17,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.consumer.member import ConsumerMember
-from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition
 from pylogbroker.groups.consumer.reconciliation import next_step
 from pylogbroker.groups.consumer.states import ConsumerGroupState, ReconciliationState
 from pylogbroker.groups.offsets import GroupOffsets
@@ -131,8 +131,8 @@ class ConsumerGroup:
     def die(self, now_ms: int) -> None:
         self.is_dead = True
 
-    def check_commit(self, commit: Commit) -> ErrorCode:
-        """Check who commits: a member at its epoch, or anybody while there are no members."""
+    def check_commit(self, commit: Commit, topic_id: FindTopicId) -> ErrorCode:
+        """Check who commits: a member that holds the partitions, or anybody while there are no members."""
         if commit.generation < 0 and not self.members:
             return ErrorCode.NONE
         member = self._committing(commit)
@@ -142,15 +142,16 @@ class ConsumerGroup:
             return ErrorCode.NONE if commit.generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
         if not commit.knows_epochs:
             return ErrorCode.UNSUPPORTED_VERSION
-        return self._check_epoch(member, commit)
+        return ErrorCode.NONE if _holds_all(member, commit, topic_id) else ErrorCode.STALE_MEMBER_EPOCH
 
-    def check_transactional(self, commit: TransactionalCommit) -> ErrorCode:
+    def check_transactional(self, commit: TransactionalCommit, topic_id: FindTopicId) -> ErrorCode:
+        """Check a commit in a transaction, for whose producer an epoch is a generation."""
         member = self._committing(commit)
         if isinstance(member, ErrorCode):
             return member
-        if member.classic is not None:
-            return ErrorCode.NONE if commit.generation == member.epoch else ErrorCode.ILLEGAL_GENERATION
-        return self._check_epoch(member, commit)
+        if commit.generation == member.epoch or (member.classic is None and _holds_all(member, commit, topic_id)):
+            return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION
 
     def check_reader(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Check who fetches offsets; without member id and epoch it is nobody."""
@@ -168,12 +169,6 @@ class ConsumerGroup:
             return ErrorCode.FENCED_INSTANCE_ID
         return self.members.get(commit.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
 
-    @staticmethod
-    def _check_epoch(member: ConsumerMember, commit: Commit) -> ErrorCode:
-        if commit.generation == member.epoch:
-            return ErrorCode.NONE
-        return ErrorCode.STALE_MEMBER_EPOCH
-
     def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
         """Offsets expire after their commit, or after the last member has left, if no member subscribes."""
         since = 0 if self.members else self.since
@@ -183,7 +178,7 @@ class ConsumerGroup:
 
     def describe(self) -> GroupDescription:
         """Return what DescribeGroups has: only ConsumerGroupDescribe describes these groups."""
-        return GroupDescription(ErrorCode.NONE, self.group_id, ConsumerGroupState.DEAD.value)
+        return GroupDescription(ErrorCode.NONE, self.group_id, ConsumerGroupState.DEAD.value, type=self.type)
 
     def overview(self) -> GroupOverview:
         return GroupOverview(self.group_id, PROTOCOL_TYPE, self.state.value, self.type)
@@ -398,6 +393,22 @@ _REMOVAL_ORDER: Final = {
     RecordKind.GROUP: 5,
 }
 _ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
+
+
+def _holds_all(member: ConsumerMember, commit: Commit, topic_id: FindTopicId) -> bool:
+    """Return whether a member of this epoch has held all committed partitions since (KIP-1251).
+
+    A member may commit at its epoch before the last answer: the answer may be on its way.
+    """
+    if commit.generation >= member.epoch:
+        return commit.generation == member.epoch
+    ids = {topic: topic_id(topic) for topic in {topic for topic, _ in commit.offsets}}
+    for topic, number in commit.offsets:
+        key = ids[topic]
+        since = None if key is None else member.assignment_epoch((key, number))
+        if since is None or commit.generation < since:
+            return False
+    return True
 
 
 def _held(

@@ -54,6 +54,10 @@ class ConsumerMember:
     def holds(self) -> set[TopicIdPartition]:
         return {*self.assigned, *self.revoking}
 
+    def assignment_epoch(self, partition: TopicIdPartition) -> int | None:
+        """Return the epoch at which the member got a partition that it still holds; None if it does not hold it."""
+        return self.assigned.get(partition, self.revoking.get(partition))
+
     def stop_timers(self) -> None:
         for timer in (self.session, self.rebalance, self.sync):
             cancel(timer)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 TopicIdPartition = tuple[UUID, int]
+FindTopicId = Callable[[str], UUID | None]
+"""Returns the id of a topic by its name; None if it does not exist."""
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
