@@ -19,11 +19,12 @@ from pylogbroker.coordinators import (
     TopicPartition,
 )
 from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions.additions import Additions
 from pylogbroker.transactions.completion import Completion, TransactionTimeout, ignore_timeout
 from pylogbroker.transactions.descriptions import describe, select
 from pylogbroker.transactions.epoch_bump import EpochBump
 from pylogbroker.transactions.initialization import Initialization
-from pylogbroker.transactions.metadata import error_of_ending, extended
+from pylogbroker.transactions.metadata import error_of_ending
 from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.requests import (
@@ -37,7 +38,7 @@ from pylogbroker.transactions.requests import (
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.shard import ReplayedTransactions, TransactionShardHandler
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.transaction import Transaction, TransactionShard
+from pylogbroker.transactions.transaction import Addition, Transaction, TransactionShard
 from pylogbroker.wire import STRING_BYTES_MAX
 
 _T = TypeVar("_T")
@@ -57,6 +58,7 @@ class TransactionCoordinator:
     _completion: Completion = attrs.field(init=False)
     _initialization: Initialization = attrs.field(init=False)
     _epoch_bump: EpochBump = attrs.field(init=False)
+    _additions: Additions = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         context = CoordinatorContext(self._log_port)
@@ -72,6 +74,7 @@ class TransactionCoordinator:
         )
         self._initialization = Initialization(self._port, context.events, self._writer, self._completion)
         self._epoch_bump = EpochBump(self._port, context.events, self._completion)
+        self._additions = Additions(self._writer, self._completion)
         handler = TransactionShardHandler(self.settings, self._writer, self._completion)
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, handler)
 
@@ -101,34 +104,20 @@ class TransactionCoordinator:
         now_ms: int,
         client_version: int = 0,
     ) -> None:
-        """Add partitions for a producer that works by a level of transaction.version."""
+        """Add partitions for a producer that works by a level of transaction.version.
+
+        The partitions that come while others are stored are stored together next.
+        """
         with self._events:
-            answer = self._queued(reply)
-            transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
-            if isinstance(transaction, ErrorCode):
-                answer(transaction)
-            elif transaction.pending is not None:
-                answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-            elif _has_all(transaction, partitions):
-                answer(ErrorCode.NONE)
+            addition = Addition(producer_id, producer_epoch, partitions, client_version, self._queued(reply))
+            shard = self._find_shard(transactional_id)
+            transaction = None if isinstance(shard, ErrorCode) else shard.transactions.get(transactional_id)
+            if isinstance(shard, ErrorCode):
+                addition.reply(shard)
+            elif transaction is None:
+                addition.reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             else:
-                self._extend(transaction, partitions, client_version, answer, now_ms)
-
-    def _extend(
-        self,
-        transaction: Transaction,
-        partitions: Collection[TopicPartition],
-        client_version: int,
-        reply: Reply[ErrorCode],
-        now_ms: int,
-    ) -> None:
-        def stored(error: ErrorCode, later_ms: int) -> None:
-            if not error:
-                self._completion.watch(transaction)
-            reply(error)
-
-        target = extended(transaction.metadata, partitions, now_ms, client_version)
-        self._writer.write(transaction, target, now_ms, stored)
+                self._additions.add(transaction, addition, now_ms)
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
@@ -238,8 +227,3 @@ class TransactionCoordinator:
         if transaction.metadata.producer_epoch != producer_epoch:
             return ErrorCode.PRODUCER_FENCED
         return transaction
-
-
-def _has_all(transaction: Transaction, partitions: Collection[TopicPartition]) -> bool:
-    metadata = transaction.metadata
-    return metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions)

@@ -25,7 +25,7 @@ import attrs
 from pylogbroker.coordinators import NO_PRODUCER_ID, EventQueue, Reply
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.completion import Completion
-from pylogbroker.transactions.metadata import TransactionMetadata, completed, is_ended, prepared_for_next
+from pylogbroker.transactions.metadata import TransactionMetadata, completed, is_ended, is_next, prepared_for_next
 from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.requests import EndResult, EndTransaction
 from pylogbroker.transactions.states import IDLE, TransactionState
@@ -50,7 +50,9 @@ class EpochBump:
         metadata = transaction.metadata
         is_retry = is_ended(metadata, request.producer_id, request.producer_epoch)
         is_present = (request.producer_id, request.producer_epoch) == (metadata.producer_id, metadata.producer_epoch)
-        if not is_retry and request.producer_id != metadata.producer_id:
+        if is_next(metadata, request.producer_id, request.producer_epoch):
+            reply(EndResult(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif not is_retry and request.producer_id != metadata.producer_id:
             reply(EndResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         elif not (is_retry and metadata.state is not TransactionState.ONGOING) and not is_present:
             reply(EndResult(ErrorCode.PRODUCER_FENCED))

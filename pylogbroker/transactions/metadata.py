@@ -114,8 +114,9 @@ def extended(
 
 
 def prepared(metadata: TransactionMetadata, committed: bool, now_ms: int) -> TransactionMetadata:
+    """Decide with the epoch as it is: partitions must take its markers, whatever added them."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
-    return attrs.evolve(metadata, state=state, updated_ms=now_ms)
+    return attrs.evolve(metadata, state=state, updated_ms=now_ms, client_version=0)
 
 
 def prepared_for_next(
@@ -140,6 +141,7 @@ def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
         prepared(metadata, committed=False, now_ms=now_ms),
         producer_epoch=min(metadata.producer_epoch + 1, _EPOCH_MAX),
         last_producer_epoch=NO_PRODUCER_EPOCH,
+        client_version=metadata.client_version,
     )
 
 
@@ -172,6 +174,11 @@ def is_ended(metadata: TransactionMetadata, producer_id: int, producer_epoch: in
         return metadata.producer_epoch == producer_epoch + 1
     is_rotated = metadata.last_producer_id == producer_id and metadata.producer_epoch == 0
     return is_rotated and producer_epoch == _ASSIGNABLE_EPOCH_MAX
+
+
+def is_next(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
+    """Return whether the pair is that of the next transaction, and has another id than the one that ends."""
+    return producer_epoch == 0 and producer_id == metadata.next_producer_id != NO_PRODUCER_ID
 
 
 def _is_current(metadata: TransactionMetadata, request: InitProducerId) -> bool:

@@ -23,12 +23,12 @@ The response to a producer with the present id and epoch:
     request          pending     Empty              Ongoing                  Prepare*     Complete*
     ---------------  ----------  -----------------  -----------------------  -----------  -----------------
     InitProducerId   CONCURRENT  NONE, next epoch   CONCURRENT, and aborted  CONCURRENT   NONE, next epoch
-    AddPartitions    CONCURRENT  NONE               NONE                     CONCURRENT   NONE
+    AddPartitions    CONCURRENT* NONE               NONE                     CONCURRENT   NONE
     EndTxn 0 to 4    CONCURRENT  INVALID_TXN_STATE  NONE                     CONCURRENT   NONE if it was so ended,
                                                                                           else INVALID_TXN_STATE
 
-CONCURRENT stands for CONCURRENT_TRANSACTIONS; a Prepare* always has its completion pending. `epoch_bump` has the
-answers to EndTxn 5.
+CONCURRENT stands for CONCURRENT_TRANSACTIONS; a Prepare* always has its completion pending. (*) Partitions wait for
+others that are being added (`additions`). `epoch_bump` has the answers to EndTxn 5.
 """
 
 from __future__ import annotations

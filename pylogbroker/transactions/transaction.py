@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
-from pylogbroker.coordinators import Reply, Timer, cancel
+from pylogbroker.coordinators import Reply, Timer, TopicPartition, cancel
+from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
+
+
+@attrs.frozen(eq=False, repr=False)
+class Addition:
+    """Partitions that a producer adds, by a level of transaction.version."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: Collection[TopicPartition]
+    client_version: int
+    reply: Reply[ErrorCode]
 
 
 @attrs.define(eq=False, repr=False)
@@ -46,6 +58,8 @@ class Transaction:
     failures: int = 0  # in a row
     waiting: dict[Reply[bool], None] = attrs.field(factory=dict)
     """Called with True when the end of the transaction is complete, or the shard is closed."""
+    additions: list[Addition] = attrs.field(factory=list)
+    """Partitions that wait until others are stored."""
 
     @property
     def is_retrying(self) -> bool:
@@ -56,6 +70,11 @@ class Transaction:
         """Return what waits for the completion, once."""
         waiting, self.waiting = self.waiting, {}
         return waiting
+
+    def take_additions(self) -> list[Addition]:
+        """Return the partitions that wait, once."""
+        additions, self.additions = self.additions, []
+        return additions
 
     def stop_timers(self) -> None:
         cancel(self.deadline)

@@ -170,10 +170,14 @@ class Harness(RuntimeHarness[ReplayedTransactions, TransactionShard]):
         return result.producer_id, result.producer_epoch
 
     def ask_add(
-        self, pair: tuple[int, int], partitions: Collection[tuple[str, int]] = (T0,), name: str = "x"
+        self,
+        pair: tuple[int, int],
+        partitions: Collection[tuple[str, int]] = (T0,),
+        name: str = "x",
+        client_version: int = 0,
     ) -> Answer[ErrorCode]:
         answer: Answer[ErrorCode] = Answer()
-        self.coordinator.add_partitions(name, *pair, partitions, answer, self.now)
+        self.coordinator.add_partitions(name, *pair, partitions, answer, self.now, client_version)
         return answer
 
     def add(self, pair: tuple[int, int], partitions: Collection[tuple[str, int]] = (T0,), name: str = "x") -> ErrorCode:

@@ -77,13 +77,14 @@ class TestInEveryState:
             assert first.value is E.CONCURRENT_TRANSACTIONS
             return
         assert first.waits
-        assert harness.add(pair, [T1]) is E.CONCURRENT_TRANSACTIONS
+        second = harness.ask_add(pair, [T1])
+        assert second.waits
         assert harness.end(pair) is E.CONCURRENT_TRANSACTIONS
         assert harness.init().error is E.CONCURRENT_TRANSACTIONS
         assert harness.state() == label
         assert harness.coordinator.verify("x", *pair, [T1]) == {T1: E.TRANSACTION_ABORTABLE}
         harness.log_port.release()
-        assert first.value is E.NONE
+        assert first.value is second.value is E.NONE
         assert harness.state() == "Ongoing"
 
     def test_the_next_state_cannot_be_stored(self, label: str) -> None:
