@@ -109,16 +109,14 @@ class Sampler:
         keys = {key async for key in over(key for offsets in committed.values() for key in offsets)}
         ends = await ends_of(visitor, keys)
         self.samples.log_ends.note(time_ms, keys, ends)
-        groups_in_slices = over(committed.items())  # a loop over the offsets of a group has a slice of its own
-        lags_now = {group_id: await lag_of(visitor, offsets, ends) async for group_id, offsets in groups_in_slices}
+        lags_now = {group_id: await lag_of(visitor, offsets, ends) for group_id, offsets in committed.items()}
         lags.note(time_ms, lags_now)
         lags.paces = {
-            group_id: await self._pace(visitor, group_id, offsets, ends)
-            async for group_id, offsets in over(committed.items())
+            group_id: await self._pace(visitor, group_id, offsets, ends) for group_id, offsets in committed.items()
         }
         self._committed = committed
         topics: dict[str, dict[str, int]] = {}
-        async for group_id, offsets in over(committed.items()):
+        for group_id, offsets in committed.items():
             async for key, offset in over(offsets.items()):
                 by_group = topics.setdefault(key[0], {})
                 by_group[group_id] = by_group.get(group_id, 0) + (lag_at(offset, ends.get(key)) or 0)

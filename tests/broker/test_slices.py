@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Coroutine, Iterable
 
 import attrs
@@ -54,6 +55,106 @@ def test_a_loop_pauses_when_its_slice_is_over() -> None:
 def test_a_short_loop_does_not_wait() -> None:
     harness = Harness()
     assert harness.loop("abc").called
+    assert harness.iterate() == ""
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_many_short_loops_pause_as_one_long_loop() -> None:
+    harness = Harness()
+
+    async def run() -> None:
+        for letter in "abcdefghij":
+            async for item in harness.slices.over((letter,)):
+                harness.done.append(item)
+                harness.time += 0.001
+
+    finished = Deferred.fromCoroutine(run())
+    assert "".join(harness.done) == "abcd"
+    assert [harness.iterate(), harness.iterate(), harness.iterate()] == ["efgh", "ij", ""]
+    assert finished.called
+
+
+def test_loops_without_items_pause_when_the_time_between_them_is_a_slice() -> None:
+    harness = Harness()
+
+    async def run() -> None:
+        for letter in "abcdefgh":
+            async for _ in harness.slices.over(()):
+                pass
+            harness.done.append(letter)
+            harness.time += 0.001
+
+    finished = Deferred.fromCoroutine(run())
+    assert "".join(harness.done) == "abcd"
+    assert [harness.iterate(), harness.iterate()] == ["efgh", ""]
+    assert finished.called
+
+
+def test_a_loop_around_short_coroutines_pauses() -> None:
+    harness = Harness()
+
+    async def short(letter: str) -> None:
+        harness.done.append(letter)
+        harness.time += 0.001
+
+    async def run() -> None:
+        for letter in "abcdefgh":
+            await harness.slices.run(short(letter))
+
+    finished = Deferred.fromCoroutine(run())
+    assert "".join(harness.done) == "abcd"
+    assert [harness.iterate(), harness.iterate()] == ["efgh", ""]
+    assert finished.called
+
+
+def test_a_cancelled_coroutine_that_has_not_begun_is_closed() -> None:
+    harness = Harness()
+
+    async def never() -> None:
+        harness.done.append("never")
+
+    async def run() -> None:
+        async for _ in harness.slices.over("abc"):
+            harness.time += 0.002
+        harness.time += 0.004
+        work = never()
+        try:
+            await harness.slices.run(work)
+        finally:
+            harness.done.append(str(inspect.getcoroutinestate(work)))
+
+    finished = Deferred.fromCoroutine(run())
+    errors: list[type[BaseException]] = []
+    finished.addErrback(lambda failure: errors.append(failure.type))
+    harness.iterate()
+    assert harness.done == []
+    finished.cancel()
+    assert (harness.done, errors) == ([inspect.CORO_CLOSED], [CancelledError])
+
+
+def test_an_iteration_has_one_slice_for_loops_that_begin_after_each_other() -> None:
+    harness = Harness()
+    assert all(harness.loop(letters).called for letters in ("ab", "c"))
+    waiting = harness.loop("defg")
+    assert "".join(harness.done) == "abcd"
+    assert harness.iterate() == "efg"
+    assert waiting.called
+    last = harness.loop("hi")
+    assert "".join(harness.done) == "abcdefgh", "the iteration in which others were resumed has no second slice"
+    assert not last.called
+    assert [harness.iterate(), harness.iterate()] == ["i", ""]
+
+
+def test_a_new_slice_is_not_set_up_within_a_millisecond() -> None:
+    harness = Harness()
+    for _ in range(100):
+        harness.time += 0.000_009
+        assert harness.loop("").called
+        assert len(harness.clock.getDelayedCalls()) <= 1
+    scheduled = harness.clock.getDelayedCalls()
+    harness.iterate()
+    harness.loop("")
+    assert len(scheduled) == 1
     assert harness.clock.getDelayedCalls() == []
 
 
@@ -157,6 +258,7 @@ def test_a_coroutine_has_another_slice_after_it_has_waited() -> None:
         return found
 
     found = harness.slices.start(work())
+    harness.iterate()
     harness.time += 1
     event.callback("event")
     assert found.result == "event"

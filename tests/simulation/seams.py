@@ -33,6 +33,18 @@ _SLOW_SHARE: Final = 0.02
 
 
 @attrs.define(eq=False)
+class _SlowProcessor:
+    """Returns the time; now and then a second more has passed at once."""
+
+    _world: World
+    _lost_seconds: int = attrs.field(default=0, init=False)
+
+    def __call__(self) -> float:
+        self._lost_seconds += self._world.rng.random() < _SLOW_SHARE
+        return self._world.now + self._lost_seconds
+
+
+@attrs.define(eq=False)
 class Surroundings:
     world: World
     network: Network
@@ -58,8 +70,8 @@ class Surroundings:
                 (preflight, "check_ports", lambda listeners: None),
                 (lifecycle, "Threads", partial(SimulatedThreads, self)),
                 (zookeeper, "KazooSession", partial(SimulatedSession, self.ensemble)),
-                (runtime, "Slices", lambda clock: Slices(clock, now=self._processor_seconds)),
-                (protocol, "perf_counter", self._processor_seconds),
+                (runtime, "Slices", lambda clock: Slices(clock, now=_SlowProcessor(self.world))),
+                (protocol, "perf_counter", _SlowProcessor(self.world)),
                 (os, "urandom", rng.randbytes),
                 (os, "fsync", self.disk.synced),
                 (os, "fdatasync", self.disk.synced),
@@ -69,10 +81,6 @@ class Surroundings:
                 yield
             finally:
                 self.world.end()
-
-    def _processor_seconds(self) -> float:
-        """Return the time; now and then much of it has passed."""
-        return self.world.now + (self.world.rng.random() < _SLOW_SHARE)
 
 
 def _client_endpoint(

@@ -12,7 +12,10 @@ Connections do so for handlers. In background work a loop may take slices by its
     async for partition in slices.over(partitions):
         ...
 
-All share one slice per iteration of the reactor, so that a hundred long requests delay others as little as one.
+All share one slice per iteration of the reactor, so that a hundred long requests delay others as little as one. A
+slice is the time since the first loop of an iteration began. So a thousand short loops pause as one long loop does.
+A reactor does not say when an iteration ends: a delayed call does. Work that begins up to a millisecond after a slice
+began shares that slice, and needs no further call.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ S = TypeVar("S")
 SLICE_SECONDS: Final = 0.004
 _SHORT_SECONDS: Final = 0.0005
 """Work that takes less does not wait for others."""
+_NEXT_SLICE_SECONDS: Final = 0.001
+"""Time from the beginning of a slice until work that begins can have the next one."""
 
 Work = Coroutine[Any, Any, T]
 
@@ -97,20 +102,25 @@ class Slices:
     seconds: float = SLICE_SECONDS
     _now: Callable[[], float] = perf_counter
     _waiting: deque[_Pause] = attrs.field(factory=deque, init=False)
-    _until: float = attrs.field(default=0.0, init=False)  # end of the slice that waiting loops share
-    _scheduled: bool = attrs.field(default=False, init=False)
+    _next_from: float = attrs.field(default=0.0, init=False)  # work that begins later has the next slice
+    _until: float = attrs.field(default=0.0, init=False)  # end of the slice
+    _scheduled: bool = attrs.field(default=False, init=False)  # the iteration has not ended since
 
     async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Iterate over `items`; yield to other work whenever a slice is over.
 
         A loop that is cancelled while it waits raises CancelledError.
         """
-        until = self._now() if self._waiting else self._now() + self.seconds
+        until = self._begin()
+        if self._waiting:
+            until = self._now()
         for item in items:
             yield item
             if self._now() >= until:
                 await self.next()
                 until = self._until
+        if self._now() >= self._begin():  # there were no items
+            await self.next()
 
     async def in_order(self, items: Sequence[T], key: Callable[[T], Any] | None = None) -> list[T]:
         """Return the sorted items."""
@@ -120,8 +130,19 @@ class Slices:
     def run(self, work: Work[T]) -> Generator[Deferred[Any], Any, T]:
         """Run a coroutine in slices, awaited by another one; pause it when it gives way and its slice is over.
 
+        It does not begin before the next slice if this one is over, so that a loop around short coroutines pauses.
         A coroutine that is cancelled while it is paused gets CancelledError.
         """
+        if self._now() >= self._begin():
+            try:
+                yield self.next()
+            except BaseException:
+                work.close()
+                raise
+        return (yield from self._drive(work))
+
+    def _drive(self, work: Work[T]) -> Generator[Deferred[Any], Any, T]:
+        """Run a coroutine in slices, beginning now."""
         until = self._slice_end()
         value: Any = None
         error: Exception | None = None
@@ -147,7 +168,7 @@ class Slices:
 
     def start(self, work: Work[T]) -> Deferred[T]:
         """Begin to run a coroutine in slices; return a Deferred of its result."""
-        return Deferred.fromCoroutine(self.run(work))
+        return Deferred.fromCoroutine(self._drive(work))
 
     def attempt(
         self, work: Work[T], on_pause: Callable[[], None] = _ignore, on_resume: Callable[[], None] = _ignore
@@ -157,7 +178,7 @@ class Slices:
         `on_pause` is called if it is paused before it waits for anything else. `on_resume` is called after that, when
         the coroutine waits for something else or ends.
         """
-        sliced = self.run(work)
+        sliced = self._drive(work)
         try:
             waited = sliced.send(None)
         except StopIteration as end:
@@ -168,9 +189,25 @@ class Slices:
         on_pause()
         return Deferred.fromCoroutine(_continued_until(sliced, waited, on_resume))
 
+    def _begin(self) -> float:
+        """Return the end of the slice of this iteration, which begins now unless it has begun."""
+        if self.seconds == inf:
+            return inf
+        if not self._scheduled:
+            now = self._now()
+            if now >= self._next_from:
+                self._take(now)
+                self._schedule()
+        return self._until
+
+    def _take(self, now: float) -> None:
+        """Begin a slice."""
+        self._next_from, self._until = now + _NEXT_SLICE_SECONDS, now + self.seconds
+
     def _slice_end(self) -> float:
         """Return when work that begins now pauses; short work need not wait behind long work."""
-        return self._now() + (min(self.seconds, _SHORT_SECONDS) if self._waiting else self.seconds)
+        until, short = self._begin(), self._now() + min(self.seconds, _SHORT_SECONDS)
+        return short if self._waiting else max(until, short)
 
     def next(self) -> _Pause:
         waiting = _Pause()
@@ -192,11 +229,13 @@ class Slices:
             self._clock.callLater(0, self._run)
 
     def _run(self) -> None:
+        """End the slice of an iteration; let those that wait share the next one."""
         self._scheduled = False
-        self._until = self._now() + self.seconds
-        for _ in range(len(self._waiting)):
-            self._waiting.popleft().callback(None)
-            if self._now() >= self._until:
-                break
         if self._waiting:
-            self._schedule()
+            self._take(self._now())
+            if self.seconds != inf:
+                self._schedule()
+            for _ in range(len(self._waiting)):
+                self._waiting.popleft().callback(None)
+                if self._now() >= self._until:
+                    break
