@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -27,6 +27,7 @@ from pylogbroker.client.consumer.actions import (
     SendSync,
 )
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
+from pylogbroker.client.consumer.member_tasks import MemberTasks
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.client.plugin_guards import guarded_assignor
@@ -103,17 +104,17 @@ class MemberDriver:
     _assignors: Sequence[ResolvedPlugin[IAssignor]]
     _listener: MembershipListener
     _machine: MemberStateMachine = attrs.field(init=False)
+    _tasks: MemberTasks = attrs.field(init=False)
     _node: int = -1
-    _timer: Any = None
     _assigned_counts: Mapping[str, int] = attrs.field(
         factory=dict
     )  # partition counts at the last assignment, as leader
     _subscribed: frozenset[str] = frozenset()  # as last sent
-    _tasks: dict[Deferred[None], None] = attrs.field(factory=dict)
     _gone: list[Deferred[None]] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         settings = self._settings
+        self._tasks = MemberTasks(settings.group, self._clock)
         self._machine = MemberStateMachine(
             settings.session_timeout_ms,
             settings.heartbeat_interval_ms,
@@ -167,18 +168,14 @@ class MemberDriver:
         self.abandon()
 
     def abandon(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
 
     # actions
 
     def _do(self, actions: Actions) -> None:
         for action in actions:
             self._perform(action)
-        self._schedule()
+        self._tasks.schedule(self._machine.next_due(), self._tick)
         if self._machine.state is MemberState.GONE:
             gone, self._gone = self._gone, []
             for waiter in gone:
@@ -193,27 +190,19 @@ class MemberDriver:
             case ReportFailure():
                 self._listener.failed(action.error)
             case Revoke():
-                self._spawn(self._revoke(action))
+                self._tasks.spawn(self._revoke(action))
             case SendLeave():
-                self._spawn(self._leave(action))
+                self._tasks.spawn(self._leave(action))
             case FindCoordinator():
-                self._spawn(self._guarded(self._find()))
+                self._tasks.spawn(self._guarded(self._find()))
             case SendJoin():
-                self._spawn(self._guarded(self._join(action)))
+                self._tasks.spawn(self._guarded(self._join(action)))
             case RunAssignor():
-                self._spawn(self._guarded(self._run_assignor(action)))
+                self._tasks.spawn(self._guarded(self._run_assignor(action)))
             case SendSync():
-                self._spawn(self._guarded(self._sync(action)))
+                self._tasks.spawn(self._guarded(self._sync(action)))
             case SendHeartbeat():
-                self._spawn(self._guarded(self._send_heartbeat(action)))
-
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task: Deferred[None] = ensureDeferred(work)  # type: ignore[arg-type]
-        self._tasks[task] = None
-        task.addErrback(
-            lambda failure: log.failure("a task of the group {group} failed", failure, group=self._settings.group)
-        )
-        task.addBoth(lambda _: self._tasks.pop(task, None))
+                self._tasks.spawn(self._guarded(self._send_heartbeat(action)))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
         revision = self._machine.revision
@@ -236,18 +225,11 @@ class MemberDriver:
             return self._machine.disconnected(self._now())
         return self._machine.failed(error)
 
-    def _schedule(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        due = self._machine.next_due()
-        if due is not None:
-            self._timer = self._clock.callLater(max(0, due - self._now()) / 1000, self._tick)
-
     def _tick(self) -> None:
         self._do(self._machine.tick(self._now()))
 
     def _now(self) -> int:
-        return int(self._clock.seconds() * 1000)
+        return self._tasks.now_ms()
 
     # requests
 
