@@ -60,6 +60,11 @@ for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
 
 os.environ.setdefault("SPARK_HOME", str(spark.home()))
 
+# The developer's own settings of the command are none of the tests'.
+for _name in [name for name in os.environ if name.startswith("PYLOGBROKER_")]:
+    del os.environ[_name]
+os.environ["PYLOGBROKER_CONFIG"] = "/nonexistent"
+
 _BENCHMARKS = Path(__file__).parent / "benchmarks"
 _counter = itertools.count()
 _guard = ProcessGuard()

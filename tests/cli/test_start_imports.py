@@ -67,14 +67,14 @@ def test_a_command_imports_no_reactor(broker: Broker, command: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "pylogbroker.cli", "topic", "create", "imports", "--if-not-exists"],
         cwd=ROOT,
-        env={"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap},
+        env={"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap, "PYLOGBROKER_CONFIG": "/nonexistent"},
         check=True,
         capture_output=True,
     )
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words],
         cwd=ROOT,
-        env={"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap},
+        env={"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap, "PYLOGBROKER_CONFIG": "/nonexistent"},
         capture_output=True,
         text=True,
         check=True,
