@@ -20,6 +20,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
+from pylogbroker.broker.requests.offered_versions import versions_in_3_9
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
 from pylogbroker.records import Record, build
@@ -95,12 +96,13 @@ class Client:
         return deferLater(self.process.reactor, seconds, lambda: None)
 
     async def ask(self, broker: int, request: Request, version: int | None = None) -> Any:
+        """Return the answer; without a version, to the newest that Kafka 3.9 has, which names topics."""
         channel = self._channels.get(broker)
         if channel is None:
             settings = ConnectionSettings(self.name, setup_timeout=1.0, request_timeout=_REQUEST_SECONDS)
             channel = BrokerChannel(self.process.reactor, Address(host_of(broker), PORT), settings, in_flight_max=5)
             self._channels[broker] = channel
-        return await channel.request(request, version)
+        return await channel.request(request, versions_in_3_9(request.api_key).last if version is None else version)
 
     async def try_to_ask(self, broker: int, request: Request, version: int | None = None) -> Any:
         """Return None if there is no answer."""

@@ -30,7 +30,7 @@ GROUP: Final = "readers"
 NO_OFFSET: Final = -1
 _SESSION_MS: Final = 1500
 _REBALANCE_MS: Final = 1000
-_COORDINATOR_MOVED: Final = frozenset(
+COORDINATOR_MOVED: Final = frozenset(
     (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 )
 
@@ -72,7 +72,7 @@ class GroupMember(Consumer):
             else:
                 await self._work()
         except Failed as error:
-            if error.code in _COORDINATOR_MOVED:
+            if error.code in COORDINATOR_MOVED:
                 self.forget_coordinator(GROUP_COORDINATOR, GROUP)
                 return
             self._generation = -1

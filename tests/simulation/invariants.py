@@ -14,6 +14,8 @@
     12 transactions            committed copies are their source up to the committed offset, each once (`copiers`)
     13 deletions               a topic that is created again begins empty (`recreator`); deleted ones are gone (`rest`)
     14 settings and ACLs       those of the last acknowledged change are stored (`administrator`), and in force (`rest`)
+    15 committed offsets       as 11, of a group of KIP-848 (`consumer_groups`)
+    16 one owner               of a partition in such a group, as long as its session cannot be over (`consumer_groups`)
 
 They hold over reassignments, too, and for internal topics; of a topic that is deleted, only 5, 6 and 13 are checked.
 

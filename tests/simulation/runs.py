@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from traceback import format_exception
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 import attrs
@@ -21,6 +21,7 @@ from tests.replication.invariants import Violation
 from tests.simulation.administrator import Administrator
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.consumer_groups import ConsumerGroupMember, LastMember, Owners
 from tests.simulation.copiers import Copier, CopyReader
 from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import NO_OFFSET, GroupMember, OffsetReader
@@ -41,6 +42,7 @@ _POLL_SECONDS: Final = 0.25
 _LAST_CLIENT: Final = 99  # without faults
 _NOTHING: Mapping[str, Any] = {}
 Show = Callable[[str], object]
+Member = TypeVar("Member", bound=ConsumerGroupMember)
 
 
 @attrs.define(eq=False)
@@ -53,6 +55,8 @@ class Run:
     faults: Faults
     clients: list[Client] = attrs.field(factory=list)
     offsets: Registers = attrs.field(factory=lambda: Registers("11", NO_OFFSET))
+    consumer_group_offsets: Registers = attrs.field(factory=lambda: Registers("15", NO_OFFSET))
+    owners: Owners = attrs.field(factory=Owners)
     copied: int = 0
 
     @property
@@ -74,6 +78,9 @@ class Run:
         check_kept(self.cluster, self.invariants, self.producers, data)
         if self.cluster.setup.group_members:
             self._finish(OffsetReader(self.cluster, _LAST_CLIENT, self.offsets), "committed offsets are not answered")
+        if self.cluster.setup.consumer_group_members:
+            last = self._consumer_group_member(LastMember, _LAST_CLIENT)
+            self._finish(last, "a new member does not get all partitions")
         if self.cluster.setup.copiers:
             reader = CopyReader(self.cluster, _LAST_CLIENT)
             self._finish(reader, "copies are not answered")
@@ -107,8 +114,13 @@ class Run:
             self.clients.append(Administrator(cluster, len(self.clients) + 1))
         for _ in range(cluster.setup.pipeliners):
             self.clients.append(Pipeliner(cluster, len(self.clients) + 1, self.invariants.acknowledge))
+        for _ in range(cluster.setup.consumer_group_members):
+            self.clients.append(self._consumer_group_member(ConsumerGroupMember, len(self.clients) + 1))
         for client in self.clients:
             client.start()
+
+    def _consumer_group_member(self, member: type[Member], number: int) -> Member:
+        return member(self.cluster, number, self.invariants.read, self.consumer_group_offsets, self.owners)
 
     def _come_to_rest(self) -> None:
         def is_at_rest() -> bool:
@@ -222,7 +234,7 @@ class Summary:
         self.committed += sum(map(len, found.invariants.committed.values()))
         self.acknowledged += len(found.invariants.acknowledged)
         self.read += found.invariants.records_read
-        self.offsets += found.offsets.acknowledged
+        self.offsets += found.offsets.acknowledged + found.consumer_group_offsets.acknowledged
         self.copied += found.copied
         self.reassignments += sum(each.accepted for each in found.clients if isinstance(each, Reassigner))
         self.deletions += sum(each.deletions for each in found.clients if isinstance(each, Recreator))

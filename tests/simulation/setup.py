@@ -14,9 +14,18 @@ from tests.simulation.network import Latency
 TOPIC: Final = "orders"
 COPIES: Final = "copies"
 RECREATED: Final = "passing"
+CONSUMER_SESSION_MS: Final = 1500
 _AUTHORIZER: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
+}
+_CONSUMER_GROUPS: Final = {
+    "api.versions.release": "4.4",
+    "group.consumer.min.session.timeout.ms": str(CONSUMER_SESSION_MS),
+    "group.consumer.session.timeout.ms": str(CONSUMER_SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "100",
 }
 _CLIENTS: Final = 3  # of each run
 
@@ -42,6 +51,7 @@ class Setup:
     recreators: int = 0
     administrators: int = 0
     pipeliners: int = 0
+    consumer_group_members: int = 0
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -64,13 +74,14 @@ class Setup:
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
             copy(rng).choice((0, 0, 1)),  # a copy: planted bugs are found by the same seeds as without
+            copy(rng).choice((0, 0, 1, 2, 3)),
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
         others = self.group_members + self.copiers + self.reassigners + self.recreators + self.administrators
-        return _CLIENTS + others + self.pipeliners
+        return _CLIENTS + others + self.pipeliners + self.consumer_group_members
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -92,6 +103,7 @@ class Setup:
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.min.session.timeout.ms": "500",
             "group.initial.rebalance.delay.ms": "50",
+            **(_CONSUMER_GROUPS if self.consumer_group_members else {}),
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
             **(_AUTHORIZER if self.administrators else {}),
         }

@@ -12,7 +12,6 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.background import run_in_background
 from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Changed, Create, ITree, Node, SetData
@@ -83,7 +82,7 @@ class FeatureStore:
         self.levels, self.epoch = _levels(node), 0 if node is None else node.stat.version
 
     def _on_change(self, change: Changed) -> None:
-        run_in_background(log, self._nodes.read_again(), "features of the cluster could not be read")
+        self._nodes.read_again()
 
 
 def _levels(node: Node | None) -> dict[str, int]:

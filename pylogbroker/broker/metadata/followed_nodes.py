@@ -78,11 +78,15 @@ class FollowedNodes:
             self._lock.release()
         raise KafkaError(f"the {self._subject} in {path} changed {_ATTEMPTS_MAX} times meanwhile; try again")
 
-    async def read_again(self) -> None:
-        """Read all, in turn with changes."""
+    def read_again(self) -> None:
+        """Read all in the background, until it succeeds or the session ends: then the next one reads."""
+        self._sessions.read_again()
+
+    async def read(self) -> None:
+        """Read all, in turn with changes; raise CoordinationError."""
         await self._lock.run(lambda: ensureDeferred(self._read()))
 
     async def _read_all(self) -> None:
         for notification in self._notifications:
             await notification.start()
-        await self.read_again()
+        await self.read()

@@ -50,7 +50,12 @@ class NewSessions:
             and not self._pauses.is_closed
         ):
             self._session_id = event.session_id
-            problem = "{subject} were not read in a new session, changes are missed"
+            self.read_again()
+
+    def read_again(self) -> None:
+        """Read in the background, until it succeeds or the session ends: then the next one reads."""
+        if not self._pauses.is_closed:
+            problem = "{subject} were not read again, changes are missed"
             run_in_background(log, self._resume(), problem, subject=self._subject)
 
     async def _resume(self) -> None:
