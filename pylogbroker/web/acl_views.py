@@ -160,7 +160,7 @@ async def add_acl(
     row = AclCreation(
         kind, fields["name"], pattern_type, fields["principal"], fields["host"], operation_code, permission_type
     )
-    [result] = (await visitor.ask(CreateAclsRequest([row]))).results
+    result = await visitor.ask_one(CreateAclsRequest([row]), "results")
     raise_for(result.error_code, result.error_message)
     return fields
 
@@ -180,7 +180,7 @@ async def delete_acl(
     for field, value in zip(_FIELDS, fields.values(), strict=True):
         if not value or (field not in _NAMES and value in _WIDE):
             raise BadRequest(f"{field} must be that of one ACL, not {value or 'empty'}")
-    [result] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(fields))]))).filter_results
+    result = await visitor.ask_one(DeleteAclsRequest([DeleteAclsFilter(*_filter(fields))]), "filter_results")
     raise_for(result.error_code, result.error_message)
     if not result.matching_acls:
         raise KafkaError("there is no such ACL", ErrorCode.RESOURCE_NOT_FOUND)

@@ -83,7 +83,7 @@ async def create_topic(
     rows = [CreatableTopicConfig(setting, written(value)) for setting, value in settings.items()]
     count, replicas = (_DEFAULT if pair is None else pair for pair in (partitions, replication_factor))
     topic = CreatableTopic(name, count, replicas, [], rows)
-    [created] = (await visitor.ask(CreateTopicsRequest([topic]), controller_of(visitor.services))).topics
+    created = await visitor.ask_one(CreateTopicsRequest([topic]), "topics", controller_of(visitor.services), name=name)
     raise_for(created.error_code, created.error_message)
     return {"name": created.name, "id": str(created.topic_id)}
 
@@ -105,7 +105,7 @@ async def restore_setting(visitor: Visitor, name: Name, setting: Name) -> Change
 
 async def _alter(visitor: Visitor, topic: str, change: AlterableConfig) -> ChangedSetting:
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, [change])])
-    [result] = (await visitor.ask(request)).responses
+    result = await visitor.ask_one(request, "responses", resource_name=topic)
     raise_for(result.error_code, result.error_message)
     return {"name": topic, "setting": change.name}
 
@@ -113,7 +113,7 @@ async def _alter(visitor: Visitor, topic: str, change: AlterableConfig) -> Chang
 async def delete_topic(visitor: Visitor, name: Name) -> NamedTopic:
     """Delete a topic with all its records."""
     request = DeleteTopicsRequest([DeleteTopicState(name)])
-    [result] = (await visitor.ask(request, controller_of(visitor.services))).responses
+    result = await visitor.ask_one(request, "responses", controller_of(visitor.services), name=name)
     raise_for(result.error_code, result.error_message)
     return {"name": name}
 
@@ -143,8 +143,8 @@ async def write_record(visitor: Visitor, topic: str, partition: int | None, reco
     index = _partition_of(visitor, topic, record.key) if partition is None else partition
     data = TopicProduceData(topic, [PartitionProduceData(index, build([record]))])
     leader = leader_of(visitor, topic, index)
-    answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]), leader)
-    [result] = answer.responses[0].partition_responses
+    request = ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data])
+    result = await visitor.ask_one(request, "responses.partition_responses", leader, index=index)
     raise_for(result.error_code, result.error_message)
     return {"topic": topic, "partition": index, "offset": result.base_offset}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.offsets import Key, known_ends
 from pylogbroker.web.visitors import Visitor
@@ -54,7 +56,9 @@ async def committed_of_each(visitor: Visitor, coordinator: int, ids: Sequence[st
         return offsets
     with suppress(KafkaError, UnsupportedVersion):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None) for group_id in ids])
-        async for group in over((await visitor.send(coordinator, request, _VERSION_OF_SEVERAL)).groups):
+        answer = await visitor.send(coordinator, request, _VERSION_OF_SEVERAL)
+        rows = rows_by_key(answer, "groups", coordinator, ids, attrgetter("group_id"))
+        async for group in over(rows.values()):
             left -= sum(len(topic.partitions) for topic in group.topics)
             if left < 0:
                 break

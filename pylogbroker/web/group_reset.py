@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypedDict
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_offsets import Committed
@@ -23,6 +24,8 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 
 _COMMITTED_MAX: Final = 2000
@@ -165,16 +168,19 @@ async def _commit(visitor: Visitor, plan: ResetPlan, offsets: Sequence[tuple[Key
         row = OffsetCommitRequestPartition(partition, offset, committed_metadata=plan.before[topic, partition].metadata)
         topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(row)
     request = OffsetCommitRequest(plan.group, topics=[*topics.values()])
-    answer = await visitor.ask(request, group_coordinator(visitor.services, plan.group))
+    coordinator = group_coordinator(visitor.services, plan.group)
+    answer = await visitor.ask(request, coordinator)
+    rows = rows_by_key(answer, "topics.partitions", coordinator, (key for key, _ in offsets), _key)
     failed = [
-        (f"{topic_answer.name}-{row.partition_index}", code_of(row.error_code))
-        async for topic_answer in visitor.services.runtime.slices.over(answer.topics)
-        for row in topic_answer.partitions
-        if row.error_code
+        (f"{topic}-{partition}", code_of(row.error_code)) for (topic, partition), row in rows.items() if row.error_code
     ]
     with after_others(len(offsets) - len(failed)):
         for name, code in failed:
             raise KafkaError(f"{name} was not reset: {code.meaning}", code)
+
+
+def _key(topic: OffsetCommitResponseTopic, partition: OffsetCommitResponsePartition) -> Key:
+    return topic.name, partition.partition_index
 
 
 async def plan_reset(visitor: Visitor, group_id: str, request: ResetRequest) -> ResetPlan:

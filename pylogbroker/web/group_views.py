@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Annotated, Final, TypedDict
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.group_offsets import (
     Committed,
@@ -153,12 +155,9 @@ async def counts_of(visitor: Visitor, groups: Sequence[tuple[int, str]]) -> dict
     committed: dict[str, Committed] = {}
     for broker_id, ids in by_broker.items():
         with suppress(KafkaError):
-            described = (await visitor.ask(DescribeGroupsRequest(ids), broker_id)).groups
-            members |= {
-                description.group_id: len(description.members)
-                for description in described
-                if not description.error_code
-            }
+            answer = await visitor.ask(DescribeGroupsRequest(ids), broker_id)
+            described = rows_by_key(answer, "groups", broker_id, ids, attrgetter("group_id"))
+            members |= {group_id: len(group.members) for group_id, group in described.items() if not group.error_code}
         committed |= await committed_of_each(visitor, broker_id, ids)
     ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
     return {
@@ -206,7 +205,8 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     """Return a group and those of its offsets that the visitor may see; raise KafkaError."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
-    [description] = (await visitor.ask(DescribeGroupsRequest([group_id]), coordinator)).groups
+    request = DescribeGroupsRequest([group_id])
+    description: DescribedGroup = await visitor.ask_one(request, "groups", coordinator, group_id=group_id)
     if description.error_code != ErrorCode.GROUP_ID_NOT_FOUND:  # it may have offsets
         check(group_id, description.error_code)
     offsets = await committed_of(visitor, coordinator, group_id)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
@@ -17,6 +18,7 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
+    ListOffsetsTopicResponse,
 )
 
 Key = tuple[str, int]
@@ -87,10 +89,14 @@ async def _answers(
 ) -> AsyncIterator[tuple[Key, ListOffsetsPartitionResponse]]:
     for start in range(0, len(keys), _ASKED_MAX):
         topics: dict[str, ListOffsetsTopic] = {}
-        for topic, index in keys[start : start + _ASKED_MAX]:
+        some = keys[start : start + _ASKED_MAX]
+        for topic, index in some:
             row = ListOffsetsPartition(index, timestamp=timestamp)
             topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
         answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]), leader)
-        for topic_answer in answer.topics:
-            for partition in topic_answer.partitions:
-                yield (topic_answer.name, partition.partition_index), partition
+        for key, partition in rows_by_key(answer, "topics.partitions", leader, some, _key).items():
+            yield key, partition
+
+
+def _key(topic: ListOffsetsTopicResponse, partition: ListOffsetsPartitionResponse) -> Key:
+    return topic.name, partition.partition_index

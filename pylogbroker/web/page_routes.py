@@ -36,6 +36,7 @@ _UNKNOWN_OUTCOME: Final = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 )
 """Errors after which a change may have been made."""
 

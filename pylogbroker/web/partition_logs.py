@@ -15,6 +15,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, complete_entries, entries
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import NotCached
@@ -115,12 +116,16 @@ class RemoteLog:
         partition = FetchPartition(self.index, fetch_offset=offset, partition_max_bytes=size)
         request = FetchRequest(max_bytes=size, topics=[FetchTopic(self.topic, partitions=[partition])])
         answer = await self._services.peers.send(self._leader, request, _FETCH_VERSION)
-        code = answer.error_code or answer.responses[0].partitions[0].error_code
-        if code:
-            where = f"records of {self.topic}-{self.index} at broker {self._leader}"
-            raise KafkaError(f"{where}: {code_of(code).meaning}", code_of(code))
-        fetched = FetchedRecords(answer.responses[0].partitions[0].records or b"")
+        self._check(answer.error_code)
+        row = sole_row(answer, "responses.partitions", self._leader, partition_index=self.index)
+        self._check(row.error_code)
+        fetched = FetchedRecords(row.records or b"")
         return fetched if fetched.data else None
+
+    def _check(self, number: int) -> None:
+        if number:
+            code, where = code_of(number), f"records of {self.topic}-{self.index} at broker {self._leader}"
+            raise KafkaError(f"{where}: {code.meaning}", code)
 
 
 @attrs.frozen(eq=False, repr=False)

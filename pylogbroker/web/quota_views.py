@@ -110,5 +110,5 @@ async def alter_quotas(visitor: Visitor, given: Mapping[str, str], changes: list
     """Change quotas of the entity that has these names; raise KafkaError."""
     names = {kind: given[field] for kind, field in FIELDS.items()}
     parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
-    [result] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, changes)]))).entries
+    result = await visitor.ask_one(AlterClientQuotasRequest([QuotaAlteration(parts, changes)]), "entries")
     raise_for(result.error_code, result.error_message)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, Final, Literal, TypedDict
 
 import attrs
 from twisted.internet.task import deferLater
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.web.group_views import TopicPartition
 from pylogbroker.web.offsets import Key
@@ -167,11 +169,12 @@ async def describe_transactions(visitor: Visitor, listed: Sequence[ListedTransac
     ]
     for broker_id, names in parts:
         try:
-            states = (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states
+            answer = await visitor.ask(DescribeTransactionsRequest(names), broker_id)
+            states = rows_by_key(answer, "transaction_states", broker_id, names, attrgetter("transactional_id"))
         except KafkaError:
             is_complete = False
             continue
-        async for state in visitor.services.runtime.slices.over(states):
+        async for state in visitor.services.runtime.slices.over(states.values()):
             if not state.error_code:
                 rows[state.transactional_id] = _row(visitor, broker_id, state)
             is_complete &= state.error_code in _GONE
@@ -206,10 +209,17 @@ async def transaction(
 async def transaction_with_partitions(visitor: Visitor, name: str) -> tuple[TransactionRow, list[Key]]:
     """Return a transactional id, and the partitions of its transaction; raise KafkaError."""
     coordinator = transaction_coordinator(visitor.services, name)
-    [state] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
-    raise_for(state.error_code)
+    state = await _described(visitor, coordinator, name)
     keys = ((topic.topic, index) for topic in state.topics for index in topic.partitions)
     return _row(visitor, coordinator, state), [key async for key in visitor.services.runtime.slices.over(keys)]
+
+
+async def _described(visitor: Visitor, coordinator: int, name: str) -> TransactionState:
+    """Return a transactional id as its coordinator describes it; raise KafkaError."""
+    request = DescribeTransactionsRequest([name])
+    state: TransactionState = await visitor.ask_one(request, "transaction_states", coordinator, transactional_id=name)
+    raise_for(state.error_code)
+    return state
 
 
 def partition_rows(keys: Sequence[Key]) -> list[TopicPartition]:
@@ -219,8 +229,7 @@ def partition_rows(keys: Sequence[Key]) -> list[TopicPartition]:
 async def fence_producer(visitor: Visitor, id: TransactionalId) -> FencedProducer:
     """Shut out the producer of a transactional id, and abort its open transaction."""
     coordinator = transaction_coordinator(visitor.services, id)
-    [state] = (await visitor.ask(DescribeTransactionsRequest([id]), coordinator)).transaction_states
-    raise_for(state.error_code)
+    state = await _described(visitor, coordinator, id)
     for _ in range(_FENCE_ATTEMPTS):
         answer = await visitor.ask(InitProducerIdRequest(id, state.transaction_timeout_ms), coordinator)
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # then the coordinator still aborts the transaction
@@ -258,8 +267,8 @@ def has_open_transaction(producer: ProducerState) -> bool:
 async def active_producers(visitor: Visitor, topic: str, index: int) -> list[ProducerState]:
     """Return producers in order; those with an open transaction come first."""
     request = DescribeProducersRequest([TopicRequest(topic, [index])])
-    answer = await visitor.ask(request, leader_of(visitor, topic, index))
-    [partition] = answer.topics[0].partitions
+    leader = leader_of(visitor, topic, index)
+    partition = await visitor.ask_one(request, "topics.partitions", leader, partition_index=index)
     raise_for(partition.error_code, partition.error_message)
     return await visitor.services.runtime.slices.in_order(
         partition.active_producers, key=lambda producer: (not has_open_transaction(producer), producer.producer_id)
@@ -286,7 +295,11 @@ async def abort_transaction(
         [WritableTxnMarkerTopic(topic, [partition])],
         max(writers[0].coordinator_epoch, 0),
     )
-    answer = await visitor.ask(WriteTxnMarkersRequest([marker]), leader_of(visitor, topic, partition))
-    [result] = answer.markers[0].topics[0].partitions
+    result = await visitor.ask_one(
+        WriteTxnMarkersRequest([marker]),
+        "markers.topics.partitions",
+        leader_of(visitor, topic, partition),
+        partition_index=partition,
+    )
     raise_for(result.error_code)
     return {"topic": topic, "partition": partition, "producer_id": producer_id}

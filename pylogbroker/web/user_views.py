@@ -96,9 +96,7 @@ async def set_password(
 
 async def delete_user(visitor: Visitor, name: Name) -> NamedUser:
     """Delete all passwords of a user, who can no longer connect with one."""
-    answer = await visitor.ask(DescribeUserScramCredentialsRequest([UserName(name)]))
-    raise_for(answer.error_code, answer.error_message)
-    [result] = answer.results
+    result = await visitor.ask_one(DescribeUserScramCredentialsRequest([UserName(name)]), "results", user=name)
     raise_for(result.error_code, result.error_message)
     for done, credential in enumerate(result.credential_infos):
         row = ScramCredentialDeletion(name, credential.mechanism)
@@ -109,5 +107,5 @@ async def delete_user(visitor: Visitor, name: Name) -> NamedUser:
 
 async def _alter(visitor: Visitor, request: AlterUserScramCredentialsRequest) -> None:
     """Send a change of one credential: Kafka rejects two of a user in one request."""
-    [result] = (await visitor.ask(request, controller_of(visitor.services))).results
+    result = await visitor.ask_one(request, "results", controller_of(visitor.services))
     raise_for(result.error_code, result.error_message)

@@ -131,6 +131,7 @@ _NOT_FOUND = (
     ErrorCode.RESOURCE_NOT_FOUND,
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
 )
+_BROKER_FAILED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)
 _FORBIDDEN = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -303,7 +304,7 @@ def status_of(error: Exception) -> int:
     code = error.code
     if code in _FORBIDDEN:
         return 403
-    return 404 if code in _NOT_FOUND else 503 if code.retriable or code is ErrorCode.BROKER_NOT_AVAILABLE else 400
+    return 404 if code in _NOT_FOUND else 503 if code.retriable or code in _BROKER_FAILED else 400
 
 
 class DescriptionPage(Page):

@@ -24,6 +24,8 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import settled
+from pylogbroker.rpc.answer_rows import sole_row
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
@@ -109,6 +111,15 @@ class Visitor:
             handle = self._forwarding(api, broker_id, version)
         services = api.select_services(self.services)
         return await self.services.runtime.slices.run(settled(handle(services, context, request)))
+
+    async def ask_one(self, request: Request, path: str, broker_id: int | None = None, **fields: object) -> Any:
+        """Return the one row of an answer with these fields; raise KafkaError for an error of the answer as a whole.
+
+        `path` names the lists that the row is in. A broker that answers with other rows has WrongRows raised.
+        """
+        answer = await self.ask(request, broker_id)
+        raise_for(getattr(answer, "error_code", 0), getattr(answer, "error_message", None))
+        return sole_row(answer, path, self.services.node.id if broker_id is None else broker_id, **fields)
 
     async def send(self, broker_id: int, request: Request, version: int | None = None) -> Any:
         """Return the answer of another broker, whose rights the caller has checked; raise KafkaError without one."""

@@ -87,6 +87,8 @@ class DirectChannel:
         self, handle: Callable[..., Any], request: Request, version: int | None, answer: Deferred[Any]
     ) -> None:
         def answered(response: Any) -> None:
+            if (lie := self.cluster.lies.get(self.broker_id)) is not None:
+                response = lie(response)
             if request.api_key in self.cluster.held:
                 self.cluster.held[request.api_key].append(partial(answered, response))
             elif not answer.called:
@@ -120,6 +122,7 @@ class Members:
     requests: list[tuple[str, int, Request]] = attrs.field(factory=list)
     newest: dict[int, int] = attrs.field(factory=dict)  # by API key: older than ours, as if all were of an old release
     held: dict[int, list[Callable[[], None]]] = attrs.field(factory=dict)  # responses that are on their way
+    lies: dict[int, Callable[[Any], Any]] = attrs.field(factory=dict)  # by the broker that answers
     producer_ids: Iterator[int] = attrs.field(factory=count)
     _ids: dict[str, uuid.UUID] = attrs.field(factory=dict)
     _states: dict[tuple[str, int], LeaderAndIsrPartitionState] = attrs.field(factory=dict)

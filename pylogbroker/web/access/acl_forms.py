@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Final, Literal, TypedDict, get_args
 
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.answer_rows import rows_in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclPermission, AclResourceType, PatternType
 from pylogbroker.web.access.acls import KINDS, OneKind, OnePattern, acl_entry
@@ -78,7 +79,7 @@ async def allow_task(
         AclCreation(kind, name, pattern, principal, host or "*", operation, AclPermission.ALLOW)
         for kind, name, pattern, operation in _needed(task, topic, pattern, group, transactional_id)
     ]
-    results = (await visitor.ask(CreateAclsRequest(rows))).results
+    results = rows_in_order(await visitor.ask(CreateAclsRequest(rows)), "results", visitor.services.node.id, len(rows))
     with after_others(sum(not result.error_code for result in results)):
         for result in results:
             raise_for(result.error_code, result.error_message)

@@ -136,9 +136,7 @@ async def set_password_of_form(
 
 async def user_to_delete(visitor: Visitor, name: Name) -> UserToDelete:
     """Return a user that has a password, with what stays when it is deleted; raise KafkaError."""
-    answer = await visitor.ask(DescribeUserScramCredentialsRequest([UserName(name)]))
-    raise_for(answer.error_code, answer.error_message)
-    [result] = answer.results
+    result = await visitor.ask_one(DescribeUserScramCredentialsRequest([UserName(name)]), "results", user=name)
     if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
         raise KafkaError(f"no password is stored for a user {name}", ErrorCode.RESOURCE_NOT_FOUND)
     uses = await _uses(visitor)

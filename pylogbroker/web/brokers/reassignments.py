@@ -130,9 +130,7 @@ async def cancel_reassignment(visitor: Visitor, topic: Name, partition: Index) -
     """Cancel the reassignment of a partition: it keeps the replicas that it had before."""
     named = ReassignableTopic(topic, [ReassignablePartition(partition, None)])
     request = AlterPartitionReassignmentsRequest(topics=[named])
-    answer = await visitor.ask(request, controller_of(visitor.services))
-    raise_for(answer.error_code, answer.error_message)
-    for response in answer.responses:
-        for result in response.partitions:
-            raise_for(result.error_code, result.error_message)
+    controller = controller_of(visitor.services)
+    result = await visitor.ask_one(request, "responses.partitions", controller, partition_index=partition)
+    raise_for(result.error_code, result.error_message)
     return {"topic": topic, "partition": partition}

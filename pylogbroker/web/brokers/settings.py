@@ -72,8 +72,8 @@ async def broker_settings(
     """Return the settings of a broker that a text is in, by name; `edit` is the one whose form is shown."""
     page = await broker_page(visitor, broker)
     resource = DescribeConfigsResource(ResourceType.BROKER, str(broker), None)
-    answer = await visitor.ask(DescribeConfigsRequest([resource], True, True), broker)
-    [result] = answer.results
+    request = DescribeConfigsRequest([resource], True, True)
+    result = await visitor.ask_one(request, "results", broker, resource_name=str(broker))
     raise_for(result.error_code, result.error_message)
     rows = [_setting(config) for config in result.configs]
     shown = [row for row in rows if _is_shown(row, search, changed) or row["name"] == edit]
@@ -139,7 +139,7 @@ async def alter_broker_setting(
         change = AlterableConfig(edit, _RESTORE, None)
     name = str(broker) if scope == "this broker" else ""
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.BROKER, name, [change])])
-    [result] = (await visitor.ask(request, broker)).responses
+    result = await visitor.ask_one(request, "responses", broker, resource_name=name)
     try:
         raise_for(result.error_code, result.error_message)
     except KafkaError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.changes import after_others
 from pylogbroker.web.group_pages.partitions import ShownMember, members_of
@@ -20,6 +21,7 @@ from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetDeleteResponsePartition,
 )
 
 _DELETED_MAX = 2000
@@ -79,7 +81,7 @@ async def delete_group_confirmed(visitor: Visitor, id: GroupId, confirm: Name) -
     if confirm != id:
         raise BadRequest(f"write {id}, the id of the group", "confirm")
     coordinator = group_coordinator(visitor.services, id)
-    [result] = (await visitor.ask(DeleteGroupsRequest([id]), coordinator)).results
+    result = await visitor.ask_one(DeleteGroupsRequest([id]), "results", coordinator, group_id=id)
     _check(f"the group {id} was not deleted", result.error_code)
     return {"id": id}
 
@@ -98,15 +100,21 @@ async def delete_offsets_confirmed(
     coordinator = group_coordinator(visitor.services, id)
     failed = f"the offsets of {topic} were not deleted"
     for start in range(0, len(indexes), _DELETED_MAX):
-        partitions = [OffsetDeleteRequestPartition(index) for index in indexes[start : start + _DELETED_MAX]]
+        deleted = indexes[start : start + _DELETED_MAX]
+        partitions = [OffsetDeleteRequestPartition(index) for index in deleted]
         request = OffsetDeleteRequest(id, [OffsetDeleteRequestTopic(topic, partitions)])
         with after_others(start):
             answer = await visitor.ask(request, coordinator)
             _check(failed, answer.error_code)
-        codes = [row.error_code for deleted in answer.topics for row in deleted.partitions]
+            rows = rows_by_key(answer, "topics.partitions", coordinator, deleted, _partition_index)
+        codes = [row.error_code for row in rows.values()]
         with after_others(start + codes.count(ErrorCode.NONE)):
             _check(failed, next(filter(None, codes), 0))
     return {"id": id}
+
+
+def _partition_index(_: object, row: OffsetDeleteResponsePartition) -> int:
+    return row.partition_index
 
 
 def _check(failed: str, number: int) -> None:

@@ -286,7 +286,7 @@ async def add_partitions(
         raise BadRequest(f"Write a number above {now}.", "count")
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, number, None)], _TIMEOUT_MS)
     try:
-        [result] = (await visitor.ask(request, controller_of(visitor.services))).results
+        result = await visitor.ask_one(request, "results", controller_of(visitor.services), name=topic)
         raise_for(result.error_code, result.error_message)
     except KafkaError as failure:
         if failure.code not in _ABOUT_COUNT:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -14,6 +15,7 @@ import attrs
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.web.group_views import has_members
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
@@ -91,11 +93,18 @@ async def _committed(
     step = max(1, _OFFSETS_AT_ONCE // len(topic.partitions))
     with suppress(KafkaError):
         for start in range(0, len(ids), step):
-            groups = [OffsetFetchRequestGroup(group_id, topics=requested) for group_id in ids[start : start + step]]
+            some = ids[start : start + step]
+            groups = [OffsetFetchRequestGroup(group_id, topics=requested) for group_id in some]
             request = OffsetFetchRequest(groups=groups)
             answer = await visitor.send(broker_id, request, _VERSION_OF_SEVERAL)
-            async for group in visitor.services.runtime.slices.over(answer.groups):
-                rows = [row for described in group.topics for row in described.partitions]
+            by_group = rows_by_key(answer, "groups", broker_id, some, attrgetter("group_id"))
+            async for group in visitor.services.runtime.slices.over(by_group.values()):
+                rows = [
+                    row
+                    for described in group.topics
+                    for row in described.partitions
+                    if described.name == topic.name and row.partition_index in topic.partitions
+                ]
                 if not group.error_code and not any(row.error_code for row in rows):
                     committed = {row.partition_index: row.committed_offset for row in rows if row.committed_offset >= 0}
                     offsets[group.group_id] = committed
@@ -122,8 +131,10 @@ async def _members(visitor: Visitor, broker_id: int, ids: list[str], topic: str)
     members: dict[str, _Members] = {}
     with suppress(KafkaError):
         for start in range(0, len(ids), _DESCRIBED_AT_ONCE):
-            request = DescribeGroupsRequest(ids[start : start + _DESCRIBED_AT_ONCE])
-            async for group in visitor.services.runtime.slices.over((await visitor.ask(request, broker_id)).groups):
+            some = ids[start : start + _DESCRIBED_AT_ONCE]
+            answer = await visitor.ask(DescribeGroupsRequest(some), broker_id)
+            described = rows_by_key(answer, "groups", broker_id, some, attrgetter("group_id"))
+            async for group in visitor.services.runtime.slices.over(described.values()):
                 if not group.error_code:
                     reads = await _has_partitions(visitor, group, topic)
                     members[group.group_id] = _Members(len(group.members), reads)
