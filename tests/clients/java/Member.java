@@ -16,16 +16,19 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * One member of a consumer group in a process of its own; see tests/clients/members/base.py for what it prints and obeys.
- * Arguments: bootstrap, group, topic, session timeout in ms, group instance id or "-", simple name of an assignor.
+ * Arguments: bootstrap, group, topic, session timeout in ms, group instance id or "-", simple name of an assignor, or
+ * "uniform" for a member of KIP-848.
  */
 public final class Member implements ConsumerRebalanceListener {
     private final TreeSet<Integer> assigned = new TreeSet<>();
 
     public static void main(String[] a) throws Exception {
         Map<String, Object> more = new HashMap<>(Map.of(
-            "group.id", a[1], "session.timeout.ms", a[3], "heartbeat.interval.ms", "200",
-            "retry.backoff.ms", "50", "metadata.max.age.ms", "2000",
-            "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + a[5]));
+            "group.id", a[1], "retry.backoff.ms", "50", "metadata.max.age.ms", "2000"));
+        more.putAll(a[5].equals("uniform")
+            ? Map.of("group.protocol", "consumer", "group.remote.assignor", a[5])
+            : Map.of("session.timeout.ms", a[3], "heartbeat.interval.ms", "200",
+                "partition.assignment.strategy", "org.apache.kafka.clients.consumer." + a[5]));
         if (!a[4].equals("-")) {
             more.put("group.instance.id", a[4]);
         }

@@ -24,6 +24,8 @@ import attrs
 
 from tests.clients.model import Rec, to_row
 
+#: An assignor of brokers: with it, a member is one of KIP-848, whose session and heartbeats the broker sets.
+UNIFORM = "uniform"
 HEARTBEAT_MS = 200
 POLL_SECONDS = 0.05
 

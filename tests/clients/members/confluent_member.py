@@ -8,6 +8,7 @@ from tests.clients.adapters.confluent import record_of
 from tests.clients.members.base import (
     HEARTBEAT_MS,
     POLL_SECONDS,
+    UNIFORM,
     arguments,
     commands,
     metadata_of,
@@ -23,14 +24,16 @@ def main() -> None:
     settings = {
         "bootstrap.servers": given.bootstrap,
         "group.id": given.group,
-        "session.timeout.ms": given.session_ms,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "partition.assignment.strategy": given.assignor,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "fetch.wait.max.ms": 50,
         "topic.metadata.refresh.interval.ms": 2000,
     }
+    if given.assignor == UNIFORM:
+        settings |= {"group.protocol": "consumer", "group.remote.assignor": UNIFORM}
+    else:
+        settings |= {"session.timeout.ms": given.session_ms, "heartbeat.interval.ms": HEARTBEAT_MS}
+        settings["partition.assignment.strategy"] = given.assignor
     if given.instance:
         settings["group.instance.id"] = given.instance
     consumer, lines, next_offsets = Consumer(settings), commands(), dict[int, int]()

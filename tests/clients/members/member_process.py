@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.clients.adapters.java import program
+from tests.clients.members.base import UNIFORM
 from tests.clients.model import Rec, from_row
 from tests.support.broker_process import ROOT
 from tests.support.line_process import LineProcess, ProcessFailed
 
 JAVA_ASSIGNORS = {
+    UNIFORM: UNIFORM,
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
