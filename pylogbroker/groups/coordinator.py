@@ -310,7 +310,9 @@ class GroupCoordinator:
 
     def heartbeats(self, group_id: str) -> dict[str, int]:
         """Return when members were heard of last, in ms, without those that wait for a rebalance."""
-        _, group = self._find_classic(group_id, may_be_empty=True)
+        _, group = self._find(group_id, may_be_empty=True)
+        if isinstance(group, ConsumerGroup):
+            return self.consumers.heartbeats(group)
         members = () if group is None else group.members.values()
         return {
             member.member_id: member.session.due - member.session_timeout_ms

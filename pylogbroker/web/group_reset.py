@@ -191,7 +191,7 @@ async def plan_reset(visitor: Visitor, group_id: str, request: ResetRequest) -> 
     targets = await _targets(visitor, request, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
-    return ResetPlan(group_id, description.group_state, committed, ends, after)
+    return ResetPlan(group_id, description.state, committed, ends, after)
 
 
 async def _keys(visitor: Visitor, request: ResetRequest, committed: Committed) -> list[Key]:

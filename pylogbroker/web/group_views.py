@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from operator import attrgetter
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import CommittedOffset
-from pylogbroker.rpc.answer_rows import rows_by_key
+from pylogbroker.groups import CommittedOffset, GroupState
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.described_groups import DescribedMember, GroupDescription, describe_groups
 from pylogbroker.web.group_offsets import (
     Committed,
     check,
@@ -28,13 +27,12 @@ from pylogbroker.web.parameters import ROWS_MAX, Count, Search, Start
 from pylogbroker.web.responsible_brokers import ask_all, group_coordinator, lacks_group_coordinators
 from pylogbroker.web.rows import RowRange, slice_rows
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire import WireError
-from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 MEMBER_PARTITIONS_MAX: Final = 100
 """Partitions of one member that are shown."""
+Protocol = Literal["classic", "consumer"]
+_DEAD: Final = GroupState.DEAD.value
 
 
 class GroupRow(TypedDict):
@@ -67,13 +65,25 @@ class TopicPartition(TypedDict):
     partition: int
 
 
+class SubscriptionRow(TypedDict):
+    topics: list[str]
+    expression: str
+
+
 class MemberRow(TypedDict):
+    """`epoch`, `target` and `subscription` are of members of groups of KIP-848, whose `protocol` may be classic."""
+
     id: str
     instance: str | None
     client: str
     host: str
     partition_count: int | None
     partitions: list[TopicPartition] | None
+    protocol: Protocol
+    epoch: int | None
+    target_count: int | None
+    target: list[TopicPartition] | None
+    subscription: SubscriptionRow | None
 
 
 class OffsetRow(TopicPartition):
@@ -90,8 +100,13 @@ class LagRow(TypedDict):
 
 
 class GroupDetails(RowRange):
+    """`type` is consumer for groups of KIP-848, which have epochs, else classic."""
+
     id: str
     state: str
+    type: Protocol
+    epoch: int | None
+    target_epoch: int | None
     protocol_type: str
     assignor: str
     coordinator: int
@@ -155,9 +170,8 @@ async def counts_of(visitor: Visitor, groups: Sequence[tuple[int, str]]) -> dict
     committed: dict[str, Committed] = {}
     for broker_id, ids in by_broker.items():
         with suppress(KafkaError):
-            answer = await visitor.ask(DescribeGroupsRequest(ids), broker_id)
-            described = rows_by_key(answer, "groups", broker_id, ids, attrgetter("group_id"))
-            members |= {group_id: len(group.members) for group_id, group in described.items() if not group.error_code}
+            described = await describe_groups(visitor, broker_id, ids)
+            members |= {group_id: len(group.members) for group_id, group in described.items() if not group.error}
         committed |= await committed_of_each(visitor, broker_id, ids)
     ends = await ends_of(visitor, (key for offsets in committed.values() for key in offsets))
     return {
@@ -174,6 +188,7 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
     services, group_id = visitor.services, id
     slices, (description, committed) = services.runtime.slices, await read_group(visitor, group_id)
+    epochs = description.epochs
     ends = await ends_of(visitor, committed)
     keys = await slices.in_order(list(committed))
     lag, rows = 0, list[OffsetRow]()
@@ -184,33 +199,33 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
             rows.append(row)
     return {
         "id": group_id,
-        "state": description.group_state,
+        "state": description.state,
+        "type": "classic" if epochs is None else "consumer",
+        "epoch": None if epochs is None else epochs.group,
+        "target_epoch": None if epochs is None else epochs.target,
         "protocol_type": description.protocol_type,
-        "assignor": description.protocol_data,
+        "assignor": description.assignor,
         "coordinator": group_coordinator(services, group_id),
         "lag": lag,
         "start": start,
         "count": count,
         "total": len(committed),
         "member_count": len(description.members),
-        "members": [
-            _member_row(visitor, description, member) async for member in slices.over(description.members[:ROWS_MAX])
-        ],
+        "members": [_member_row(member) async for member in slices.over(description.members[:ROWS_MAX])],
         "offsets": rows,
         "history": await _history(visitor, group_id, committed),
     }
 
 
-async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, Committed]:
+async def read_group(visitor: Visitor, group_id: str) -> tuple[GroupDescription, Committed]:
     """Return a group and those of its offsets that the visitor may see; raise KafkaError."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
-    request = DescribeGroupsRequest([group_id])
-    description: DescribedGroup = await visitor.ask_one(request, "groups", coordinator, group_id=group_id)
-    if description.error_code != ErrorCode.GROUP_ID_NOT_FOUND:  # it may have offsets
-        check(group_id, description.error_code)
+    description = (await describe_groups(visitor, coordinator, [group_id]))[group_id]
+    if description.error != ErrorCode.GROUP_ID_NOT_FOUND:  # it may have offsets
+        check(group_id, description.error)
     offsets = await committed_of(visitor, coordinator, group_id)
-    if description.group_state == "Dead" and not offsets:
+    if description.state == _DEAD and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
     return description, await visible(visitor, offsets)
 
@@ -224,22 +239,31 @@ async def _history(visitor: Visitor, group_id: str, committed: Committed) -> lis
     return [{"time": sample.time_ms, "lag": sample.lag} for sample in visitor.samples.group_lags.of(group_id)]
 
 
-def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> MemberRow:
+def _member_row(member: DescribedMember) -> MemberRow:
     """Return a member; its partitions are null if they are not known, as those of groups of Kafka Connect."""
-    assigned: list[Key] | None = None
-    if group.protocol_type == PROTOCOL_TYPE:
-        with suppress(WireError):
-            assigned = [key for key in decode_assignment(member.member_assignment) if visitor.sees_topic(key[0])]
+    assigned, progress = member.partitions, member.reconciliation
+    is_classic = progress is None or progress.is_classic
     return {
-        "id": member.member_id,
-        "instance": member.group_instance_id,
-        "client": member.client_id,
-        "host": member.client_host,
+        "id": member.id,
+        "instance": member.instance,
+        "client": member.client,
+        "host": member.host,
         "partition_count": None if assigned is None else len(assigned),
-        "partitions": None
-        if assigned is None
-        else [{"topic": topic, "partition": index} for topic, index in sorted(assigned)[:MEMBER_PARTITIONS_MAX]],
+        "partitions": _partition_rows(assigned),
+        "protocol": "classic" if is_classic else "consumer",
+        "epoch": None if progress is None else progress.epoch,
+        "target_count": None if progress is None else len(progress.target),
+        "target": None if progress is None else _partition_rows(progress.target),
+        "subscription": None
+        if progress is None
+        else {"topics": [*progress.topics[:MEMBER_PARTITIONS_MAX]], "expression": progress.expression},
     }
+
+
+def _partition_rows(partitions: Sequence[Key] | None) -> list[TopicPartition] | None:
+    if partitions is None:
+        return None
+    return [{"topic": topic, "partition": index} for topic, index in partitions[:MEMBER_PARTITIONS_MAX]]
 
 
 def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> OffsetRow:

@@ -173,6 +173,14 @@ class ConsumerCoordination:
             ),
         )
 
+    def heartbeats(self, group: ConsumerGroup) -> dict[str, int]:
+        """Return when members were heard of last, in ms."""
+        return {
+            member.member_id: member.session.due - self._members.session_timeout_ms(group, member)
+            for member in group.members.values()
+            if member.session is not None
+        }
+
     async def on_topics_changed(self, names: Collection[str], groups: Collection[Group], now_ms: int) -> None:
         """Assign groups again that subscribe to changed topics, a step for each."""
         for group in groups:

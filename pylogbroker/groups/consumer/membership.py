@@ -211,13 +211,16 @@ class ConsumerMemberManager:
     # -- timeouts ------------------------------------------------------------------------------------------------
 
     def keep_alive(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        classic = member.classic
-        timeout_ms = self._port.times_of(group.group_id).session_timeout_ms
-        due = now_ms + (timeout_ms if classic is None else classic.session_timeout_ms)
+        due = now_ms + self.session_timeout_ms(group, member)
         if member.session is None:
             member.session = self._timers.start(due, partial(self._fence, group, member, "its session has expired"))
         else:
             self._timers.move(member.session, due)
+
+    def session_timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self._port.times_of(group.group_id).session_timeout_ms
 
     def await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
         cancel(member.rebalance)

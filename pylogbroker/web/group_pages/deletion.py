@@ -58,8 +58,8 @@ async def group_to_delete(visitor: Visitor, id: GroupId) -> GroupToDelete:
     members = await members_of(visitor, description)
     return {
         "id": id,
-        "state": description.group_state,
-        "may_delete": not has_members(description.group_state),
+        "state": description.state,
+        "may_delete": not has_members(description.state),
         "offsets": len(committed),
         "topics": sorted(counts.items()),
         "members": members[:NAMED_MEMBERS_MAX],

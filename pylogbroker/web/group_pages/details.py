@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import attrs
 
 from pylogbroker.web.charts import Chart, count_chart
+from pylogbroker.web.described_groups import GroupEpochs
 from pylogbroker.web.group_lags import LagSample
 from pylogbroker.web.group_offsets import Committed
 from pylogbroker.web.group_pages.partitions import GroupPartition, ShownMember, members_of, partitions_of
@@ -30,6 +31,7 @@ class GroupDetailsPage(Paged):
     state: str
     protocol_type: str
     assignor: str
+    epochs: GroupEpochs | None
     coordinator: int
     now_ms: int
     with_lag: bool
@@ -65,7 +67,7 @@ async def group_details(
     pace = lags.paces.get(id) if is_sampled else None
     sums = await _sums(visitor, partitions)
     progress = GroupProgress(
-        description.group_state,
+        description.state,
         coordinator,
         coordinator == visitor.services.node.id,
         sums.lag,
@@ -81,9 +83,10 @@ async def group_details(
     samples = history or []
     return {
         "id": id,
-        "state": description.group_state,
+        "state": description.state,
         "protocol_type": description.protocol_type,
-        "assignor": description.protocol_data,
+        "assignor": description.assignor,
+        "epochs": description.epochs,
         "coordinator": coordinator,
         "now_ms": now_ms,
         "with_lag": with_lag,

@@ -6,17 +6,15 @@ own setting, auto.offset.reset.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import attrs
 
+from pylogbroker.web.described_groups import DescribedMember, GroupDescription, Reconciliation
 from pylogbroker.web.group_offsets import Committed, ends_of
 from pylogbroker.web.offsets import Key, known_starts
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire import WireError
-from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE
 
 
 @attrs.frozen
@@ -29,6 +27,7 @@ class ShownMember:
     host: str
     partitions: tuple[Key, ...] | None
     heard_ms: int | None
+    reconciliation: Reconciliation | None = None
 
     @property
     def name(self) -> str:
@@ -38,10 +37,21 @@ class ShownMember:
     @property
     def by_topic(self) -> list[tuple[str, str]]:
         """Return topics with their partitions, of which those that follow each other are one range."""
-        topics: dict[str, list[int]] = {}
-        for topic, index in self.partitions or ():
-            topics.setdefault(topic, []).append(index)
-        return [(topic, ranges_text(indexes)) for topic, indexes in topics.items()]
+        return _by_topic(self.partitions or ())
+
+    @property
+    def to_revoke(self) -> list[tuple[str, str]]:
+        """Return partitions that the member has, but not in the target assignment."""
+        reconciliation = self.reconciliation
+        target = None if reconciliation is None else {*reconciliation.target}
+        return _by_topic([key for key in self.partitions or () if target is not None and key not in target])
+
+    @property
+    def awaited(self) -> list[tuple[str, str]]:
+        """Return partitions of the target assignment that the member does not have yet."""
+        held = {*(self.partitions or ())}
+        reconciliation = self.reconciliation
+        return _by_topic([key for key in (reconciliation.target if reconciliation else ()) if key not in held])
 
 
 @attrs.frozen
@@ -64,6 +74,13 @@ class GroupPartition:
         return None if self.offset is None or self.end is None else self.end - self.offset
 
 
+def _by_topic(partitions: Iterable[Key]) -> list[tuple[str, str]]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [(topic, ranges_text(indexes)) for topic, indexes in topics.items()]
+
+
 def ranges_text(indexes: list[int]) -> str:
     """Return sorted numbers, of which 0, 1, 2 are "0 to 2"."""
     ranges: list[list[int]] = []
@@ -75,24 +92,21 @@ def ranges_text(indexes: list[int]) -> str:
     return ", ".join(f"{some[0]} to {some[-1]}" if len(some) > 2 else ", ".join(map(str, some)) for some in ranges)
 
 
-async def members_of(visitor: Visitor, group: DescribedGroup) -> list[ShownMember]:
-    heartbeats = visitor.services.groups.heartbeats(group.group_id)
+async def members_of(visitor: Visitor, group: GroupDescription) -> list[ShownMember]:
+    heartbeats = visitor.services.groups.heartbeats(group.id)
     over = visitor.services.runtime.slices.over
-    return [_member(visitor, group, member, heartbeats.get(member.member_id)) async for member in over(group.members)]
+    return [_member(member, heartbeats.get(member.id)) async for member in over(group.members)]
 
 
-def _member(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember, heard_ms: int | None) -> ShownMember:
-    assigned: tuple[Key, ...] | None = None
-    if group.protocol_type == PROTOCOL_TYPE:
-        with suppress(WireError):
-            assignment = decode_assignment(member.member_assignment)
-            assigned = tuple(sorted(key for key in assignment if visitor.sees_topic(key[0])))
-    host = member.client_host.removeprefix("/")
-    return ShownMember(member.member_id, member.group_instance_id, member.client_id, host, assigned, heard_ms)
+def _member(member: DescribedMember, heard_ms: int | None) -> ShownMember:
+    host = member.host.removeprefix("/")
+    return ShownMember(
+        member.id, member.instance, member.client, host, member.partitions, heard_ms, member.reconciliation
+    )
 
 
 async def partitions_of(
-    visitor: Visitor, group: DescribedGroup, committed: Committed, members: list[ShownMember]
+    visitor: Visitor, group: GroupDescription, committed: Committed, members: list[ShownMember]
 ) -> list[GroupPartition]:
     """Return the partitions of a group in order."""
     slices = visitor.services.runtime.slices
@@ -104,7 +118,7 @@ async def partitions_of(
 
 
 async def _keys(
-    visitor: Visitor, group: DescribedGroup, committed: Committed, holders: Mapping[Key, ShownMember]
+    visitor: Visitor, group: GroupDescription, committed: Committed, holders: Mapping[Key, ShownMember]
 ) -> AsyncIterator[Key]:
     """Yield each partition once; a group without members' protocol has only those with an offset."""
     over, topics = visitor.services.runtime.slices.over, visitor.services.metadata.topics

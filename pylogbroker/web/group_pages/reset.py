@@ -98,8 +98,8 @@ async def reset_page(
     members = await members_of(visitor, description)
     return {
         "id": id,
-        "state": description.group_state,
-        "may_reset": not has_members(description.group_state),
+        "state": description.state,
+        "may_reset": not has_members(description.state),
         "topics": sorted({key[0] async for key in visitor.services.runtime.slices.over(committed)}),
         "given": given,
         "preview": preview,

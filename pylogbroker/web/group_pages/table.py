@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import attrs
 
+from pylogbroker.groups import GroupType
 from pylogbroker.web.group_lags import GroupPace
 from pylogbroker.web.group_views import counts_of
 from pylogbroker.web.paging import Paged, PageNumber, paged
@@ -25,6 +26,8 @@ Sort = Annotated[str, OneOf((*_KEYS, *(f"-{key}" for key in _KEYS))), "a column;
 _TOPICS_SHOWN_MAX: Final = 2
 _SIMPLE: Final = "simple"
 """Kind of a group that commits offsets, and never had members."""
+OF_KIP_848: Final = "consumer (KIP-848)"
+"""Kind of a group whose coordinator assigns partitions."""
 
 
 @attrs.frozen
@@ -103,7 +106,8 @@ async def group_table(
 def _row(visitor: Visitor, broker_id: int, listed: ListedGroup, members: Mapping[str, int]) -> GroupLine:
     """Return a group as the last sample found it."""
     group_id, lags = listed.group_id, visitor.samples.group_lags
-    named = (group_id, listed.group_state, listed.protocol_type or _SIMPLE, broker_id)
+    kind = OF_KIP_848 if listed.group_type == GroupType.CONSUMER else listed.protocol_type or _SIMPLE
+    named = (group_id, listed.group_state, kind, broker_id)
     if not visitor.sees_group(group_id):
         return GroupLine(*named, is_hidden=True)
     if broker_id != visitor.services.node.id:

@@ -12,6 +12,12 @@ from pylogbroker.web.group_pages.partitions import GroupPartition
 from pylogbroker.web.group_views import has_members
 
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+_MOVING: Final = {
+    "Assigning": "The coordinator computes a new assignment; members keep theirs until then.",
+    "Reconciling": "Partitions move between members; the others are read meanwhile.",
+}
+"""States of groups of KIP-848 in which partitions move, and what they mean."""
+
 BEHIND_MS_MAX: Final = 60_000
 """A group keeps up as long as its oldest unread record is younger than this."""
 _SILENT_MS_MIN: Final = 60_000
@@ -47,7 +53,13 @@ class GroupProgress:
 
 
 def verdict_of(progress: GroupProgress, partitions: Sequence[GroupPartition], now_ms: int) -> GroupVerdict:
-    """Return whether a group keeps up."""
+    """Return whether a group keeps up, and whether partitions move between its members."""
+    verdict = _pace_of(progress, partitions, now_ms)
+    moves = _MOVING.get(progress.state)
+    return verdict if moves is None else attrs.evolve(verdict, detail=f"{verdict.detail} {moves}")
+
+
+def _pace_of(progress: GroupProgress, partitions: Sequence[GroupPartition], now_ms: int) -> GroupVerdict:
     lag = None if progress.lag is None else progress.lag + progress.lag_without_commit
     if not has_members(progress.state):
         return _without_members(lag, progress.unknown)

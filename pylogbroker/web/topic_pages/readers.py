@@ -16,13 +16,11 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.rpc.answer_rows import rows_by_key
+from pylogbroker.web.described_groups import GroupDescription, describe_groups
 from pylogbroker.web.group_views import has_members
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire import WireError
-from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -132,22 +130,17 @@ async def _members(visitor: Visitor, broker_id: int, ids: list[str], topic: str)
     with suppress(KafkaError):
         for start in range(0, len(ids), _DESCRIBED_AT_ONCE):
             some = ids[start : start + _DESCRIBED_AT_ONCE]
-            answer = await visitor.ask(DescribeGroupsRequest(some), broker_id)
-            described = rows_by_key(answer, "groups", broker_id, some, attrgetter("group_id"))
+            described = await describe_groups(visitor, broker_id, some)
             async for group in visitor.services.runtime.slices.over(described.values()):
-                if not group.error_code:
+                if not group.error:
                     reads = await _has_partitions(visitor, group, topic)
-                    members[group.group_id] = _Members(len(group.members), reads)
+                    members[group.id] = _Members(len(group.members), reads)
     return members
 
 
-async def _has_partitions(visitor: Visitor, group: DescribedGroup, topic: str) -> bool:
+async def _has_partitions(visitor: Visitor, group: GroupDescription, topic: str) -> bool:
     """Return whether partitions of a topic are assigned to members of a group."""
-    if group.protocol_type != PROTOCOL_TYPE:
-        return False
     async for member in visitor.services.runtime.slices.over(group.members):
-        with suppress(WireError):
-            assigned = decode_assignment(member.member_assignment) if member.member_assignment else ()
-            if any(name == topic for name, _ in assigned):
-                return True
+        if any(name == topic for name, _ in member.partitions or ()):
+            return True
     return False
