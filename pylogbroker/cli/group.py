@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +26,11 @@ else:
 
 _UNKNOWN = "Dead"
 _NO_MEMBERS = ("Empty", _UNKNOWN)
+_CLASSIC = "classic"
+_OF_KIP_848 = "consumer"
+_MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions", "epoch", "target", "topics", "expression")
+_ONLY_OF_KIP_848 = ("epoch", "subscription", "target")
+"""Columns of a table that groups of the classic protocol leave empty."""
 
 
 @click.group("group", short_help="List groups, show their lag, reset and delete offsets.")
@@ -35,18 +40,26 @@ def command() -> None:
 
 @command.command("list", short_help="List groups.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only this state, such as Stable or Empty.")
+@click.option(
+    "--type", "types", multiple=True, metavar="TYPE", help="Only this type: classic, or consumer, which is KIP-848."
+)
 @click.option("--lag", "with_lag", is_flag=True, help="The lag of each group, over all its partitions.")
 @watch_option
 @cluster_options
 @format_option
 def list_groups(
-    states: tuple[str, ...], with_lag: bool, watch: float | None, connection: Connection, output: str
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    with_lag: bool,
+    watch: float | None,
+    connection: Connection,
+    output: str,
 ) -> None:
     """List groups. With --lag and --watch, the table shows how fast each lag grows or shrinks."""
     rates = RatesBetweenViews()
     with connection.admin() as admin:
         for _ in views(watch):
-            groups = admin.groups.list(states=states)
+            groups = admin.groups.list(states=states, types=types)
             lags = {group.group: _total_lag(admin, group.group) for group in groups} if with_lag else {}
             rate = rates.of(lags)
             rows = [
@@ -78,23 +91,41 @@ def _total_lag(admin: BlockingAdmin, group: str) -> int | None:
 @cluster_options
 @format_option
 def describe(groups: tuple[str, ...], connection: Connection, output: str) -> None:
-    """Show members of groups and their partitions."""
+    """Show members of groups and their partitions.
+
+    Groups of KIP-848 have the epoch of each member, its subscription, and the target of a member that does not have
+    these partitions yet.
+    """
     with connection.admin() as admin:
         descriptions = [_described(group) for group in admin.groups.describe(groups).values()]
         missing = [group["group"] for group in descriptions if group["state"] == _UNKNOWN]
         problem = _no_such_groups(admin, missing)
-    rows = [
-        {"group": group["group"], "state": group["state"], **member}
-        for group in descriptions
-        if group["state"] != _UNKNOWN
-        for member in group["members"] or [dict.fromkeys(("member", "instance", "client", "host", "partitions"))]
-    ]
-    for row in rows:
-        row["partitions"] = [f"{partition['topic']}/{partition['partition']}" for partition in row["partitions"] or ()]
+    rows = [row for group in descriptions if group["state"] != _UNKNOWN for row in _member_rows(group)]
+    if not any(group["type"] == _OF_KIP_848 for group in descriptions):
+        rows = [{name: row[name] for name in row if name not in _ONLY_OF_KIP_848} for row in rows]
     if rows or output != "table":
         show(descriptions, output, rows)
     if problem:
         raise problem
+
+
+def _member_rows(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield rows of a table for members of a group, or one without member."""
+    for member in group["members"] or [dict.fromkeys(_MEMBER_COLUMNS)]:
+        subscription = [*(member["topics"] or ()), *filter(None, [member["expression"]])]
+        has_target = member["epoch"] is not None and member["target"] != member["partitions"]
+        yield {
+            "group": group["group"],
+            "state": group["state"],
+            **{name: member[name] for name in ("member", "instance", "client", "host", "epoch")},
+            "subscription": subscription,
+            "partitions": _short(member["partitions"]),
+            "target": _short(member["target"]) if has_target else [],
+        }
+
+
+def _short(partitions: list[dict[str, Any]] | None) -> list[str]:
+    return [f"{partition['topic']}/{partition['partition']}" for partition in partitions or ()]
 
 
 def _no_such_groups(admin: BlockingAdmin, names: Iterable[str]) -> ConfigError | None:
@@ -118,17 +149,28 @@ def _described(group: Any) -> dict[str, Any]:
         "type": group.type,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
+        "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
         "members": [
             {
                 "member": member.member_id,
                 "instance": member.instance_id,
                 "client": member.client_id,
                 "host": member.host,
-                "partitions": [{"topic": topic, "partition": partition} for topic, partition in member.assignment],
+                "partitions": _partition_rows(member.assignment),
+                "protocol": _CLASSIC if member.is_classic else _OF_KIP_848,
+                "epoch": member.epoch,
+                "target": _partition_rows(member.target),
+                "topics": [*member.topics],
+                "expression": member.expression,
             }
             for member in group.members
         ],
     }
+
+
+def _partition_rows(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": partition} for topic, partition in partitions]
 
 
 @command.command("lag", short_help="Show how far groups are behind.")

@@ -1,15 +1,15 @@
-"""`pylogbroker group` on Apache Kafka's groups of KIP-848, whose coordinator computes the assignments."""
+"""`pylogbroker group` on groups of KIP-848, whose coordinator computes the assignments: Apache Kafka's and ours."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from pylogbroker.cli import main
 from tests.clients.admin import create_topic
@@ -18,10 +18,15 @@ from tests.peers.tools import start_tool
 from tests.support.brokers import Broker, KafkaProcess
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
-
 #: Kafka 3.9 offers the protocol as a preview; librdkafka needs a later version of it.
 SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer", "unstable.api.versions.enable": "true"}
+
+
+QUICK = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
 
 
 @pytest.fixture
@@ -38,6 +43,44 @@ def ours(broker: Broker, *arguments: str) -> Any:
     return json.loads(found.stdout)
 
 
+def test_a_group_of_our_broker(new_broker: Callable[..., Broker]) -> None:
+    """Show epochs, subscriptions, and what members are to have."""
+    broker = new_broker(QUICK)
+    broker.start()
+    create_topic(broker.bootstrap, "t", 4)
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "group.protocol": "consumer"}
+    consumers = [Consumer(settings | {"client.id": name, "group.instance.id": name}) for name in ("one", "two")]
+    consumers[0].subscribe(["t"])
+    consumers[1].subscribe(["^t.*"])
+    try:
+        wait_until(lambda: [consumer.poll(0.02) for consumer in consumers] and is_shared(broker))
+        [group] = ours(broker, "group", "describe", "g")
+        assert (group["type"], group["protocol"], group["state"]) == ("consumer", "uniform", "Stable")
+        assert group["epoch"] == group["target_epoch"] > 0
+        members = {member["instance"]: member for member in group["members"]}
+        assert {member["epoch"] for member in members.values()} == {group["epoch"]}
+        assert all(member["target"] == member["partitions"] for member in members.values())
+        assert {name: (member["topics"], member["expression"]) for name, member in members.items()} == {
+            "one": (["t"], ""),
+            "two": ([], "(^t.*)"),  # as librdkafka writes it
+        }
+        table = CliRunner().invoke(main, ["group", "describe", "g", "-b", broker.bootstrap]).stdout
+        assert "SUBSCRIPTION" in table.upper()
+        assert "(^t.*)" in table
+        assert [row["group"] for row in ours(broker, "group", "list", "--type", "consumer")] == ["g"]
+        assert ours(broker, "group", "list", "--type", "classic") == []
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
+def is_shared(broker: Broker) -> bool:
+    groups = ours(broker, "group", "list", "--state", "Stable")
+    members = ours(broker, "group", "describe", "g")[0]["members"] if groups else []
+    return [len(member["partitions"]) for member in members] == [2, 2]
+
+
+@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 def test_a_group_whose_coordinator_assigns(kafka: Broker) -> None:
     create_topic(kafka.bootstrap, "t", 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

@@ -186,6 +186,8 @@ class AdminRoutingTests(SynchronousTestCase):
             [member] = new.members
             self.assertEqual((member.member_id, member.instance_id, member.client_id), ("m", "i", "c"))
             self.assertEqual((member.host, member.assignment), ("/h", (("t", 0), ("t", 1))))
+            self.assertEqual((new.epoch, new.target_epoch, member.epoch), (4, 4, 3))
+            self.assertEqual((member.target, member.topics, member.is_classic), ((), ("t",), False))
         asked = [each for node in (self.one, self.two) for each in node.asked_for(ConsumerGroupDescribeRequest)]
         self.assertEqual([each.group_ids for each in asked], [["new"], ["new"]])
 

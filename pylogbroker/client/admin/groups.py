@@ -17,6 +17,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire import Request, UnsupportedVersion, WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from pylogbroker.wire.messages.consumer_group_describe import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupMember,
@@ -48,6 +49,7 @@ _ONE_GROUP_VERSION_MAX = 7  # of OffsetFetch: the last with one group
 _DEAD: Final = "Dead"
 _CLASSIC: Final = "classic"
 _CONSUMER: Final = "consumer"
+_CLASSIC_MEMBER: Final = 0
 _NOT_CLASSIC: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
 """Errors of DescribeGroups for groups of another protocol; older versions say that such a group is dead."""
 
@@ -68,20 +70,30 @@ class GroupListing:
 
 @attrs.frozen
 class MemberDescription:
-    """`assignment` is empty while the group rebalances, and for members that are no consumers."""
+    """`assignment` is empty while the group rebalances, and for members that are no consumers.
+
+    In groups of KIP-848, `epoch` is what the member has reached, `target` are the partitions that it is to have, and
+    `topics` and `expression` its subscription. `is_classic`: it uses the classic protocol.
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    expression: str = ""
+    is_classic: bool = True
 
 
 @attrs.frozen
 class GroupDescription:
     """State `Dead` means that there is no such group; its type is empty.
 
-    Groups of type `consumer` are those of KIP-848. Their `protocol` is the coordinator's assignor.
+    Groups of type `consumer` are those of KIP-848. Their `protocol` is the coordinator's assignor. They have an
+    `epoch`, and `target_epoch`, that of their target assignment.
     """
 
     group: str
@@ -90,6 +102,8 @@ class GroupDescription:
     protocol_type: str
     protocol: str
     members: tuple[MemberDescription, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 @attrs.frozen
@@ -118,10 +132,14 @@ class GroupAdmin:
     _router: Router
 
     @deferred
-    async def list(self, *, states: Sequence[str] = ()) -> Sequence[GroupListing]:
-        """Return the groups of all brokers, sorted by name; `states` selects some, such as `Empty`."""
+    async def list(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> Sequence[GroupListing]:
+        """Return the groups of all brokers, sorted by name.
+
+        `states` selects some, such as `Empty`, and `types` those of `classic` or `consumer`, which is KIP-848.
+        """
         groups: Groups = []
-        for node_id, response in (await self._router.all_brokers(lambda: ListGroupsRequest([*states]))).items():
+        answers = await self._router.all_brokers(lambda: ListGroupsRequest([*states], [*types]))
+        for node_id, response in answers.items():
             groups += [
                 GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type, node_id)
                 for group in response.groups
@@ -298,16 +316,36 @@ def _description(group: DescribedGroup) -> GroupDescription:
 
 def _description_of_kip_848(group: DescribedConsumerGroup) -> GroupDescription:
     members = tuple(_member_of_kip_848(member) for member in group.members)
-    return GroupDescription(group.group_id, group.group_state, _CONSUMER, PROTOCOL_TYPE, group.assignor_name, members)
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        _CONSUMER,
+        PROTOCOL_TYPE,
+        group.assignor_name,
+        members,
+        group.group_epoch,
+        group.assignment_epoch,
+    )
 
 
 def _member_of_kip_848(member: ConsumerGroupMember) -> MemberDescription:
-    assigned = [
-        (topic.topic_name, number) for topic in member.assignment.topic_partitions for number in topic.partitions
-    ]
     return MemberDescription(
-        member.member_id, member.instance_id, member.client_id, member.client_host, tuple(sorted(assigned))
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        _partitions(member.assignment),
+        member.member_epoch,
+        _partitions(member.target_assignment),
+        tuple(sorted(member.subscribed_topic_names)),
+        member.subscribed_topic_regex or "",
+        member.member_type == _CLASSIC_MEMBER,
     )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    topics = assignment.topic_partitions
+    return tuple(sorted((topic.topic_name, number) for topic in topics for number in topic.partitions))
 
 
 def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:
