@@ -172,6 +172,16 @@ class TransactionCoordination(CoordinatorService, Protocol):
     ) -> Deferred[ErrorCode] | None:
         """Ask another broker whether a transaction includes a partition; None if this broker has its coordinator."""
 
+    def add_partition(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partition: tuple[str, int],
+        /,
+    ) -> Deferred[ErrorCode]:
+        """Add a partition to the transaction of a producer of transactions v2, by the coordinator on any broker."""
+
 
 class ProducerIdSource(Protocol):
     async def take(self) -> int: ...

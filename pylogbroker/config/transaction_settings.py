@@ -68,6 +68,20 @@ class TransactionRows(Values):
         "low",
         "Whether transactional records are accepted only for partitions that were added to the transaction.",
     )
+    add_partitions_to_txn_retry_backoff_ms = fixed(
+        "add.partitions.to.txn.retry.backoff.ms",
+        at_least(1),
+        20,
+        "high",
+        "Time between attempts to add a partition to a transaction while the producer's last one is being completed.",
+    )
+    add_partitions_to_txn_retry_backoff_max_ms = fixed(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        at_least(0),
+        100,
+        "high",
+        "Time after which a producer whose last transaction is not complete yet has to try again itself.",
+    )
     # transactional ids
     transactional_id_expiration_ms = fixed(
         "transactional.id.expiration.ms",

@@ -61,7 +61,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     ("follower.fetch.*", _TIERED),
     ("cordoned.log.dirs", "partitions are placed in all working log directories"),
-    ("add.partitions.to.txn.retry.*", "producers repeat what could not be verified"),
     ("internal.metadata.*", _NO_KRAFT),
     ("internal.segment.bytes", "segment.bytes has no minimum to override"),
     ("config.providers", "values are used as written"),

@@ -9,6 +9,7 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions.metadata import TRANSACTIONS_V2
 
 ProducerIdCallback = Callable[[ErrorCode, int, int], None]
 """Called with the error, the producer id (-1 after an error) and the time in ms."""
@@ -28,6 +29,10 @@ class TransactionMarker:
     partitions: tuple[TopicPartition, ...]
     transaction_version: int = 0
     """From 2 on, partitions reject the marker unless its epoch is above the producer's (KIP-1228)."""
+
+    def is_before(self, epoch: int) -> bool:
+        """Return whether this ends a transaction before that of an epoch: each has an epoch of its own."""
+        return self.transaction_version >= TRANSACTIONS_V2 and self.producer_epoch <= epoch
 
 
 class TransactionPort(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.requests.offered_versions import offered_versions
 
-_LAST_BY_NAME = {0: 12, 8: 9, 9: 9}
+_LAST_BY_NAME = {0: 12, 8: 9, 9: 9, 28: 5}
 
 
 def newest(api_key: int) -> int:

@@ -76,7 +76,7 @@ class TxnOffsetCommitTests(NodeTests):
         return answer.topics[0].partitions[0].error_code
 
     def end(self, committed: bool) -> None:
-        answer = self.node.ask(end_txn.handle, EndTxnRequest("x", *self.producer, committed))
+        answer = self.node.ask(end_txn.handle, EndTxnRequest("x", *self.producer, committed), 4)
         self.assertEqual(answer.error_code, 0)
 
     def stable(self, group: str = "g") -> list[int]:

@@ -122,19 +122,23 @@ class Producer:
         request = AddOffsetsToTxnRequest(self.transactional_id, self.producer_id, self.epoch, group)
         return ErrorCode(self.node.ask(add_offsets_to_txn.handle, request, version).error_code)
 
-    def commit_offset(self, group: str, offset: int, topic: str = "t", index: int = 0) -> ErrorCode:
+    def commit_offset(self, group: str, offset: int, topic: str = "t", index: int = 0, version: int = 4) -> ErrorCode:
         """Commit an offset of a group as part of the transaction."""
         topics = [TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(index, offset)])]
         request = TxnOffsetCommitRequest(
             self.transactional_id, group, self.producer_id, self.epoch, -1, "", None, topics
         )
-        answer = self.node.ask(txn_offset_commit.handle, request)
+        answer = self.node.ask(txn_offset_commit.handle, request, version)
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     def end(self, committed: bool, version: int = 4) -> ErrorCode:
-        """Commit or abort."""
+        """Commit or abort; with version 5, the next transaction has the producer id and epoch of the answer."""
         request = EndTxnRequest(self.transactional_id, self.producer_id, self.epoch, committed)
-        return ErrorCode(self.node.ask(end_txn.handle, request, version).error_code)
+        answer = self.node.ask(end_txn.handle, request, version)
+        if version >= 5 and not answer.error_code:
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+        return ErrorCode(answer.error_code)
 
 
 class TransactionTests(NodeTests):

@@ -6,10 +6,12 @@ If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. Since version 4 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Protocol
+
+from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.completed_transactions import add_when_complete
@@ -23,6 +25,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.long_loops import give_way, mapped, over
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.transactions.metadata import TRANSACTIONS_V2
 from pylogbroker.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -66,7 +69,7 @@ def _narrow(services: _Services, context: RequestContext, request: AddPartitions
 async def handle(
     services: _Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Add or verify the partitions of each transaction, one after the other; hold back the connection for the first."""
+    """Add or verify the partitions of each transaction; hold back the connection until they are checked."""
     transactions = _transactions(context, request)
     writable = await _writable_topics(context, transactions)
     found = []
@@ -96,14 +99,16 @@ async def _add_to_each(
     context: RequestContext,
     checks: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
+    additions = [
+        _add(services, context, transaction, partitions) if not errors and not transaction.verify_only else None
+        async for transaction, partitions, errors in over(checks)
+    ]
     results = []
-    async for transaction, partitions, errors in over(checks):
-        if not errors:
-            errors = (
-                _verify(services, transaction, partitions)
-                if transaction.verify_only
-                else await _add(services, context, transaction, partitions)
-            )
+    async for (transaction, partitions, errors), addition in over(list(zip(checks, additions, strict=True))):
+        if addition is not None:
+            errors = dict.fromkeys(partitions, await addition)
+        elif not errors:
+            errors = _verify(services, transaction, partitions)
         results.append(await _results(errors, transaction.topics, context))
     if context.api_version < _FIRST_WITH_SEVERAL:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
@@ -142,14 +147,20 @@ def _check(services: _Services, writable: Collection[str], key: TopicPartition) 
     return ErrorCode.NONE if topic and index in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _add(
+def _add(
     services: _Services,
     context: RequestContext,
     transaction: AddPartitionsToTxnTransaction,
     partitions: Sequence[TopicPartition],
-) -> Errors:
+) -> Awaitable[ErrorCode]:
+    """Add partitions. A broker hears at once that it has to try again: its request is about other producers, too."""
     producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
-    return dict.fromkeys(partitions, await add_when_complete(services, context.caller, *producer, partitions))
+    if context.api_version < _FIRST_WITH_SEVERAL:
+        return add_when_complete(services, context.caller, *producer, partitions)
+    added: Deferred[ErrorCode] = Deferred()
+    now_ms = services.runtime.now_ms()
+    services.transactions.add_partitions(*producer, partitions, added.callback, now_ms, TRANSACTIONS_V2)
+    return added
 
 
 def _verify(

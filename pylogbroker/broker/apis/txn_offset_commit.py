@@ -1,7 +1,7 @@
 """TxnOffsetCommit (28): store the offsets of a group in the producer's transaction.
 
-The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Versions 0 and 1 have no
-error of a loading coordinator.
+The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn); from version 5 on, the
+request adds it. Versions 0 and 1 have no error of a loading coordinator.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
+from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, add_partition, ask_about
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.requested_partitions import existing_partitions
+from pylogbroker.broker.requests.topic_ids import name_topics
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
 from pylogbroker.broker.services import (
@@ -41,9 +42,12 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
+_FIRST_THAT_ADDS = 5
+_FIRST_BY_ID = 6
 _VERIFICATION_ERRORS = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 """Errors after which every client tries again."""
 
@@ -51,6 +55,7 @@ _VERIFICATION_ERRORS = {
 _reject_topic = reject_partitions(
     TxnOffsetCommitResponseTopic,
     lambda partition, code: TxnOffsetCommitResponsePartition(partition.partition_index, code),
+    has_id=True,
 )
 _reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _reject_topic)
 
@@ -66,14 +71,18 @@ class _Services(
     access=[
         on_transactional_id(AclOperation.WRITE, _reject),
         on_group(AclOperation.READ, _reject),
-        on_topics(AclOperation.READ, _reject_topic),
+        on_topics(AclOperation.READ, _reject_topic, first_by_id=_FIRST_BY_ID),
     ],
 )
 async def handle(
     services: _Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """The connection waits until the coordinator has the offsets."""
-    now_ms = services.runtime.now_ms()
+    now_ms, version = services.runtime.now_ms(), context.api_version
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if version >= _FIRST_BY_ID:
+        await name_topics(services.metadata.image, request.topics)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
     offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
     replied: Deferred[CommitResult] = Deferred()
     commit = TransactionalCommit(
@@ -85,20 +94,26 @@ async def handle(
         request.producer_id,
         request.producer_epoch,
     )
-    asked = _ask_coordinator(services, request) if offsets else None
+    asked = _ask_coordinator(services, request, version) if offsets else None
     if asked is not None:
         asked.answer().addCallback(_commit_if_verified, asked, services, commit, replied)
     else:
-        _commit_unless(_verified(services, request) if offsets else ErrorCode.NONE, services, commit, replied)
-    return await _response(await replied, request, context.api_version)
+        error = _verified(services, request) if offsets and version < _FIRST_THAT_ADDS else ErrorCode.NONE
+        _commit_unless(error, services, commit, replied)
+    return await _response(await replied, request, version, unknown)
 
 
-def _ask_coordinator(services: _Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
-    """Ask the transaction's coordinator, if it is on another broker and this one has the group's."""
+def _ask_coordinator(services: _Services, request: TxnOffsetCommitRequest, version: int) -> AskedCoordinator | None:
+    """Ask the transaction's coordinator, if that has to be before the commit, and this broker has the group's."""
     partition = services.partitions.led.get((OFFSETS_TOPIC, services.groups.partition_for(request.group_id)))
-    if partition is None or not services.config.transaction_partition_verification_enable:
+    if partition is None:
         return None
-    return ask_about(services, request.transactional_id, partition, request.producer_id, request.producer_epoch, 0)
+    producer = request.producer_id, request.producer_epoch
+    if version >= _FIRST_THAT_ADDS:
+        return add_partition(services, request.transactional_id, partition, *producer)
+    if not services.config.transaction_partition_verification_enable:
+        return None
+    return ask_about(services, request.transactional_id, partition, *producer, 0)
 
 
 def _commit_if_verified(
@@ -136,19 +151,23 @@ def _verified(services: _Services, request: TxnOffsetCommitRequest) -> ErrorCode
     return errors[key]
 
 
-async def _response(result: CommitResult, request: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+async def _response(
+    result: CommitResult, request: TxnOffsetCommitRequest, version: int, unknown: ErrorCode
+) -> TxnOffsetCommitResponse:
+    """Return the answer; topics without a name, which are of `unknown` ids, have this error."""
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        partitions = await mapped(partial(_partition, result, version, topic.name), topic.partitions)
-        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else unknown
+        partitions = await mapped(partial(_partition, result, version, topic.name, missing), topic.partitions)
+        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions, topic.topic_id))
     return response
 
 
 def _partition(
-    result: CommitResult, version: int, topic: str, partition: TxnOffsetCommitRequestPartition
+    result: CommitResult, version: int, topic: str, missing: ErrorCode, partition: TxnOffsetCommitRequestPartition
 ) -> TxnOffsetCommitResponsePartition:
     index = partition.partition_index
-    error = result.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    error = result.get((topic, index), missing)
     return TxnOffsetCommitResponsePartition(index, _error_for(error, version))
 
 

@@ -68,6 +68,7 @@ def _write(
         requested.coordinator_epoch,
         requested.transaction_result,
         tuple(partitions),
+        requested.transaction_version,
     )
     done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
     services.transaction_service.append_markers(marker, lambda errors, now_ms: done.callback(errors))

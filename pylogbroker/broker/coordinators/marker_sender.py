@@ -102,7 +102,12 @@ def _encode(marker: TransactionMarker) -> WritableTxnMarker:
     for topic, index in marker.partitions:
         topics.setdefault(topic, WritableTxnMarkerTopic(topic)).partition_indexes.append(index)
     return WritableTxnMarker(
-        marker.producer_id, marker.producer_epoch, marker.committed, list(topics.values()), marker.coordinator_epoch
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.committed,
+        list(topics.values()),
+        marker.coordinator_epoch,
+        marker.transaction_version,
     )
 
 

@@ -7,6 +7,10 @@ A marker in `__consumer_offsets` ends a transaction of offsets, so the groups of
     do not have the marker after `WAIT_MS`          REQUEST_TIMED_OUT
     have not followed since such an error           REQUEST_TIMED_OUT at once, and no append
 
+Each transaction of transactions v2 has an epoch of its own, and its marker the next one. So a late marker differs from
+that of the open transaction: it is rejected with INVALID_PRODUCER_EPOCH (KIP-1228). One that is repeated after a
+timeout finds nothing open, and is appended again: only so does the coordinator hear that the replicas have it.
+
 The markers for one broker share a request, so those of other transactions wait for a stalled partition, but only once.
 In Apache Kafka they wait for `request.timeout.ms` again and again.
 """
@@ -26,6 +30,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import end_marker
+from pylogbroker.storage import ProducerStateEntry
 from pylogbroker.transactions import MarkersCallback, TransactionMarker
 
 log = Logger()
@@ -100,10 +105,13 @@ class MarkerWriter:
         if self._is_stalled(key):
             appends.ended(key, ErrorCode.REQUEST_TIMED_OUT, self._services.runtime.now_ms())
             return
-        self._writer.append(key, batch, appended)
         led = self._services.partitions.led.get(key)
+        if led is not None and _is_late(marker, led.log.producers.get(marker.producer_id)):
+            appends.ended(key, ErrorCode.INVALID_PRODUCER_EPOCH, self._services.runtime.now_ms())
+            return
+        self._writer.append(key, batch, appended)
         if led is not None:
-            led.verifications.end_transaction(marker.producer_id)
+            led.verifications.end_transaction(marker)
 
     def _is_stalled(self, key: TopicPartition) -> bool:
         stalled_at = self._stalled.get(key)
@@ -114,3 +122,8 @@ class MarkerWriter:
             return True
         del self._stalled[key]
         return False
+
+
+def _is_late(marker: TransactionMarker, producer: ProducerStateEntry | None) -> bool:
+    """Return whether a marker is of a transaction before the open one."""
+    return producer is not None and producer.transaction_start >= 0 and marker.is_before(producer.epoch)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
@@ -31,6 +31,7 @@ from pylogbroker.transactions import (
     TransactionSettings,
     TransactionTimeout,
 )
+from pylogbroker.transactions.metadata import TRANSACTIONS_V2
 from pylogbroker.transactions.shard import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
 
@@ -150,12 +151,69 @@ class TransactionService:
         """Verify that a transaction includes a partition; return None if this broker is to know that."""
         if self._verifier is None:
             return None
-        coordinator = self._leader((TRANSACTIONS_TOPIC, self.coordinator.partition_for(transactional_id)))
+        coordinator = self._coordinator_of(transactional_id)
         if coordinator == self._broker_id:
             return None
         if coordinator is None or coordinator == NO_LEADER:
             return succeed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self._verifier.ask(coordinator, transactional_id, producer_id, epoch, partition)
+
+    def add_partition(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> Deferred[ErrorCode]:
+        """Add a partition to a transaction, once the producer's last one is complete; wait for that only shortly."""
+        runtime = self._services.runtime
+        until_ms = runtime.now_ms() + self._services.config.add_partitions_to_txn_retry_backoff_max_ms
+
+        async def add() -> ErrorCode:
+            while True:
+                error = await self._try_to_add(transactional_id, producer_id, epoch, partition)
+                left_ms = until_ms - runtime.now_ms()
+                if error is not ErrorCode.CONCURRENT_TRANSACTIONS or left_ms <= 0:
+                    return error
+                await self._pause(transactional_id, left_ms)
+
+        return ensureDeferred(add())
+
+    def _try_to_add(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> Deferred[ErrorCode]:
+        coordinator = self._coordinator_of(transactional_id)
+        if self._verifier is None or coordinator == self._broker_id:
+            added: Deferred[ErrorCode] = Deferred()
+            self.coordinator.add_partitions(
+                transactional_id,
+                producer_id,
+                epoch,
+                [partition],
+                added.callback,
+                self._services.runtime.now_ms(),
+                TRANSACTIONS_V2,
+            )
+            return added
+        if coordinator is None or coordinator == NO_LEADER:
+            return succeed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._verifier.ask(coordinator, transactional_id, producer_id, epoch, partition, adds=True)
+
+    def _pause(self, transactional_id: str, left_ms: int) -> Deferred[None]:
+        """Wait for another attempt: until the end of a transaction is complete here, or for the backoff."""
+        backoff_ms = self._services.config.add_partitions_to_txn_retry_backoff_ms
+        over: Deferred[None] = Deferred()
+        stop_waiting = self.coordinator.on_completion(transactional_id, lambda is_complete: end())
+        wait_ms = left_ms if stop_waiting is not None else min(backoff_ms, left_ms)
+
+        def end() -> None:
+            if timer.active():
+                timer.cancel()
+            elif stop_waiting is not None:
+                stop_waiting()
+            over.callback(None)
+
+        timer = self._services.runtime.clock.callLater(wait_ms / 1000, end)
+        return over
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        return self._leader((TRANSACTIONS_TOPIC, self.coordinator.partition_for(transactional_id)))
 
     def _leader(self, key: TopicPartition) -> int | None:
         """Return the leader that the image has, or NO_LEADER; None without such a partition."""

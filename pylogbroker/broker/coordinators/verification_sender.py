@@ -1,10 +1,12 @@
-"""Questions to transaction coordinators on other brokers: does a transaction include a partition (AddPartitionsToTxn)?
+"""Questions to transaction coordinators on other brokers (AddPartitionsToTxn).
+
+Does a transaction include a partition? Or, for producers of transactions v2: may it be added?
 
     answer                                       error for the partition's leader
     -------------------------------------------  -------------------------------------------------------------
     none: not connected, the outcome is unknown  NETWORK_EXCEPTION, after which the producer tries again
-    none: the coordinator is older than the      none, as if there were no verification
-      question (Kafka 3.6, KIP-890)
+    none: the coordinator is older than the      none, as if there were no verification; to add a partition,
+      question (Kafka 3.6, KIP-890)                COORDINATOR_NOT_AVAILABLE, after which the producer tries again
 
 The version is negotiated. Source: Kafka's class AddPartitionsToTxnManager.
 """
@@ -42,6 +44,7 @@ class _ProducerOfTransaction:
     transactional_id: str
     producer_id: int
     epoch: int
+    adds: bool
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -61,10 +64,19 @@ class VerificationSender:
         self._batches = BrokerBatches(self._open_channel, self._verify, self._runtime)
 
     def ask(
-        self, broker_id: int, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+        self,
+        broker_id: int,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partition: TopicPartition,
+        adds: bool = False,
     ) -> Deferred[ErrorCode]:
-        """Ask a coordinator; fire with NONE if the transaction includes the partition, else with an error."""
-        verification = _VerifiedPartition(_ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
+        """Ask a coordinator; fire with NONE if the transaction includes the partition, else with an error.
+
+        With `adds`, the coordinator adds it.
+        """
+        verification = _VerifiedPartition(_ProducerOfTransaction(transactional_id, producer_id, epoch, adds), partition)
         self._batches.add(broker_id, verification)
         return verification.answer.addErrback(self._failed, broker_id)
 
@@ -105,9 +117,9 @@ class VerificationSender:
     def _skip(self, by_producer: dict[_ProducerOfTransaction, list[_VerifiedPartition]]) -> None:
         if self._runtime.may_log("transactions are not verified"):
             log.warn("transactions are not verified: a coordinator is older than Kafka 3.6, upgrade it")
-        for some in by_producer.values():
+        for producer, some in by_producer.items():
             for verification in some:
-                verification.answer.callback(ErrorCode.NONE)
+                verification.answer.callback(ErrorCode.COORDINATOR_NOT_AVAILABLE if producer.adds else ErrorCode.NONE)
 
     def _failed(self, failure: Failure, broker_id: int) -> ErrorCode:
         if self._runtime.may_log(f"transactions of broker {broker_id}"):
@@ -124,7 +136,7 @@ def _encode(producer: _ProducerOfTransaction, partitions: Sequence[TopicPartitio
     for topic, index in dict.fromkeys(partitions):
         topics.setdefault(topic, AddPartitionsToTxnTopic(topic)).partitions.append(index)
     return AddPartitionsToTxnTransaction(
-        producer.transactional_id, producer.producer_id, producer.epoch, True, list(topics.values())
+        producer.transactional_id, producer.producer_id, producer.epoch, not producer.adds, list(topics.values())
     )
 
 

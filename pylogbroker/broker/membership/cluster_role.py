@@ -309,9 +309,14 @@ class ClusterRole:
         return VerificationSender(self._open_verification_channel, self._runtime)
 
     def _open_marker_channel(self, broker_id: int) -> RequestChannel:
-        """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive."""
-        versions = dict(self._config.inter_broker_protocol.fixed_versions)
-        return self._channels.open(broker_id, MARKER_CLIENT_ID.format(self._broker_id), versions)
+        """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive.
+
+        The version is negotiated with brokers that may have one that no IBP knows.
+        """
+        client_id = MARKER_CLIENT_ID.format(self._broker_id)
+        if self._config.offers_kafka_4:
+            return self._channels.open(broker_id, client_id)
+        return self._channels.open(broker_id, client_id, dict(self._config.inter_broker_protocol.fixed_versions))
 
     def _open_peer_channel(self, broker_id: int) -> BrokerChannel:
         """Like `_open_verification_channel`, for requests of any kind."""

@@ -25,6 +25,7 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "describe_cluster",
         "describe_groups",
         "describe_log_dirs",
+        "end_txn",
         "fetch",
         "get_telemetry_subscriptions",
         "list_config_resources",
@@ -35,7 +36,9 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "offset_fetch",
         "produce",
         "push_telemetry",
+        "txn_offset_commit",
         "update_features",
+        "write_txn_markers",
     }
 )
 """Modules of APIs whose handlers know all declared versions."""

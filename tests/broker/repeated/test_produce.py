@@ -116,6 +116,21 @@ def test_requests_that_are_not_learned(pair: Pair) -> None:
     pair.check(["t"])
 
 
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_transactional_records_take_the_usual_path(pair: Pair, version: int) -> None:
+    """Records behind others of the same connection, and with a transactional id or without one."""
+    requests = []
+    for transactional_id, is_transactional in ((None, False), (None, True), ("tx", True), ("tx", False)):
+        records = batch([b"v"], [START_MS], (PRODUCER, 0, 0) if is_transactional else (-1, -1, -1), 0, is_transactional)
+        requests.append(ProduceRequest(transactional_id, 1, 1000, produce(records).topic_data))
+    plain, *others = requests
+    assert usual_requests(pair, plain, plain, version=version) == 1
+    for request in others:
+        assert usual_requests(pair, request, version=version) == 1
+        usual_requests(pair, plain, plain, version=version)
+    pair.check(["t"])
+
+
 def test_partitions_and_topics_one_after_the_other(pair: Pair) -> None:
     pair.each(lambda node: node.create("another-topic", 1))
     records = batch([b"v"], [START_MS])
