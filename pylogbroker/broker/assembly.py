@@ -227,12 +227,14 @@ def assemble(
     role.host(partitions)
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
+    features = FeatureStore(tree, runtime, config.offers_kafka_4)
     group_service = GroupService(log_services, group_assignors)
     transaction_service = TransactionService(
         log_services,
         producer_ids,
         group_service.coordinator,
         node.id,
+        features,
         role.marker_sender(),
         role.verification_sender(),
     )

@@ -10,6 +10,8 @@ import attrs
 from pylogbroker.broker.apis import produce, txn_offset_commit, write_txn_markers
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.feature_levels import ChangeKind, LevelChange
+from pylogbroker.records import entries
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -24,6 +26,7 @@ from pylogbroker.wire.messages.write_txn_markers import (
 from tests.broker.member_transactions import MemberTests
 from tests.broker.test_completed_transactions import HeldMarkers
 from tests.broker.transactions import Producer, TransactionTests
+from tests.broker.trees import now
 
 NONE, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
 V2 = 12
@@ -154,6 +157,69 @@ class ImplicitPartitionTests(TransactionTests):
         self.assertEqual(retry.end(True, 5), NONE)
         self.assertEqual((retry.producer_id, retry.epoch), (producer.producer_id, producer.epoch))
         self.assertEqual((self.committed(), self.committed(1)), ([b"1", b"2"], [b"3"]))
+
+
+class LevelTests(TransactionTests):
+    """Levels of transaction.version."""
+
+    def change(self, level: int) -> None:
+        now(self.node.broker.features.change([LevelChange("transaction.version", level, ChangeKind.UNSAFE_DOWNGRADE)]))
+
+    def record_versions(self) -> list[int]:
+        """Return the versions of the states that are stored."""
+        broker = self.node.broker
+        log = broker.partitions.find("__transaction_state", broker.transactions.partition_for("p")).log
+        region = log.read(0, 1_000_000, upto=log.log_end_offset)
+        assert region is not None
+        values = [record.value for entry in entries(region.read()) for record in entry.records()]
+        return [int.from_bytes(value[:2]) for value in values if value is not None]
+
+    def test_the_level_decides_the_version_of_records(self) -> None:
+        versions = []
+        for level, version in ((2, 1), (1, 1), (0, 0), (2, 1)):
+            self.change(level)
+            producer = self.producer()
+            self.send(producer)
+            versions += [version] * (len(self.record_versions()) - len(versions))
+            self.assertEqual(self.record_versions(), versions)
+            self.assertEqual(producer.end(True, 5), NONE)
+            versions += [version] * 2
+
+    def send(self, producer: Producer) -> None:
+        self.assertEqual(producer.send(b"x", version=V2), NONE)
+
+    def test_open_transactions_survive_changes_of_the_level(self) -> None:
+        """Their producers heard of the level when they began, and go on by it."""
+        for before, after in ((2, 0), (2, 1), (0, 2), (1, 2)):
+            for end_version in (4, 5):
+                for restarts in (False, True):
+                    self.change(before)
+                    producer = self.producer()
+                    self.send(producer)
+                    self.change(after)
+                    if restarts:
+                        self.restart()
+                        producer.node = self.node
+                    self.assertEqual(producer.send(b"y", index=1, version=V2), NONE)
+                    self.assertEqual(producer.end(True, end_version), NONE)
+                    self.send(producer)
+                    self.assertEqual(producer.end(False, end_version), NONE)
+        self.assertEqual(len(self.committed()), 16)
+        self.assertEqual(len(self.committed(1)), 16)
+        self.assertEqual(self.end_offset(1), self.end_offset(0))
+
+    def test_a_new_cluster_has_the_newest_level(self) -> None:
+        self.assertEqual(self.node.broker.features.level("transaction.version"), 2)
+
+
+class ReleaseTests(TransactionTests):
+    settings = {**TransactionTests.settings, "api.versions.release": "3.9"}
+
+    def test_a_cluster_with_kafka_3_9_has_no_transactions_v2(self) -> None:
+        self.assertEqual(self.node.broker.transaction_service.transaction_version, 0)
+        last = {api.name: api.versions.last for api in self.node.broker.apis}
+        apis = ("Produce", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers")
+        self.assertEqual([last[name] for name in apis], [11, 4, 4, 1])
 
 
 class UnverifiedPartitionTests(TransactionTests):

@@ -25,8 +25,9 @@ NO_DOWNGRADE = (
 
 @pytest.fixture(autouse=True)
 def lights() -> Iterator[None]:
-    """A feature of two levels besides metadata.version."""
-    with patch.dict(SUPPORTED_LEVELS, {"metadata.version": LevelRange(7, 33), "lights": LevelRange(0, 2)}, clear=True):
+    """A feature of two levels besides metadata.version, and no other."""
+    levels = {"metadata.version": SUPPORTED_LEVELS["metadata.version"], "lights": LevelRange(0, 2)}
+    with patch.dict(SUPPORTED_LEVELS, levels, clear=True):
         yield
 
 

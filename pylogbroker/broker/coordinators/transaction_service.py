@@ -14,12 +14,13 @@ from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.marker_writer import WAIT_MS, MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
-from pylogbroker.broker.services import LogServices, ProducerIdSource
+from pylogbroker.broker.services import Features, LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import BrokerRegistered, BrokerUnregistered, Delta
+from pylogbroker.metadata.feature_levels import TRANSACTION_VERSION
 from pylogbroker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage
 from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.storage.formatting import counted
@@ -52,6 +53,7 @@ class TransactionService:
     _producer_ids: ProducerIdSource
     _groups: GroupCoordinator
     _broker_id: int
+    _features: Features
     _sender: MarkerSender | None = None
     """None: no other broker leads partitions."""
     _verifier: VerificationSender | None = None
@@ -82,7 +84,7 @@ class TransactionService:
 
     @property
     def transaction_version(self) -> int:
-        return 0  # clients are not offered transactions v2 yet
+        return self._features.level(TRANSACTION_VERSION)
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
         run_in_background(log, self._allocate_producer_id(done), "a producer did not get its id")
