@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
@@ -12,6 +12,7 @@ from pylogbroker.web.cluster_views import BrokerList, cluster
 from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.problems import LastingProblem
 from pylogbroker.web.topic_table import ListedTopic, TopicLags, listed_topic, visible_lags
+from pylogbroker.web.traffic_history import TrafficSample
 from pylogbroker.web.visitors import Visitor
 
 _LISTED: Final = 5
@@ -35,6 +36,8 @@ class Overview(TypedDict):
     bytes_in: float | None
     bytes_out: float | None
     traffic: Chart
+    rates: Mapping[int, TrafficSample]
+    without: list[int]
     total_lag: int | None
     lag: Chart | None
     cluster: BrokerList | None
@@ -43,11 +46,15 @@ class Overview(TypedDict):
 
 
 async def overview(visitor: Visitor) -> Overview:
-    """Return what somebody looks at first; the brokers are null for a visitor who may not describe the cluster."""
+    """Return what somebody looks at first; the brokers are null for a visitor who may not describe the cluster.
+
+    Rates are the sums of all brokers but those in `without`; `rates` has those of each broker that is known.
+    """
     services, samples = visitor.services, visitor.samples
     sees_cluster = visitor.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
     seen_cluster = await cluster(visitor, with_logs=False) if sees_cluster else None
-    history = list(samples.traffic.samples)
+    of_all = samples.cluster_traffic
+    history = list(of_all.samples or samples.traffic.samples)
     last = history[-1] if history else None
     lags = await visible_lags(visitor)
     rates = {name: rate for name, rate in samples.topic_rates.noted.items() if visitor.sees_topic(name)}
@@ -70,6 +77,8 @@ async def overview(visitor: Visitor) -> Overview:
             [sample.bytes_in for sample in history],
             [sample.bytes_out for sample in history],
         ),
+        "rates": of_all.rates or ({} if last is None else {services.node.id: last}),
+        "without": of_all.unknown(services.metadata.image.brokers),
         **_total_lag(visitor),
         "cluster": seen_cluster,
         "busiest": [await listed_topic(visitor, topic, lags) for topic in images],

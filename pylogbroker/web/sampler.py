@@ -20,8 +20,10 @@ from pylogbroker.web.group_lags import GroupPace
 from pylogbroker.web.group_offsets import Committed, ends_of, lag_at, lag_of
 from pylogbroker.web.log_ends import Age
 from pylogbroker.web.offsets import Key
+from pylogbroker.web.responsible_brokers import ask_all
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 log = Logger()
 
@@ -53,6 +55,7 @@ class Sampler:
             (topic_rates.INTERVAL_SECONDS, self.samples.topic_rates.sample),
             (topic_sizes.INTERVAL_SECONDS, self.samples.topic_sizes.sample),
             (traffic_history.INTERVAL_SECONDS, self.samples.traffic.sample),
+            (traffic_history.INTERVAL_SECONDS, self._sample_cluster),
             (group_lags.INTERVAL_SECONDS, self._sample_lags),
             (problem_search.INTERVAL_SECONDS, self._look),
         ):
@@ -92,6 +95,13 @@ class Sampler:
             source = cast(HasDecisions, authorizer)
             context = attrs.evolve(context, access=_FullAccess(context.principal, "", source, denials))
         return Visitor(services, context, self.samples)
+
+    async def _sample_cluster(self, services: Services) -> None:
+        """Ask all brokers for their counts, unless there has been only this one."""
+        of_all, runtime = self.samples.cluster_traffic, services.runtime
+        if of_all.has_begun or services.metadata.image.brokers.keys() - {services.node.id}:
+            answers = await ask_all(self._visitor(services), DescribeLogDirsRequest([], with_traffic=True))
+            of_all.note(runtime.clock.seconds(), runtime.now_ms(), answers)
 
     async def _look(self, services: Services) -> None:
         await problem_search.look(self._visitor(services))

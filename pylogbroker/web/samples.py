@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from pylogbroker.web.cluster_traffic import ClusterTraffic
 from pylogbroker.web.group_lags import GroupLags
 from pylogbroker.web.log_ends import LogEnds
 from pylogbroker.web.problems import Problems
@@ -16,6 +17,7 @@ from pylogbroker.web.traffic_history import TrafficHistory
 class Samples:
     topic_rates: TopicRates = attrs.field(factory=TopicRates, init=False)
     topic_sizes: TopicSizes = attrs.field(factory=TopicSizes, init=False)
+    cluster_traffic: ClusterTraffic = attrs.field(factory=ClusterTraffic, init=False)
     traffic: TrafficHistory = attrs.field(factory=TrafficHistory, init=False)
     problems: Problems = attrs.field(factory=Problems, init=False)
     group_lags: GroupLags = attrs.field(factory=GroupLags, init=False)

@@ -17,7 +17,8 @@ Annotations:
     `... | None`        nullable in all its versions, or from `NullableSince(n)` on
     `Since(n)`          absent below version n, where the field has its default
     `Until(n)`          absent above version n
-    `Tag(n)`            tagged field, written only if it differs from its default
+    `Tag(n)`            tagged field, written only if it differs from its default; from `OWN_TAGS` on they are of
+                        pylogbroker alone, and Kafka's brokers and clients skip them
     `Before("f")`       written before the field f, which is declared earlier
     `IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
 
@@ -135,6 +136,7 @@ Records = Annotated[Buffer, FieldType.RECORDS]
 RecordsChunk = Annotated[Chunk, FieldType.RECORDS]
 
 NO_ID: Final = UUID(int=0)
+OWN_TAGS: Final = 10_000
 """Absent topic id."""
 
 NOT_ASKED: Final = -(1 << 31)
@@ -261,6 +263,11 @@ class Field:
     def code(self) -> str:
         """Code of a single number in `struct`, else empty."""
         return self.kind.code if isinstance(self.kind, FieldType) and not self.is_array else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether Kafka does not have the field."""
+        return self.tag is not None and self.tag >= OWN_TAGS
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
 
+from pylogbroker import __version__
 from pylogbroker.broker.apis import describe_log_dirs
 from pylogbroker.errors import ErrorCode
-from pylogbroker.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pylogbroker.wire.messages.describe_log_dirs import BrokerTraffic, DescribableLogDirTopic, DescribeLogDirsRequest
 from tests.broker.nodes import NodeTests
+from tests.broker.trees import now
 
 
 class DescribeLogDirsTests(NodeTests):
@@ -36,6 +39,21 @@ class DescribeLogDirsTests(NodeTests):
             self.assertEqual([result.log_dir for result in results], list(self.directories))
             self.assertEqual([result.error_code for result in results], [ErrorCode.NONE] * 2)
             self.assertEqual(self.found(results), [("t", 0), ("t", 1), ("t", 2), ("u", 0)])
+
+    def test_counts_of_traffic_for_another_broker_of_ours(self) -> None:
+        """They are of all topics, also of deleted ones; versions without tagged fields have none."""
+        for topic in ("t", "u"):
+            counts = self.node.broker.partitions.traffic.topics[topic]
+            counts.messages_in, counts.bytes_in, counts.bytes_out = 1, 20, 300
+        now(self.node.broker.controller.delete_topic("u"))
+        for version, with_traffic in itertools.product((1, 2, 5), (False, True)):
+            request = DescribeLogDirsRequest([], with_traffic)
+            traffic = self.node.ask(describe_log_dirs.handle, request, version).traffic
+            if version > 1 and with_traffic:
+                software = f"pylogbroker {__version__}"
+                self.assertEqual(traffic, BrokerTraffic(2, 40, 600, software))
+            else:
+                self.assertEqual(traffic, BrokerTraffic())
 
     def test_each_log_is_reported_where_it_lies(self) -> None:
         for result in self.ask(everything=True):

@@ -41,7 +41,7 @@ def messages(cls: type, version: int, count: int, chance: Random) -> Iterator[An
 
 @cache
 def _fields(cls: type, version: int) -> tuple[Field, ...]:
-    return tuple(field for field in fields_of(cls) if field.is_in(version))
+    return tuple(field for field in fields_of(cls) if field.is_in(version) and not field.is_own)
 
 
 def _struct(cls: type, version: int, chance: Random | None) -> Any:

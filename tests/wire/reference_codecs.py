@@ -40,8 +40,8 @@ class Peer(Protocol):
 
 
 def present(cls: type, version: int) -> list[Field]:
-    """The fields that a version carries."""
-    return [field for field in fields_of(cls) if field.is_in(version)]
+    """The fields that a version carries; those of our own are left at their defaults, which are not sent."""
+    return [field for field in fields_of(cls) if field.is_in(version) and not field.is_own]
 
 
 class Operations:

@@ -207,6 +207,8 @@ def rows_of(message: type[WireMessage]) -> list[str]:
 
 def _ours(cls: type, path: str, parent: Range) -> Iterator[Row]:
     for field in fields_of(cls):
+        if field.is_own:
+            continue
         inner = field.kind if isinstance(field.kind, type) else None
         versions = Range(field.since, int(min(field.until, 99))).within(parent)
         nullable = Range(int(min(field.nullable_since, 100)), 99).within(versions)

@@ -4,6 +4,8 @@ A log that is being moved is also in the directory to which it goes, marked as t
 
 A failed directory has KAFKA_STORAGE_ERROR and no logs; a full one has no usable bytes. Null topics ask for all; unknown
 topics and partitions are left out.
+
+Another broker of ours may ask for counts of traffic, too, which its web UI shows.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 from functools import partial
 from typing import Protocol
 
+from pylogbroker import __version__
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import on_cluster
@@ -21,6 +24,7 @@ from pylogbroker.long_loops import mapped, over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log, LogDirectory
 from pylogbroker.wire.messages.describe_log_dirs import (
+    BrokerTraffic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -38,12 +42,25 @@ async def handle(
     services: _Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     by_directory = await _by_directory(services, await _asked(services, request))
-    return DescribeLogDirsResponse(
+    response = DescribeLogDirsResponse(
         results=[
             await _describe(services, directory, by_directory.get(directory.path, {}))
             for directory in services.logs.directories
         ]
     )
+    if request.with_traffic:
+        response.traffic = await _traffic(services)
+    return response
+
+
+async def _traffic(services: _Services) -> BrokerTraffic:
+    """Return the sums of all topics, also of those that are gone."""
+    traffic = services.partitions.traffic
+    messages_in = bytes_in = bytes_out = 0
+    async for counts in over((traffic.of_others, *traffic.topics.values())):
+        messages_in, bytes_in = messages_in + counts.messages_in, bytes_in + counts.bytes_in
+        bytes_out += counts.bytes_out
+    return BrokerTraffic(messages_in, bytes_in, bytes_out, f"pylogbroker {__version__}")
 
 
 async def _asked(services: _Services, request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:

@@ -26,7 +26,7 @@ _NOT_NEEDED: Final = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 
 
 class BrokerLine(BrokerRow):
-    """`state` is in words; rates and the version are known of the broker that serves the page."""
+    """`state` is in words; rates and the version are known of brokers of pylogbroker."""
 
     state: str
     behind: int
@@ -107,8 +107,8 @@ def _line(
     visitor: Visitor, row: BrokerRow, state: str, placement: Placement, directories: list[LogDirectoryRow]
 ) -> BrokerLine:
     is_this = row["id"] == visitor.services.node.id
-    samples = visitor.samples.traffic.samples
-    last = samples[-1] if samples and is_this else None
+    samples, of_all = visitor.samples.traffic.samples, visitor.samples.cluster_traffic
+    last = samples[-1] if samples and is_this else of_all.rates.get(row["id"])
     return {
         **row,
         "state": state,
@@ -116,7 +116,7 @@ def _line(
         "directories": [directory for directory in directories if directory["broker"] == row["id"]],
         "bytes_in": None if last is None else last.bytes_in,
         "bytes_out": None if last is None else last.bytes_out,
-        "version": __version__ if is_this else None,
+        "version": f"pylogbroker {__version__}" if is_this else of_all.software.get(row["id"]),
     }
 
 

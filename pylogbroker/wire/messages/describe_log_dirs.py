@@ -8,6 +8,8 @@ Versions::
     3  the response has an error of its own
     4  total and usable bytes of each directory's disk
     5  `is_cordoned`: the directory takes no new partitions (KIP-1066)
+
+Brokers of pylogbroker ask each other for counts of traffic by tagged fields of their own, which Kafka skips.
 """
 
 from typing import Annotated
@@ -15,6 +17,7 @@ from typing import Annotated
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    OWN_TAGS,
     Boolean,
     Int16,
     Int32,
@@ -23,7 +26,9 @@ from pylogbroker.wire.schema import (
     Response,
     Since,
     String,
+    Tag,
     fresh,
+    frozen_struct,
     struct,
 )
 
@@ -41,6 +46,17 @@ class DescribeLogDirsRequest(Request):
     api_key, versions = APIS["describe_log_dirs"]
 
     topics: list[DescribableLogDirTopic] | None = fresh(list)
+    with_traffic: Annotated[Boolean, Since(2), Tag(OWN_TAGS), IGNORABLE] = False
+
+
+@frozen_struct
+class BrokerTraffic:
+    """Records and bytes since the broker's start, by its clients; -1 of a broker that does not say."""
+
+    messages_in: Int64 = -1
+    bytes_in: Int64 = -1
+    bytes_out: Int64 = -1
+    software: String = ""
 
 
 @struct
@@ -76,3 +92,4 @@ class DescribeLogDirsResponse(Response):
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Since(3), IGNORABLE] = 0
     results: list[DescribeLogDirsResult] = fresh(list)
+    traffic: Annotated[BrokerTraffic, Since(2), Tag(OWN_TAGS), IGNORABLE] = BrokerTraffic()
