@@ -25,11 +25,16 @@ from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address, parse_address
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
+from pylogbroker.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 FIRST_CONTACT_SECONDS: Final = 10.0
@@ -115,15 +120,14 @@ class BlockingCluster:
         for leader, partitions in by_leader.items():
             connection = self._idle(self.address_of(leader))
             response: ListOffsetsResponse = connection.ask(list_offsets_request(partitions, self._committed))
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    if partition.error_code:
-                        where = f"{topic.name}/{partition.partition_index}"
-                        error = error_of(partition.error_code, f"{where}: {error_of(partition.error_code).detail}")
-                    else:
-                        answers[topic.name, partition.partition_index] = OffsetAtTime(
-                            partition.offset, partition.timestamp
-                        )
+            rows: dict[TopicPartition, ListOffsetsPartitionResponse] = rows_by_key(
+                response, "topics.partitions", leader, partitions, _key
+            )
+            for key, row in rows.items():
+                if row.error_code:
+                    error = error_of(row.error_code, f"{key[0]}/{key[1]}: {error_of(row.error_code).detail}")
+                else:
+                    answers[key] = OffsetAtTime(row.offset, row.timestamp)
         if error is not None:
             raise error
 
@@ -273,3 +277,7 @@ def first_connected(
 
 def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
     return [(name, number) for name in sorted(topics) for number in range(len(topics[name].partitions))]
+
+
+def _key(topic: ListOffsetsTopicResponse, partition: ListOffsetsPartitionResponse) -> TopicPartition:
+    return topic.name, partition.partition_index

@@ -23,6 +23,7 @@ from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fe
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -140,8 +141,10 @@ class PartitionFetcher:
         self._asked = None
         response: FetchResponse = connection.receive()
         raise_for(response.error_code)
-        partitions = [partition for topic in response.responses for partition in topic.partitions]
-        data = partitions[0] if partitions else PartitionData()  # empty over quota
+        data = PartitionData()  # of an answer that is empty over quota
+        if any(topic.partitions for topic in response.responses):
+            address = str(connection.address)
+            data = sole_row(response, "responses.partitions", address, partition_index=self._partition)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
         raise_for(data.error_code, f"{self._topic}/{self._partition}")

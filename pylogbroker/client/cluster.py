@@ -18,12 +18,17 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
+from pylogbroker.client.coordinator_requests import (
+    CoordinatorType,
+    coordinator_node,
+    coordinator_of,
+    find_coordinator_request,
+)
 from pylogbroker.client.errors import NoBrokers, NotAuthenticated, NotConnected, is_retriable
 from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
-from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
+from pylogbroker.client.pool import ConnectionPool, Dial
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError

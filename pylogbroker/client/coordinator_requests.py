@@ -13,11 +13,23 @@ _KEY_TYPE_VERSION: Final = 1
 _SEVERAL_KEYS_VERSION: Final = 4
 
 
+_COORDINATORS: Final = 2**31 - 1
+"""Coordinators have connections of their own, whose numbers are this less those of the brokers."""
+
+
 class CoordinatorType(IntEnum):
     """Numbers of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
+
+
+def coordinator_node(node_id: int) -> int:
+    return _COORDINATORS - node_id
+
+
+def broker_of(node_id: int) -> int:
+    return _COORDINATORS - node_id if node_id > _COORDINATORS // 2 else node_id
 
 
 def find_coordinator_request(key: str, kind: CoordinatorType, version: int) -> FindCoordinatorRequest:

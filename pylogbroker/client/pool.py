@@ -35,6 +35,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.client.connection_settings import connection_settings
+from pylogbroker.client.coordinator_requests import broker_of
 from pylogbroker.client.errors import Closed, ConnectionLost, NotAuthenticated, NotConnected
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
@@ -46,16 +47,7 @@ T = TypeVar("T")
 
 Dial = Callable[[Any, Address, ConnectionSettings], Awaitable[BrokerConnection]]
 
-_COORDINATORS = 2**31 - 1
 _SWEEP_SECONDS = 10.0
-
-
-def coordinator_node(node_id: int) -> int:
-    return _COORDINATORS - node_id
-
-
-def broker_of(node_id: int) -> int:
-    return _COORDINATORS - node_id if node_id > _COORDINATORS // 2 else node_id
 
 
 class _Session(Protocol):

@@ -8,13 +8,15 @@ from typing import Any, Final
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
 ADD_PARTITIONS_VERSION: Final = 3  # higher versions are for brokers only
 
-Codes = Callable[[Any], list[int]]
-"""Returns a response's error codes."""
+Codes = Callable[[Any, Any], list[int]]
+"""Returns the error codes of the response to a request; raises WrongRows."""
+_COORDINATOR: Final = "the coordinator"
 
 
 def add_partitions_request(
@@ -31,19 +33,26 @@ def add_partitions_request(
     )
 
 
-def response_codes(response: Any) -> list[int]:
+def response_codes(_: Any, response: Any) -> list[int]:
     return [response.error_code]
 
 
-def partition_codes(response: Any) -> list[int]:
+def partition_codes(request: AddPartitionsToTxnRequest, response: Any) -> list[int]:
     """Omit OPERATION_NOT_ATTEMPTED unless alone."""
-    topics = response.results_by_topic_v3_and_below
-    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
+    keys = ((topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions)
+    path = "results_by_topic_v3_and_below.results_by_partition"
+    codes = [row.partition_error_code for row in rows_by_key(response, path, _COORDINATOR, keys, _key).values()]
     return [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)] or codes
 
 
-def offset_codes(response: Any) -> list[int]:
-    return [row.error_code for topic in response.topics for row in topic.partitions]
+def offset_codes(request: Any, response: Any) -> list[int]:
+    """Return the codes of a request that commits offsets, inside a transaction or not."""
+    keys = (_key(topic, partition) for topic in request.topics for partition in topic.partitions)
+    return [row.error_code for row in rows_by_key(response, "topics.partitions", _COORDINATOR, keys, _key).values()]
+
+
+def _key(topic: Any, partition: Any) -> TopicPartition:
+    return topic.name, partition.partition_index
 
 
 def raise_first(codes: Iterable[int], where: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """Rows of an answer that another program wrote, found by what they are about.
 
 A broker may answer with other rows than a request was about: with too few, with several about the same, or about
-something else. Whoever unpacks `[row] = answer.results` believes it. These functions raise a KafkaError that names the
-broker and the API, and leave out rows that nobody asked for.
+something else. Code that unpacks `[row] = answer.results` believes it. These functions raise a KafkaError that names
+the broker and the API, and leave out rows that the request was not about.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rows_by_key(answer: Any, path: str, broker: object, keys: Iterable[K], key_o
             rows[key] = chain[-1]
     for key, row in rows.items():
         if row is None:
-            raise _wrong(answer, broker, f"no result for {_text(key)}")
+            raise no_row(answer, broker, key)
     return rows
 
 
@@ -60,6 +60,11 @@ def rows_in_order(answer: Any, path: str, broker: object, count: int) -> list[An
     if len(rows) != count:
         raise _wrong(answer, broker, f"{len(rows)} results instead of {count}")
     return rows
+
+
+def no_row(answer: Any, broker: object, key: object) -> WrongRows:
+    """Return the error of an answer that says nothing about a key of the request."""
+    return _wrong(answer, broker, f"no result for {_text(key)}")
 
 
 def _chains(chain: tuple[Any, ...], path: str) -> Iterator[tuple[Any, ...]]:

@@ -31,6 +31,7 @@ from pylogbroker.config.parsing import closest
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Header
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
@@ -218,7 +219,7 @@ class Admin:
         """Ask a leader in the newest version: in version 0, a new one does not reject a high watermark that lags."""
         request = list_offsets_request({partition: time}, isolation_level == "read_committed")
         answer: ListOffsetsResponse = await self._cluster.send(node_id, request)
-        [listed] = answer.topics[0].partitions
+        listed = sole_row(answer, "topics.partitions", node_id, partition_index=partition[1])
         raise_for(listed.error_code)
         return listed_offset(listed)
 

@@ -46,6 +46,7 @@ class Leader:
     asked: list[Asked] = attrs.field(factory=list)
     in_flight: list[Asked] = attrs.field(factory=list)
     is_open: bool = True
+    address: str = "leader:9092"
     topic_id: UUID = NO_ID
     """The id of t, when this broker leads it."""
 

@@ -104,6 +104,18 @@ class AdminRoutingTests(SynchronousTestCase):
         self.successResultOf(self.after(topics.create([NewTopic("b")]), 1))
         self.assertEqual([len(each.asked_for(CreateTopicsRequest)) for each in (self.one, self.two)], [2, 1])
 
+    def test_items_that_an_answer_leaves_out_or_makes_up(self) -> None:
+        def answer(request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+            return DeleteGroupsResponse(0, [DeletableGroupResult("g"), DeletableGroupResult("other")])
+
+        self.one.answers[DeleteGroupsRequest] = answer
+        for broker in (self.one, self.two):
+            broker.answers[FindCoordinatorRequest] = lambda request: self.network.coordinator_is(request, 1)
+        deleting = self.after(GroupAdmin(self.router).delete(["g", "h"]), 10)
+        failed = self.failureResultOf(deleting, ItemsFailed).value
+        self.assertEqual((list(failed.errors), list(failed.results)), (["h"], ["g"]))
+        self.assertIn("broker 1 answered DeleteGroups with no result for 'h'", str(failed.errors["h"]))
+
     def test_no_controller(self) -> None:
         """Calls wait for one, at most default.api.timeout.ms."""
         self.controller = -1

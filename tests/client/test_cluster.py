@@ -10,9 +10,8 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.coordinator_requests import CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType, broker_of, coordinator_node
 from pylogbroker.client.errors import Closed, ConnectionLost, NeverReached, NoBrokers, NotConnected, RequestTimedOut
-from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -12,9 +12,8 @@ from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.coordinator_requests import CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType, broker_of
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.pool import broker_of
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import KafkaError, PylogbrokerError

@@ -84,8 +84,9 @@ class MarkerSender:
             }
             for written in batch:
                 errors = answers.get(written.marker.producer_id, {})
-                missing = dict.fromkeys(written.marker.partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
-                written.answer.callback({**missing, **errors})
+                written.answer.callback(
+                    {key: errors.get(key, ErrorCode.UNKNOWN_SERVER_ERROR) for key in written.marker.partitions}
+                )
 
     def _failed(self, failure: Failure, broker_id: int, marker: TransactionMarker) -> MarkerErrors:
         if self._runtime.may_log(f"markers to broker {broker_id}"):

@@ -14,6 +14,7 @@ from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import rows_by_key, sole_row
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.errors import error_of, raise_for
@@ -60,6 +61,10 @@ class KafkaAdapter:
         self._decoders = decode_key, decode_value
         self._gone: Deferred[None] = Deferred()
         connection.when_lost = lambda _: self._gone.callback(None)
+
+    @property
+    def _broker(self) -> str:
+        return str(self._connection.address)
 
     # messages
 
@@ -135,7 +140,7 @@ class KafkaAdapter:
         except UnsupportedVersion:
             row.max_num_offsets = 1
             answer = await self._connection.request(request)
-        [listed] = [partition_answer for topic_answer in answer.topics for partition_answer in topic_answer.partitions]
+        listed = sole_row(answer, "topics.partitions", self._broker, partition_index=partition)
         _raise_for(listed.error_code, topic, partition)
         if listed.old_style_offsets or listed.offset < 0:
             return list(listed.old_style_offsets)
@@ -153,9 +158,8 @@ class KafkaAdapter:
 
         async def commit() -> None:
             answer: OffsetCommitResponse = await self._connection.request(request)
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    _raise_for(partition.error_code, topic.name, partition.partition_index)
+            for key, row in rows_by_key(answer, "topics.partitions", self._broker, offsets, _key).items():
+                _raise_for(row.error_code, *key)
 
         return self._when_settled(group, commit)
 
@@ -169,7 +173,7 @@ class KafkaAdapter:
             version = min(_OFFSET_FETCH, self._connection.version_of(OffsetFetchRequest))
             answer: OffsetFetchResponse = await self._connection.request(request, version=version)
             raise_for(answer.error_code)
-            return _committed(answer)
+            return _committed(rows_by_key(answer, "topics.partitions", self._broker, partitions, _key))
 
         return self._when_settled(group, fetch)
 
@@ -230,12 +234,13 @@ def _raise_for(code: int, topic: str, partition: int) -> None:
         raise _partition_error(code, topic, partition)
 
 
-def _committed(answer: OffsetFetchResponse) -> dict[TopicPartition, int | None]:
+def _committed(rows: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int | None]:
     offsets: dict[TopicPartition, int | None] = {}
-    for topic in answer.topics:
-        for partition in topic.partitions:
-            _raise_for(partition.error_code, topic.name, partition.partition_index)
-            offsets[topic.name, partition.partition_index] = (
-                None if partition.committed_offset < 0 else partition.committed_offset
-            )
+    for key, row in rows.items():
+        _raise_for(row.error_code, *key)
+        offsets[key] = None if row.committed_offset < 0 else row.committed_offset
     return offsets
+
+
+def _key(topic: Any, partition: Any) -> TopicPartition:
+    return topic.name, partition.partition_index

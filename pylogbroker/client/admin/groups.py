@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.client import arguments
-from pylogbroker.client.admin.routing import ItemsFailed, NodeRoute, Router, deferred, outcome, results
+from pylogbroker.client.admin.routing import ItemsFailed, NodeRoute, Router, deferred, outcome, outcomes_of, results
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
@@ -123,6 +123,7 @@ class CommittedOffset:
     metadata: str = ""
 
 
+_COORDINATOR: Final = "the coordinator"
 Groups = list[GroupListing]
 Names = list[str]
 
@@ -240,9 +241,11 @@ class GroupAdmin:
                 ),
             )
         )
-        return {
-            key: committed for key, committed in results([*by_partition], by_partition).items() if committed.offset >= 0
-        }
+        keys = [*by_partition]
+        if rows is not None:
+            keys = [(row.name, index) for row in rows for index in row.partition_indexes]
+        committed = results(keys, outcomes_of(response, _COORDINATOR, keys, by_partition.items()))
+        return {key: offset for key, offset in committed.items() if offset.offset >= 0}
 
     @deferred
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
@@ -261,7 +264,7 @@ class GroupAdmin:
         response = await self._ask_group(
             group, lambda: OffsetCommitRequest(group, topics=[*topics.values()]), _coordinator_error
         )
-        results([*offsets], dict(_read(response, lambda _: None)))
+        results([*offsets], outcomes_of(response, _COORDINATOR, [*offsets], _read(response, lambda _: None)))
 
     @deferred
     async def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
@@ -276,7 +279,7 @@ class GroupAdmin:
         response = await self._ask_group(
             group, lambda: OffsetDeleteRequest(group, [*topics.values()]), lambda response: response.error_code
         )
-        results(keys, dict(_read(response, lambda _: None)))
+        results(keys, outcomes_of(response, _COORDINATOR, keys, _read(response, lambda _: None)))
 
     def _route(self) -> NodeRoute[str]:
         return self._router.coordinators(CoordinatorType.GROUP)

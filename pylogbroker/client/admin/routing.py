@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 import attrs
 
-from pylogbroker.client.coordinator_requests import CoordinatorType
+from pylogbroker.client.coordinator_requests import CoordinatorType, broker_of
 from pylogbroker.client.errors import (
     COORDINATOR_NOT_READY,
     ClientError,
@@ -26,6 +26,7 @@ from pylogbroker.client.errors import (
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import no_row
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
@@ -49,7 +50,6 @@ _RETRIED: Final = COORDINATOR_NOT_READY | {
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
-_MISSING: Final = KafkaError("the broker's response lacks this item")
 
 
 class ItemsFailed(ClientError):
@@ -182,10 +182,10 @@ class Router:
     ) -> dict[K, T]:
         """Like `ask`, for what each broker knows."""
         keys = list(dict.fromkeys(items))
-        done: dict[K, T | PylogbrokerError] = dict.fromkeys(keys, _MISSING)
-        if keys:
-            done.update(read(await self.anywhere(make(keys))))
-        return results(keys, done)
+        if not keys:
+            return {}
+        response = await self.anywhere(make(keys))
+        return results(keys, outcomes_of(response, "a broker", keys, read(response)))
 
     async def all_brokers(self, make: Callable[[], Request], only: Iterable[int] | None = None) -> dict[int, Any]:
         """Return the response of each live broker, or of these; raise the error that one has as a whole."""
@@ -278,8 +278,7 @@ class Router:
             except PylogbrokerError as error:
                 outcomes.update(dict.fromkeys(keys, error))
                 return
-            outcomes.update(dict.fromkeys(keys, _MISSING))
-            outcomes.update(read(response))
+            outcomes.update(outcomes_of(response, broker_of(node_id), keys, read(response)))
 
         route.expect(items)
         await self.waits.together(place(key) for key in items)
@@ -299,6 +298,14 @@ def _is_retried(outcome: object) -> bool:
 def _error(outcome: object) -> PylogbrokerError:
     assert isinstance(outcome, PylogbrokerError)
     return outcome
+
+
+def outcomes_of(
+    response: Any, broker: object, keys: Sequence[K], read: Iterable[tuple[K, T | PylogbrokerError]]
+) -> dict[K, T | PylogbrokerError]:
+    """Return what was read about these keys; an error for one that the response says nothing about."""
+    outcomes = dict(read)
+    return {key: outcomes[key] if key in outcomes else no_row(response, broker, key) for key in keys}
 
 
 def results(wanted: list[K], done: Mapping[K, T | PylogbrokerError]) -> dict[K, T]:

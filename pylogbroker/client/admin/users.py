@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -12,6 +13,7 @@ from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
@@ -48,14 +50,17 @@ class UserAdmin:
             DescribeUserScramCredentialsRequest(users)
         )
         raise_for(response.error_code, response.error_message)
-        for result in response.results:
-            if result.error_code:
-                error = outcome(f"user {result.user}", result.error_code, result.error_message, None)
+        rows = {row.user: row for row in response.results}
+        if users is not None:
+            rows = rows_by_key(response, "results", "the broker", (user.name for user in users), attrgetter("user"))
+        for user, row in rows.items():
+            if row.error_code:
+                error = outcome(f"user {user}", row.error_code, row.error_message, None)
                 assert error is not None
                 raise error
         return {
-            row.user: {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in row.credential_infos}
-            for row in response.results
+            user: {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in row.credential_infos}
+            for user, row in rows.items()
         }
 
     @deferred

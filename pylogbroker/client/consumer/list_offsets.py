@@ -9,8 +9,9 @@ from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
 from pylogbroker.client.offset_requests import list_offsets_request, listed_offset
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
 
 Found = dict[TopicPartition, int]
 Errors = dict[TopicPartition, ErrorCode]
@@ -36,17 +37,15 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
         except (ConnectionLost, RequestTimedOut):
             errors.update(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
         else:
-            _read(answer, offsets, errors)
+            for key, row in rows_by_key(answer, "topics.partitions", leader, partitions, _key).items():
+                if row.error_code:
+                    errors[key] = code_of(row.error_code)
+                else:
+                    offsets[key] = listed_offset(row)
     for key in errors:
         cluster.leader_is_stale(*key)
     return offsets, errors
 
 
-def _read(answer: ListOffsetsResponse, offsets: Found, errors: Errors) -> None:
-    for topic in answer.topics:
-        for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            if partition.error_code:
-                errors[key] = code_of(partition.error_code)
-            else:
-                offsets[key] = listed_offset(partition)
+def _key(topic: ListOffsetsTopicResponse, partition: ListOffsetsPartitionResponse) -> TopicPartition:
+    return topic.name, partition.partition_index

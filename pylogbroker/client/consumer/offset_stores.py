@@ -27,6 +27,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode
+from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.offset_commit import (
@@ -89,24 +90,26 @@ class BrokerOffsets:
             topics=list(topics.values()),
         )
         response: OffsetCommitResponse = await self._ask(request)
-        for answer in response.topics:
-            for partition in answer.partitions:
-                self._check(partition.error_code, f"{answer.name}/{partition.partition_index}")
+        for (topic, number), row in self._rows(response, offsets).items():
+            self._check(row.error_code, f"{topic}/{number}")
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         topics: dict[str, OffsetFetchRequestTopic] = {}
-        for topic, number in partitions:
+        keys = list(partitions)
+        for topic, number in keys:
             topics.setdefault(topic, OffsetFetchRequestTopic(topic)).partition_indexes.append(number)
         request = OffsetFetchRequest(self._group, list(topics.values()), require_stable=True)
         response: OffsetFetchResponse = await self._ask(request)
         self._check(response.error_code, self._group)
         offsets: dict[TopicPartition, int] = {}
-        for answer in response.topics:
-            for partition in answer.partitions:
-                self._check(partition.error_code, f"{answer.name}/{partition.partition_index}")
-                if partition.committed_offset >= 0:
-                    offsets[answer.name, partition.partition_index] = partition.committed_offset
+        for (topic, number), row in self._rows(response, keys).items():
+            self._check(row.error_code, f"{topic}/{number}")
+            if row.committed_offset >= 0:
+                offsets[topic, number] = row.committed_offset
         return offsets
+
+    def _rows(self, response: Any, keys: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        return rows_by_key(response, "topics.partitions", f"the coordinator of group {self._group}", keys, _key)
 
     async def _ask(self, request: Request) -> Any:
         node = await self._cluster.coordinator(self._group, CoordinatorType.GROUP)
@@ -129,6 +132,10 @@ class BrokerOffsets:
         if code in COORDINATOR_MOVED:
             self._cluster.forget_coordinator(self._group, CoordinatorType.GROUP)
         raise_for(code, what)
+
+
+def _key(topic: Any, partition: Any) -> TopicPartition:
+    return topic.name, partition.partition_index
 
 
 @attrs.define(eq=False, repr=False)

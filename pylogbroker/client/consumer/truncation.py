@@ -22,9 +22,9 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
@@ -93,6 +93,6 @@ class TruncationChecks:
         row = OffsetForLeaderPartition(buffer.partition, current_leader_epoch=epoch, leader_epoch=buffer.epoch)
         request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(buffer.topic, [row])])
         response: OffsetForLeaderEpochResponse = await self._cluster.send(node, request)
-        [answer] = [partition for topic in response.topics for partition in topic.partitions] or [EpochEndOffset(-1)]
+        answer = sole_row(response, "topics.partitions", node, partition=buffer.partition)
         raise_for(answer.error_code)
-        return answer.end_offset
+        return int(answer.end_offset)

@@ -109,5 +109,5 @@ class TransactionCoordinatorClient:
     ) -> Any:
         node = await self.cluster.coordinator(key, kind)
         response = await self.cluster.send(node, request, version=version)
-        raise_first(codes(response))
+        raise_first(codes(request, response))
         return response

@@ -19,6 +19,7 @@ from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.model import Codec
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
@@ -26,7 +27,7 @@ from pylogbroker.spark.writing.encoded import OVERHEAD, Encoded
 from pylogbroker.spark.writing.encoder import BinaryColumns, Packing, as_binary, encode, header_bytes
 from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
 from pylogbroker.spark.writing.producer import IdempotentProducer
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 _PORTION_BYTES: Final = 4 << 20
 
@@ -127,8 +128,9 @@ def find_topic(cluster: BlockingCluster, name: str) -> TopicInfo:
             return topics[name]
         if cluster.settings.boolean("allow.auto.create.topics"):
             request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
-            response: MetadataResponse = cluster.any_connection().ask(request)
-            raise_for(response.topics[0].error_code, f"topic {name}")
+            connection = cluster.any_connection()
+            row = sole_row(connection.ask(request), "topics", str(connection.address), name=name)
+            raise_for(row.error_code, f"topic {name}")
         raise KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     return cluster.retrying(ask)

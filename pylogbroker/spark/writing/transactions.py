@@ -41,6 +41,7 @@ from pylogbroker.client.transaction_requests import (
 )
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.backoff import Backoff, retry_blocking
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
@@ -283,7 +284,7 @@ def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
     """Return a group's offset and metadata, after pending transactions; -1 without an offset."""
     request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_MARKER_TOPIC, [0])], require_stable=True)
     response = _ask(cluster, request, CoordinatorType.GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
-    [row] = [row for topic in response.topics for row in topic.partitions]
+    row = _marker_row(response)
     return row.committed_offset, row.metadata
 
 
@@ -303,7 +304,7 @@ def _ask(
 
     def ask() -> Any:
         response = cluster.coordinator(key, kind).ask(request, version=version)
-        raise_first(codes(response), key)
+        raise_first(codes(request, response), key)
         return response
 
     return cluster.retrying(lambda: retry_blocking(ask, _SOON, timeout, retriable=_is_transient), timeout)
@@ -313,8 +314,12 @@ def _is_transient(error: BaseException) -> bool:
     return isinstance(error, KafkaError) and error.code in _TRANSIENT
 
 
-def _fetch_codes(response: Any) -> list[int]:
-    return [response.error_code, *offset_codes(response)]
+def _fetch_codes(_: object, response: Any) -> list[int]:
+    return [response.error_code or _marker_row(response).error_code]
+
+
+def _marker_row(response: Any) -> Any:
+    return sole_row(response, "topics.partitions", "the coordinator", partition_index=0)
 
 
 def _group(task: Task) -> str:

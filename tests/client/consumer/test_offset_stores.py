@@ -201,7 +201,8 @@ class MadeUp:
 
 def committed(code: ErrorCode) -> OffsetCommitResponse:
     partitions = [OffsetCommitResponsePartition(0), OffsetCommitResponsePartition(1, code)]
-    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", partitions)])
+    others = OffsetCommitResponseTopic("u", [OffsetCommitResponsePartition(0)])
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", partitions), others])
 
 
 def fetched(offset: int, code: ErrorCode = ErrorCode.NONE, of_group: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponse:
@@ -245,7 +246,7 @@ def test_brokers_of_every_age_are_asked(newest: int) -> None:
 def test_errors_are_raised_and_a_former_coordinator_is_forgotten(code: ErrorCode, forgotten: int) -> None:
     asking: list[tuple[Response, Callable[[OffsetStore], Any]]] = [
         (committed(code), lambda store: store.commit(OFFSETS)),
-        (fetched(8, code), lambda store: store.fetch(OFFSETS)),
+        (fetched(8, code), lambda store: store.fetch([("t", 0), ("t", 1)])),
         (fetched(8, of_group=code), lambda store: store.fetch(OFFSETS)),
     ]
     for answer, ask in asking:
@@ -254,6 +255,16 @@ def test_errors_are_raised_and_a_former_coordinator_is_forgotten(code: ErrorCode
             now(ask(cluster.store()))
         assert caught.value.code is code
         assert cluster.forgotten == forgotten
+
+
+def test_a_partition_that_the_coordinator_leaves_out_is_not_believed() -> None:
+    """Else its records would be lost, or read from the beginning."""
+    answer = committed(ErrorCode.NONE)
+    answer.topics.pop()
+    with pytest.raises(KafkaError, match="the coordinator of group g answered OffsetCommit with no result for u-0"):
+        now(MadeUp([answer]).store().commit(OFFSETS))
+    with pytest.raises(KafkaError, match="the coordinator of group g answered OffsetFetch with no result for t-2"):
+        now(MadeUp([fetched(8)]).store().fetch([("t", 0), ("t", 2)]))
 
 
 def test_a_coordinator_that_does_not_answer_is_forgotten() -> None:
