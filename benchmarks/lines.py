@@ -34,7 +34,10 @@ KCAT: Final = "kcat"
 
 @attrs.frozen
 class Work:
-    """Words of both commands; TOPIC and FILE stand for names, `writes` says in which direction records go."""
+    """Words of both commands; `writes` says in which direction records go.
+
+    TOPIC and FILE stand for names, LINES for the number of lines.
+    """
 
     title: str
     writes: bool
@@ -45,6 +48,12 @@ class Work:
 WORKS: Final = (
     Work("produce", True, "produce TOPIC FILE", "-P -t TOPIC -l FILE -X acks=all -X enable.idempotence=true"),
     Work("consume", False, "consume TOPIC -e", "-C -t TOPIC -e -q"),
+    Work(
+        "consume in a group",
+        False,
+        "consume TOPIC -g lines -n LINES",
+        "-q -c LINES -X auto.offset.reset=earliest -G lines TOPIC",
+    ),
 )
 
 
@@ -78,18 +87,19 @@ def main(lines: int, rounds: int, directory: Path | None, markdown: bool) -> Non
             for name in (OWN, KCAT):
                 with broker.session.topic() as topic:
                     for work in WORKS:
-                        times.setdefault((work.title, name), []).append(run(work, name, broker, topic, file))
+                        times.setdefault((work.title, name), []).append(run(work, name, broker, topic, file, lines))
     rows = [row(work.title, times[work.title, OWN], times[work.title, KCAT], lines) for work in WORKS]
     names = ["work", "pylogbroker s", "kcat s", "pylogbroker CPU s", "kcat CPU s", "speed", "wanted"]
     show(Console(), names, rows, markdown)
 
 
-def run(work: Work, name: str, broker: Running, topic: str, file: Path) -> Times:
+def run(work: Work, name: str, broker: Running, topic: str, file: Path, lines: int) -> Times:
     """Run a command to its end; raise BenchmarkError if it fails, or reads less than the file has."""
     address = f"{broker.session.host}:{broker.session.port}"
     start = [sys.executable, "-m", "pylogbroker.cli"] if name == OWN else [KCAT]
-    words = (work.own if name == OWN else work.kcat).replace("TOPIC", topic).replace("FILE", str(file)).split()
-    command = [*start, *words, "-b", address]
+    names = {"TOPIC": topic, "FILE": str(file), "LINES": str(lines)}
+    words = [names.get(word, word) for word in (work.own if name == OWN else work.kcat).split()]
+    command = [*start, "-b", address, *words] if name == KCAT else [*start, *words, "-b", address]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     used, began = os.times(), time.perf_counter()
     with subprocess.Popen(

@@ -62,3 +62,11 @@ class BulkReader:
 def flags(chosen: Iterable[bool]) -> Flags:
     """Return which records to select."""
     return np.fromiter(chosen, np.bool_)
+
+
+def read_for(matching: Flags, count: int | None) -> int:
+    """Return how many records are read for the first `count` that match; None: all."""
+    if count is None:
+        return len(matching)
+    matches = np.flatnonzero(matching)
+    return len(matching) if len(matches) < count else int(matches[count - 1]) + 1

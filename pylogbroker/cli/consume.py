@@ -52,6 +52,7 @@ else:
 _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130
 _MANY_RECORDS: Final = 5000  # whose decoding takes as long as the import of what decodes them together
+_WRITTEN_AT_ONCE: Final = 10_000  # of a group's records: Ctrl-C during the writing repeats so many at most
 _STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end"}
 
 
@@ -165,6 +166,28 @@ class _Printer:
                 if self.is_done:
                     return
 
+    def print_stream(self, stream: sync.Stream) -> None:
+        """Print the messages of a group's stream; only what is printed counts as read, and is committed."""
+        while not self.is_done and (run := stream.next_run()):
+            some = run[:_WRITTEN_AT_ONCE]
+            if isinstance(some, client_messages.MessageColumns):
+                read = self.print_columns(some[0].topic, some[0].partition, some.columns())
+            else:
+                read = self._print_messages(some)
+            stream.mark_read(read)
+
+    def _print_messages(self, messages: Iterable[Message]) -> int:
+        """Print messages up to the last one that matches and is asked for; return the number of those read."""
+        read = 0
+        try:
+            for message in messages:
+                read += 1
+                if self._write_matching(message) and self.is_done:
+                    break
+        finally:
+            self._out.flush()
+        return read
+
     def _write_matching(self, message: Message) -> bool:
         """Write a message if it matches, and return whether it does."""
         if self._decoder is not None:
@@ -175,23 +198,24 @@ class _Printer:
         self._count(1)
         return True
 
-    def print_columns(self, topic: str, partition: int, columns: Columns) -> None:
+    def print_columns(self, topic: str, partition: int, columns: Columns) -> int:
+        """Print the records that match, as many as are asked for; return the number of those read."""
         if self._decoder is not None:
-            try:
-                for message in client_messages.MessageColumns(topic, partition, columns, 0, len(columns)):
-                    if self._write_matching(message) and self.is_done:
-                        return
-            finally:
-                self._out.flush()
-            return
+            return self._print_messages(client_messages.MessageColumns(topic, partition, columns, 0, len(columns)))
+        read = len(columns)
         if self._matches is not None:
             fields = zip(columns.keys(), columns.values(), columns.headers(), strict=True)
-            columns = columns.select(bulk_reader.flags(self._matches(*record) for record in fields))
+            matching = bulk_reader.flags(self._matches(*record) for record in fields)
+            read = bulk_reader.read_for(matching, self._left)
+            columns = columns.select(matching)
+        elif self._left is not None:
+            read = min(read, self._left)
         if self._left is not None:
             columns = columns.select(slice(0, self._left))
         self._out.write(self._write_columns(topic, partition, columns))
         self._out.flush()
         self._count(len(columns))
+        return read
 
     def _count(self, printed: int) -> None:
         self.is_empty = self.is_empty and not printed
@@ -242,7 +266,7 @@ def _print_of_group(
     with sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
         names = "|".join(map(re.escape, topics))
         [stream] = consumer.create_message_streams_by_filter(sync.Whitelist(names))
-        printer.print(stream)
+        printer.print_stream(stream)
 
 
 def _print_of_partitions(

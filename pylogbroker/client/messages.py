@@ -109,6 +109,10 @@ class MessageColumns(Sequence[Message]):
     def values(self) -> Iterator[bytes | None]:
         return self._columns.iter_values(slice(self._start, self._stop))
 
+    def columns(self) -> Columns:
+        """Return the messages as columns of their own."""
+        return self._columns.select(slice(self._start, self._stop))
+
     def _rows_of(self, some: slice) -> Iterator[Row]:
         columns = self._columns
         offsets, behind = _offsets(columns.offsets[some])
@@ -129,6 +133,11 @@ class Messages(Sequence[Message]):
 
     def __init__(self, runs: Iterable[Sequence[Message]] = ()) -> None:
         self._runs = tuple(runs)
+
+    @property
+    def runs(self) -> Sequence[Sequence[Message]]:
+        """Messages of one partition that follow each other, as columns where possible."""
+        return [run for run in self._runs if run]
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from pylogbroker.cli.bulk_reader import BulkReader
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.errors import ErrorCode, KafkaError
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 Command = Callable[..., Result]
@@ -219,9 +222,58 @@ def test_base64_is_of_json_alone(run: Command, made: str) -> None:
 def test_a_group(run: Command, made: str, group: str, broker: Broker) -> None:
     found = run("consume", made, "-g", group, "-n", 5, "-f", r"%s\n").stdout.split()
     assert sorted(found) == ["v0", "v1", "v2", "v3", "v4"]
+    assert committed_by(broker, group) == {0: 3, 1: 2}
+
+
+def test_a_group_reads_many_records_with_conditions(run: Command, made: str, group: str, broker: Broker) -> None:
+    produce_numbers(broker, made, 1000)
+    found = run("consume", made, "-g", group, "-n", 3, "--grep", "^n.*7$", "-f", r"%s\n").stdout.split()
+    assert found == ["n7", "n17", "n27"]
+    assert committed_by(broker, group)[0] == 3 + 28  # not a record more than what was looked at
+    found = run("consume", made, "-g", group, "-n", 2, "--grep", "^n", "-f", r"%o %s\n").stdout.split()
+    assert found == ["31", "n28", "32", "n29"]
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
+def test_a_group_that_is_interrupted_while_it_writes_loses_no_record(
+    made: str, group: str, broker: Broker, way: signal.Signals
+) -> None:
+    produce_numbers(broker, made, 30_000)
+    words = ["consume", made, "-g", group, "-f", r"%p %o\n", "-b", broker.bootstrap]
+    command = [sys.executable, "-m", "pylogbroker.cli", *words, "-X", "auto.commit.interval.ms=1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        sizes = [bytes(4)]
+        wait_until(lambda: is_full(process, sizes))  # or slow: what must hold does not depend on it
+        process.send_signal(way)
+        *lines, _ = process.stdout.read().split(b"\n")  # the last one may be incomplete
+        assert process.wait(120) == (130 if way is signal.SIGINT else -way)
+    printed = [int(line[2:]) for line in lines if line.startswith(b"0 ")]
+    assert printed == [*range(len(printed))]
+    assert committed_by(broker, group).get(0, 0) <= len(printed)
+
+
+def is_full(process: subprocess.Popen[bytes], sizes: list[bytes]) -> bool:
+    """Return whether the pipe has as many bytes as it had at the last looks."""
+    assert process.stdout is not None
+    sizes.append(fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4)))
+    return sizes[-1] != bytes(4) and sizes[-10:] == sizes[-1:] * 10
+
+
+def committed_by(broker: Broker, group: str) -> dict[int, int]:
+    """Return the offset that a group has committed, by partition."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     [offsets] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert {each.partition: each.offset for each in offsets.result(60).topic_partitions} == {0: 3, 1: 2}
+    return {committed.partition: committed.offset for committed in offsets.result(60).topic_partitions}
+
+
+def produce_numbers(broker: Broker, topic: str, count: int) -> None:
+    """Produce n0, n1, n2 ... to partition 0."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"n%d" % number, partition=0)
+    assert producer.flush(120) == 0
 
 
 def test_lines(run: Command, made: str, broker: Broker) -> None:

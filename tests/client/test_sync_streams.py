@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from pylogbroker.client.messages import Messages
 from pylogbroker.client.sync import streams
 from pylogbroker.client.sync.background import Background, running
 from pylogbroker.client.sync.streams import Stream
@@ -35,10 +38,10 @@ class Source:
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
         self.counts: list[int] = []
-        self.waiting: tuple[int, Deferred[list[Item]]] | None = None
+        self.waiting: tuple[int, Deferred[Messages]] | None = None
         self.asked = threading.Event()
 
-    def get_many(self, count: int) -> Deferred[list[Item]]:
+    def get_many(self, count: int) -> Deferred[Messages]:
         self.counts.append(count)
         self.asked.set()
         if self.items:
@@ -57,8 +60,9 @@ class Source:
         (_, deferred), self.waiting = self.waiting, None
         deferred.errback(error)
 
-    def _taken(self, count: int) -> list[Item]:
-        return [self.items.popleft() for _ in range(min(count, len(self.items)))]
+    def _taken(self, count: int) -> Messages:
+        items = [self.items.popleft() for _ in range(min(count, len(self.items)))]
+        return Messages([list(run) for _, run in groupby(items, attrgetter("partition"))])  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -223,3 +227,82 @@ def interrupted(background: Background, many: bool, seconds: float) -> tuple[int
         for message in stream:
             given = message.offset + 1
     return given, stream._messages[0].offset
+
+
+MIXED = (Item(5), Item(6), Item(1, partition=1), Item(7), Item(2, partition=1))
+
+
+def test_runs_are_unread_until_they_are_marked(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, *MIXED)
+    stream._prefetch_messages = 16
+    assert (stream.next_run(), stream.next_run()) == ([Item(5), Item(6)], [Item(5), Item(6)])
+    assert (stream.unread(), stream.count) == ({("t", 0): 5, ("t", 1): 1}, 0)
+    stream.mark_read(1)
+    assert (stream.next_run(), stream.unread()) == ([Item(6)], {("t", 0): 6, ("t", 1): 1})
+    stream.mark_read(1)
+    assert (stream.next_run(), stream.unread()) == ([Item(1, partition=1)], {("t", 0): 7, ("t", 1): 1})
+    assert stream.count == 2
+
+
+def test_runs_and_single_messages_alternate(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, *MIXED)
+    stream._prefetch_messages = 16
+    assert stream.get(10) == Item(5)
+    assert stream.next_run() == [Item(6)]
+    stream.mark_read(1)
+    assert stream.next_run() == [Item(1, partition=1)]
+    assert stream.get(10) == Item(1, partition=1)
+    assert stream.next_run() == [Item(7)]
+    stream.mark_read(1)
+    assert (stream.unread(), stream.count) == ({("t", 1): 2}, 4)
+
+
+def test_runs_that_are_dropped_are_passed_over(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, *MIXED)
+    stream._prefetch_messages = 16
+    assert stream.next_run() == [Item(5), Item(6)]
+    stream.forget("t", 0)
+    assert stream.next_run() == [Item(1, partition=1)]
+    stream.mark_read(1)
+    assert stream.next_run() == [Item(2, partition=1)]
+    assert stream.count == 1
+
+
+def test_runs_grow_for_a_quick_reader_and_end_when_idle(
+    background: Background, source: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.timeout = 0.01
+    monkeypatch.setattr(streams.time, "monotonic", lambda: 0.0)
+    put(background, source, *ITEMS)
+    read = 0
+    while run := stream.next_run():
+        read += len(run)
+        stream.mark_read(len(run))
+    assert read == len(ITEMS)
+    assert source.counts == [1 << power for power in range(1, 15)]
+    put(background, source, Item(7))
+    assert stream.next_run() == [Item(7)]
+
+
+def test_ctrl_c_at_any_moment_loses_nothing_of_runs(background: Background) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        outcomes = [interrupted_in_runs(background, 0.0005 + 0.00003 * step) for step in range(100)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert {printed - first_unread in (0, 7) for printed, first_unread in outcomes} == {True}
+
+
+def interrupted_in_runs(background: Background, seconds: float) -> tuple[int, int]:
+    """Read until Ctrl-C; return the offset after the last run that was printed, and the first unread one."""
+    stream = Stream(background, Source())  # type: ignore[arg-type]
+    stream._runs.append(ITEMS_READ)  # type: ignore[arg-type]
+    printed = 0
+    with suppress(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while True:
+            run = stream.next_run()[:7]
+            printed = run[-1].offset + 1
+            stream.mark_read(7)
+    return printed, stream.unread()["t", 0]
