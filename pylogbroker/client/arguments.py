@@ -11,10 +11,12 @@ from inspect import Parameter, signature
 from ipaddress import IPv6Address
 from numbers import Real
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
+
+T = TypeVar("T")
 
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
@@ -30,6 +32,48 @@ def name(argument: str, value: Any) -> str:
     return value
 
 
+def text(argument: str, value: Any) -> str:
+    """Validate a text that may be a secret: the error does not show it."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{argument}: {type(value).__name__} is not accepted; expected a text")
+    return value
+
+
+def names(argument: str, value: Any) -> list[str]:
+    """Validate several names; a single one would be taken for its characters."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise invalid(argument, value, "several names, such as ['orders']")
+    return [name(argument, one) for one in value]
+
+
+def instances(argument: str, value: Any, kind: type[T], example: str) -> list[T]:
+    """Validate several values of a class; `example` is one for the error."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise invalid(argument, value, f"several of {kind.__name__}, such as [{example}]")
+    values = list(value)
+    for one in values:
+        if not isinstance(one, kind):
+            raise invalid(argument, one, f"{kind.__name__}, such as {example}")
+    return values
+
+
+def by_key(argument: str, value: Any, example: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise invalid(argument, value, f"a mapping such as {example}")
+    return value
+
+
+def setting_texts(argument: str, value: Any) -> dict[str, str | None]:
+    """Return settings as texts, with numbers and booleans as Kafka writes them; None stays."""
+    texts: dict[str, str | None] = {}
+    for key, given in by_key(argument, value, "{'retention.ms': 3600000}").items():
+        if given is not None and not isinstance(given, str | bool | int | float):
+            raise invalid(f"{argument}[{key!r}]", given, "a text, a number, True or False")
+        text = str(given).lower() if isinstance(given, bool) else given
+        texts[name(argument, key)] = None if text is None else str(text)
+    return texts
+
+
 def number(argument: str, value: Any, minimum: int = 0, maximum: int = _INT32_MAX) -> int:
     try:
         integer = None if isinstance(value, bool) else index(value)
@@ -38,6 +82,12 @@ def number(argument: str, value: Any, minimum: int = 0, maximum: int = _INT32_MA
     if integer is None or not minimum <= integer <= maximum:
         raise invalid(argument, value, f"a whole number from {minimum} to {maximum}")
     return integer
+
+
+def broker_ids(argument: str, value: Any) -> list[int]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise invalid(argument, value, "ids of brokers, such as [1, 2]")
+    return [number(argument, broker) for broker in value]
 
 
 def offset(argument: str, value: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import (
@@ -41,6 +42,8 @@ class AclAdmin:
     @deferred
     async def describe(self, wanted: AclFilter | None = None) -> Bindings:
         """Return the ACLs that a filter selects, by default all."""
+        if wanted is not None and not isinstance(wanted, AclFilter):
+            raise arguments.invalid("wanted", wanted, "AclFilter")
         fields = _fields(wanted or AclFilter())
 
         def read(response: DescribeAclsResponse) -> Iterator[tuple[None, Bindings | KafkaError]]:
@@ -67,7 +70,9 @@ class AclAdmin:
             for binding, result in zip(sent, response.results, strict=False):
                 yield binding, outcome(_text(binding), result.error_code, result.error_message, None)
 
-        await self._router.ask(self._router.controller(), bindings, make, read)
+        example = "AclBinding(ResourcePattern(...), AccessControlEntry(...))"
+        given = arguments.instances("bindings", bindings, AclBinding, example)
+        await self._router.ask(self._router.controller(), given, make, read)
 
     @deferred
     async def delete(self, filters: Iterable[AclFilter]) -> dict[AclFilter, Bindings]:
@@ -85,7 +90,8 @@ class AclAdmin:
                 worst: Any = result if result.error_code or failed is None else failed
                 yield acl_filter, outcome("ACLs", worst.error_code, worst.error_message, bindings)
 
-        return await self._router.ask(self._router.controller(), filters, make, read)
+        given = arguments.instances("filters", filters, AclFilter, "AclFilter()")
+        return await self._router.ask(self._router.controller(), given, make, read)
 
 
 def _fields(acl_filter: AclFilter) -> tuple[Any, ...]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import Final
 
 import attrs
 
 from pylogbroker import __version__
+from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+
+_LEVEL_MAX: Final = (1 << 15) - 1
 
 
 class UpgradeType(IntEnum):
@@ -93,4 +97,6 @@ class ClusterInfoAdmin:
                     outcome(f"feature {name}", response.error_code or code, response.error_message or message, None),
                 )
 
+        for level in arguments.by_key("levels", levels, "{'metadata.version': 25}").values():
+            arguments.number("levels", level, 0, _LEVEL_MAX)
         await self._router.ask(self._router.controller(), levels, make, read)

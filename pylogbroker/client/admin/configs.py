@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 import attrs
 
+from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import NodeRoute, Router, deferred, outcome
 from pylogbroker.config.changes import SettingChange
 from pylogbroker.errors import KafkaError
@@ -34,6 +35,8 @@ class ConfigResourceType(IntEnum):
     BROKER_LOGGER = 8
 
 
+_EXAMPLE: Final = "ConfigResource.topic('orders')"
+_CHANGE_EXAMPLE: Final = "SettingChange('retention.ms', ConfigOperation.SET, '1000')"
 _SOURCES = {
     1: "topic",
     2: "broker",
@@ -121,8 +124,9 @@ class ConfigAdmin:
     ) -> dict[ConfigResource, Configs]:
         """Return settings by resource and name; by default all of them."""
 
+        keys = None if names is None else arguments.names("names", names)
+
         def make(batch: Sequence[ConfigResource]) -> DescribeConfigsRequest:
-            keys = None if names is None else [*names]
             rows = [DescribeConfigsResource(resource.type, resource.name, keys) for resource in batch]
             return DescribeConfigsRequest(rows, synonyms, documentation)
 
@@ -132,20 +136,25 @@ class ConfigAdmin:
                 entries = {entry.name: _entry(entry) for entry in result.configs}
                 yield resource, outcome(resource, result.error_code, result.error_message, entries)
 
-        return await self._router.ask(self._route(), resources, make, read)
+        given = arguments.instances("resources", resources, ConfigResource, _EXAMPLE)
+        return await self._router.ask(self._route(), given, make, read)
 
     @deferred
     async def alter(
         self, changes: Mapping[ConfigResource, Sequence[SettingChange]], *, validate_only: bool = False
     ) -> None:
         """Change single settings; the others stay."""
+        settings = {
+            resource: arguments.instances("changes", listed, SettingChange, _CHANGE_EXAMPLE)
+            for resource, listed in arguments.by_key("changes", changes, f"{{{_EXAMPLE}: [{_CHANGE_EXAMPLE}]}}").items()
+        }
 
         def make(batch: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
             rows = [
                 AlterConfigsResource(
                     resource.type,
                     resource.name,
-                    [AlterableConfig(change.name, change.operation, change.value) for change in changes[resource]],
+                    [_alterable(change) for change in settings[resource]],
                 )
                 for resource in batch
             ]
@@ -156,7 +165,8 @@ class ConfigAdmin:
                 resource = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
                 yield resource, outcome(resource, result.error_code, result.error_message, None)
 
-        await self._router.ask(self._route(), changes, make, read)
+        given = arguments.instances("changes", settings, ConfigResource, _EXAMPLE)
+        await self._router.ask(self._route(), given, make, read)
 
     def _route(self) -> NodeRoute[ConfigResource]:
         """Ask each broker for its own settings, and the controller for all others."""
@@ -168,6 +178,11 @@ class ConfigAdmin:
             return await self._router.node(int(resource.name)).node_of(resource)
 
         return NodeRoute(node_of, controller.moved)
+
+
+def _alterable(change: SettingChange) -> AlterableConfig:
+    [(name, text)] = arguments.setting_texts("changes", {change.name: change.value}).items()
+    return AlterableConfig(name, change.operation, text)
 
 
 def _entry(given: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -139,7 +139,8 @@ class GroupAdmin:
         `states` selects some, such as `Empty`, and `types` those of `classic` or `consumer`, which is KIP-848.
         """
         groups: Groups = []
-        answers = await self._router.all_brokers(lambda: ListGroupsRequest([*states], [*types]))
+        chosen, kinds = arguments.texts("states", states), arguments.texts("types", types)
+        answers = await self._router.all_brokers(lambda: ListGroupsRequest([*chosen], [*kinds]))
         for node_id, response in answers.items():
             groups += [
                 GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type, node_id)
@@ -156,7 +157,7 @@ class GroupAdmin:
                 name = group.group_id
                 yield name, outcome(f"group {name}", group.error_code, None, _description(group))
 
-        requested = [*dict.fromkeys(groups)]
+        requested = [*dict.fromkeys(arguments.texts("groups", groups))]
         classic = await self._router.ask_each(
             self._route(), requested, lambda names: DescribeGroupsRequest(names), read
         )
@@ -187,7 +188,8 @@ class GroupAdmin:
             for result in response.results:
                 yield result.group_id, outcome(f"group {result.group_id}", result.error_code, None, None)
 
-        await self._router.ask(self._route(), groups, lambda names: DeleteGroupsRequest(names), read)
+        given = arguments.texts("groups", groups)
+        await self._router.ask(self._route(), given, lambda names: DeleteGroupsRequest(names), read)
 
     @deferred
     async def remove_members(self, group: str, members: Iterable[MemberToRemove] | None = None) -> None:
@@ -198,7 +200,7 @@ class GroupAdmin:
                 MemberToRemove("" if member.instance_id else member.member_id, member.instance_id)
                 for member in described
             ]
-        removals = [*members]
+        removals = arguments.instances("members", members, MemberToRemove, "MemberToRemove(instance_id='one')")
         if not removals:
             return
         rows = [MemberIdentity(member.member_id, member.instance_id, _REASON) for member in removals]
@@ -251,7 +253,8 @@ class GroupAdmin:
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> None:
         """Commit offsets for a group without members."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        for (topic, partition), given in offsets.items():
+        for key, given in arguments.by_key("offsets", offsets, "{('orders', 0): 7}").items():
+            topic, partition = arguments.partition("offsets", key)
             committed = (
                 given if isinstance(given, CommittedOffset) else CommittedOffset(arguments.offset("offsets", given))
             )

@@ -58,7 +58,9 @@ class RecordAdmin:
                     where = f"{topic.name}/{partition.partition_index}"
                     yield (topic.name, partition.partition_index), outcome(where, partition.error_code, None, listed)
 
-        partitions = arguments.partitions("times", times)
+        partitions = arguments.partitions("times", arguments.by_key("times", times, "{('orders', 0): LATEST}"))
+        for time in times.values():
+            arguments.whole("times", time)
         return await self._router.ask(
             self._router.leaders(),
             partitions,
@@ -86,7 +88,10 @@ class RecordAdmin:
                         outcome(where, partition.error_code, None, partition.low_watermark),
                     )
 
-        return await self._router.ask(self._router.leaders(), arguments.partitions("before", before), make, read)
+        partitions = arguments.partitions("before", arguments.by_key("before", before, "{('orders', 0): 7}"))
+        for offset in before.values():
+            arguments.whole("before", offset)
+        return await self._router.ask(self._router.leaders(), partitions, make, read)
 
 
 def _known(number: int) -> int | None:

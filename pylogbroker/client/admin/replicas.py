@@ -84,15 +84,19 @@ class ReplicaAdmin:
     @deferred
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
         """Return the log directories of brokers, by default of all, with their replicas."""
-        responses = await self._router.all_brokers(lambda: DescribeLogDirsRequest(None), brokers)
+        chosen = None if brokers is None else arguments.broker_ids("brokers", brokers)
+        responses = await self._router.all_brokers(lambda: DescribeLogDirsRequest(None), chosen)
         return {node_id: _log_dirs(response) for node_id, response in responses.items()}
 
     @deferred
     async def alter_log_dirs(self, moves: Mapping[ReplicaKey, str]) -> None:
         """Move replicas, `(broker, topic, partition)`, to other log directories of their brokers."""
         by_broker: dict[int, list[TopicPartition]] = {}
-        for broker, topic, partition in moves:
-            by_broker.setdefault(broker, []).append((topic, partition))
+        for key in arguments.by_key("moves", moves, "{(1, 'orders', 0): '/data/2'}"):
+            if not isinstance(key, tuple) or len(key) != 3:
+                raise arguments.invalid("moves", key, "(broker, topic, partition)")
+            broker = arguments.number("moves", key[0])
+            by_broker.setdefault(broker, []).append(arguments.partition("moves", key[1:]))
         for broker, partitions in by_broker.items():
 
             def make(keys: Sequence[TopicPartition], broker: int = broker) -> AlterReplicaLogDirsRequest:
@@ -148,7 +152,12 @@ class ReplicaAdmin:
                         outcome(where, partition.error_code, partition.error_message, None),
                     )
 
-        await self._router.ask(self._router.controller(), arguments.partitions("replicas", replicas), make, read)
+        example = "{('orders', 0): [1, 2]}"
+        pairs = arguments.partitions("replicas", arguments.by_key("replicas", replicas, example))
+        for brokers in replicas.values():
+            if brokers is not None:
+                arguments.broker_ids("replicas", brokers)
+        await self._router.ask(self._router.controller(), pairs, make, read)
 
     @deferred
     async def elect_leaders(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -33,6 +34,8 @@ from pylogbroker.wire.messages.metadata import (
 )
 
 _NAMES_VERSION_MAX = 5  # of DeleteTopics: the last with names alone
+_REPLICATION_FACTOR_MAX: Final = (1 << 15) - 1
+_EXAMPLE: Final = "NewTopic('orders', partitions=3)"
 
 
 @attrs.frozen
@@ -43,7 +46,16 @@ class NewTopic:
     partitions: int = -1
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[int]] = attrs.field(factory=dict)
-    configs: Mapping[str, str | None] = attrs.field(factory=dict)
+    configs: Mapping[str, str | int | float | None] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        arguments.name("name", self.name)
+        arguments.number("partitions", self.partitions, -1)
+        arguments.number("replication_factor", self.replication_factor, -1, _REPLICATION_FACTOR_MAX)
+        for partition, brokers in arguments.by_key("assignments", self.assignments, "{0: [1, 2]}").items():
+            arguments.number("assignments", partition)
+            arguments.broker_ids("assignments", brokers)
+        arguments.setting_texts("configs", self.configs)
 
 
 @attrs.frozen
@@ -105,12 +117,12 @@ class TopicAdmin:
                 name = topic.name or ""
                 yield name, outcome(f"topic {name}", topic.error_code, None, _description(topic))
 
-        return await self._router.ask_any(_names(names), _metadata_request, read)
+        return await self._router.ask_any(arguments.names("names", names), _metadata_request, read)
 
     @deferred
     async def create(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, CreatedTopic]:
         """Create topics, or only check whether that would succeed."""
-        by_name = {topic.name: topic for topic in topics}
+        by_name = {topic.name: topic for topic in arguments.instances("topics", topics, NewTopic, _EXAMPLE)}
 
         def make(names: Iterable[str]) -> CreateTopicsRequest:
             creatable = [_creatable(by_name[name]) for name in names]
@@ -120,7 +132,7 @@ class TopicAdmin:
             for topic in response.topics:
                 yield topic.name, outcome(f"topic {topic.name}", topic.error_code, topic.error_message, _created(topic))
 
-        return await self._router.ask(self._router.controller(), _names(by_name), make, read)
+        return await self._router.ask(self._router.controller(), by_name, make, read)
 
     @deferred
     async def delete(self, names: Iterable[str]) -> None:
@@ -135,7 +147,7 @@ class TopicAdmin:
                 yield name, outcome(f"topic {name}", result.error_code, result.error_message, None)
 
         route = self._router.controller()
-        await self._router.ask(route, _names(names), make, read, newest=_NAMES_VERSION_MAX)
+        await self._router.ask(route, arguments.names("names", names), make, read, newest=_NAMES_VERSION_MAX)
 
     @deferred
     async def add_partitions(
@@ -146,7 +158,12 @@ class TopicAdmin:
         validate_only: bool = False,
     ) -> None:
         """Raise topics' numbers of partitions to these totals; `assignments` has the replicas of each new partition."""
-        placed = assignments or {}
+        for total in arguments.by_key("totals", totals, "{'orders': 6}").values():
+            arguments.number("totals", total)
+        placed = {} if assignments is None else arguments.by_key("assignments", assignments, "{'orders': [[1, 2]]}")
+        for replicas in placed.values():
+            for brokers in replicas:
+                arguments.broker_ids("assignments", brokers)
 
         def make(names: Iterable[str]) -> CreatePartitionsRequest:
             topics = [CreatePartitionsTopic(name, totals[name], _new_replicas(placed.get(name))) for name in names]
@@ -156,17 +173,11 @@ class TopicAdmin:
             for result in response.results:
                 yield result.name, outcome(f"topic {result.name}", result.error_code, result.error_message, None)
 
-        await self._router.ask(self._router.controller(), _names(totals), make, read)
+        await self._router.ask(self._router.controller(), arguments.names("totals", totals), make, read)
 
     async def _metadata(self, names: Sequence[str] | None) -> MetadataResponse:
         response: MetadataResponse = await self._router.anywhere(_metadata_request(names))
         return response
-
-
-def _names(names: Iterable[str]) -> Iterable[str]:
-    if isinstance(names, str):
-        raise arguments.invalid("names", names, "several names, such as ['orders']")
-    return [arguments.name("names", name) for name in names]
 
 
 def _metadata_request(names: Sequence[str] | None) -> MetadataRequest:
@@ -178,7 +189,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     assignments = [
         CreatableReplicaAssignment(partition, [*brokers]) for partition, brokers in topic.assignments.items()
     ]
-    configs = [CreatableTopicConfig(name, value) for name, value in topic.configs.items()]
+    texts = arguments.setting_texts("configs", topic.configs)
+    configs = [CreatableTopicConfig(name, value) for name, value in texts.items()]
     return CreatableTopic(topic.name, topic.partitions, topic.replication_factor, assignments, configs)
 
 

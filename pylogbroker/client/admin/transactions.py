@@ -81,9 +81,10 @@ class TransactionAdmin:
     ) -> Sequence[TransactionListing]:
         """Return the transactional ids of all brokers; filters select some."""
         transactions = []
+        chosen = arguments.texts("states", states)
 
         def make() -> ListTransactionsRequest:
-            return ListTransactionsRequest([*states], [*producer_ids], longer_than_ms)
+            return ListTransactionsRequest([*chosen], [*producer_ids], longer_than_ms)
 
         for node_id, response in (await self._router.all_brokers(make)).items():
             if response.unknown_state_filters:
@@ -105,14 +106,15 @@ class TransactionAdmin:
                 yield name, outcome(f"transactional id {name}", transaction.error_code, None, _description(transaction))
 
         route = self._router.coordinators(CoordinatorType.TRANSACTION)
-        return await self._router.ask(route, transactional_ids, lambda ids: DescribeTransactionsRequest(ids), read)
+        given = arguments.texts("transactional_ids", transactional_ids)
+        return await self._router.ask(route, given, lambda ids: DescribeTransactionsRequest(ids), read)
 
     @deferred
     async def fence(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Shut out the producers of transactional ids, aborting their transactions; return new ids and epochs."""
         route = self._router.coordinators(CoordinatorType.TRANSACTION)
         identities: dict[str, tuple[int, int]] = {}
-        for name in dict.fromkeys(transactional_ids):
+        for name in dict.fromkeys(arguments.texts("transactional_ids", transactional_ids)):
             ask = partial(self._router.ask, route, [name], read=partial(_identity, name))
             try:
                 identities.update(await ask(make=partial(_fencing, _FENCE_TIMEOUT_MS)))

@@ -73,6 +73,7 @@ class UserAdmin:
     ) -> None:
         """Add a user, or change the password of one. The broker gets a salted hash, not the password."""
         arguments.name("name", name)
+        arguments.text("password", password)
         for mechanism, number in [(scram, _number(scram)) for scram in dict.fromkeys(mechanisms)]:
             salt = os.urandom(_SALT_BYTES)
             salted = salt_password(mechanism, password, salt, iterations)
