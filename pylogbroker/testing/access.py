@@ -83,7 +83,9 @@ class AccessFiles:
     def write(self) -> None:
         """Write the users, and the certificates of authority and broker."""
         users = {**self._rules.users, _SUPER_USER: self._password}
-        (self._directory / "users").write_text("".join(f"{name}:{password}\n" for name, password in users.items()))
+        file = self._directory / "users"
+        file.touch(0o600)  # the broker warns of one that others can read
+        file.write_text("".join(f"{name}:{password}\n" for name, password in users.items()))
         if self._rules.tls:
             self._authority = tls_authority.Authority.create("pylogbroker testing", _DAYS)
             (self._directory / "ca.pem").write_text(self._authority.identity.certificate_pem)

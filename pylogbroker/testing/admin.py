@@ -160,7 +160,7 @@ class Admin:
     async def produce(
         self,
         topic: str,
-        values: Iterable[bytes | str | None],
+        values: Iterable[bytes | None],
         key: bytes | None,
         partition: int | None,
         timestamp_ms: int,
@@ -175,7 +175,7 @@ class Admin:
             try:
                 sending = [
                     producer.send(topic, value, key, partition=partition, timestamp=timestamp_ms, headers=headers)
-                    for value in map(_encoded, values)
+                    for value in values
                 ]
                 return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
             except FirstError as failed:
@@ -360,7 +360,3 @@ def _check_gone(gone: Collection[int], broker: int, metadata: MetadataCache) -> 
     listed = sorted(metadata.brokers.keys() & gone)
     if listed:
         raise KafkaError(f"broker {broker} does not know yet that {listed} are down", ErrorCode.REQUEST_TIMED_OUT)
-
-
-def _encoded(value: bytes | str | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

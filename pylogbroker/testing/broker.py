@@ -221,6 +221,8 @@ class Broker(BrokerRequests):
 
     @property
     def bootstrap(self) -> str:
+        if not self.listeners:
+            raise NotRunning("the broker has no address yet: start() gives it one, and so does a `with` block")
         return ",".join(next(iter(addresses.values())) for addresses in self.listeners)
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:

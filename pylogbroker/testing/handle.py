@@ -93,9 +93,10 @@ class Kafka:
         """Return a name that begins with the test's own."""
         return f"{self._stem}-{kind}-{next(self._numbers)}"
 
-    def topic(self, partitions: int = 1, *, name: str | None = None, **settings: Any) -> str:
-        """Create a topic for this test alone, and return its name."""
-        return str(self.broker.create_topic(name or self.new_name("topic"), partitions, **settings))
+    def topic(self, name: str | None = None, partitions: int = 1, **settings: Any) -> str:
+        """Create a topic for this test alone, and return its name: without one a new name."""
+        chosen = self.new_name("topic") if name is None else name
+        return str(self.broker.create_topic(chosen, partitions, **settings))
 
     def produce(self, topic: str, *values: bytes | str | None, **options: Any) -> list[int]:
         """Append records, as `Broker.produce` does."""
@@ -107,13 +108,13 @@ class Kafka:
         messages: list[Message] = self.broker.records(topic, **options)
         return messages
 
-    def producer(self, **settings: Any) -> Any:
-        """Return a new producer of the chosen library."""
-        return self._client(*self._clients.producer(self._client_settings(settings)))
+    def producer(self, *, user: str | None = None, **settings: Any) -> Any:
+        """Return a new producer of the chosen library, for a user of the broker: by default the first."""
+        return self._client(*self._clients.producer(self._client_settings(user, settings)))
 
-    def consumer(self, *topics: str, group: str | None = None, **settings: Any) -> Any:
-        """Return a new consumer of these topics, from their beginning."""
-        client_settings = self._client_settings(settings)
+    def consumer(self, *topics: str, group: str | None = None, user: str | None = None, **settings: Any) -> Any:
+        """Return a new consumer of these topics, from their beginning, for a user of the broker."""
+        client_settings = self._client_settings(user, settings)
         return self._client(*self._clients.consumer(topics, group or self.new_name("group"), client_settings))
 
     def _own_brokers(self, attribute: str) -> Any:
@@ -126,9 +127,13 @@ class Kafka:
         self._stack.callback(close)
         return client
 
-    def _client_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _client_settings(self, user: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        return {**self.broker.client_settings(), **named}
+        if user is None:
+            return {**self.broker.client_settings(), **named}
+        if isinstance(self.broker, ExternalBroker):
+            pytest.skip(f"the users of the Kafka at {self.bootstrap} are not known")
+        return {**self.broker.client_settings(user), **named}
 
     def _own(self, names: Collection[str], before: Collection[str]) -> list[str]:
         """Return what the test made: all that is new, but on an external Kafka only names of `new_name`."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from pylogbroker.client import arguments
 from pylogbroker.config import texts_of
 from pylogbroker.features import on_first_use
 from pylogbroker.records import Header
@@ -92,21 +93,27 @@ class BrokerRequests:
         self,
         topic: str,
         *values: bytes | str | None,
-        key: bytes | None = None,
+        key: bytes | str | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> list[int]:
-        """Append a record for each value; return the offsets. The topic is created if it may be."""
+        """Append a record for each value; return the offsets. The topic is created if it may be.
+
+        Texts become UTF-8.
+        """
+        name, encoded = arguments.name("topic", topic), [_encoded("values", value) for value in values]
+        key_bytes = _encoded("key", key)
         self._before_creation()
         stamp = self.now_ms() if timestamp_ms is None else timestamp_ms
         return self._ask(
-            lambda admin: admin.produce(topic, values, key, partition, stamp, headers), f"records to {topic}"
+            lambda admin: admin.produce(name, encoded, key_bytes, partition, stamp, headers), f"records to {name}"
         )
 
     def records(self, topic: str, *, isolation_level: str = "read_uncommitted") -> list[Message]:
         """Return all records of a topic, by partition and offset, with `offset`, `key`, `value`, `timestamp` ..."""
-        return self._ask(lambda admin: admin.records(topic, isolation_level), f"records of {topic}")
+        name = arguments.name("topic", topic)
+        return self._ask(lambda admin: admin.records(name, isolation_level), f"records of {name}")
 
     def _before_creation(self) -> None:
         """Do what is due before a topic is created."""
@@ -137,3 +144,11 @@ class BrokerRequests:
         self._admin = None
         if thread is not None and admin is not None:
             thread.call(admin.close, "end of the test's requests")
+
+
+def _encoded(argument: str, value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise arguments.invalid(argument, value, "bytes, a text or None")
+    return value.encode()

@@ -90,3 +90,25 @@ def test_references_are_distinguished_from_other_spans() -> None:
     text = "`storage.log.recovery` `make run` `errors` `tests/torn` `.kafka` `storage.nothing` `read_committed`"
     found = [(span, is_module(folder, parts)) for span, folder, parts in references(text)]
     assert found == [("storage.log.recovery", True), ("tests/torn", True), ("storage.nothing", False)]
+
+
+PATH = re.compile(r"(?<![\w/])(?:docs|etc)/(?!pylogbroker/|systemd/|test_)[\w/.-]*\w")
+
+
+def test_files_that_pages_and_modules_name_exist() -> None:
+    texts = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*/*.md"),
+        *ROOT.glob("etc/**/*"),
+        *PACKAGE.glob("**/*.py"),
+        *PACKAGE.glob("**/*.html"),
+    ]
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts
+        if path.is_file()
+        for name in PATH.findall(path.read_text())
+        if not (ROOT / name).exists()
+    }
+    assert missing == set()

@@ -84,6 +84,29 @@ def test_brokers_of_a_fault_are_not_asked_after_it(broker: Broker) -> None:
     assert "moved" in broker.inventory().topics
 
 
+def test_texts_for_keys_and_values(broker: Broker) -> None:
+    topic = broker.create_topic("texts", 1)
+    broker.produce(topic, "tea", b"milk", None, key="alice")
+    assert [(message.key, message.value) for message in broker.records(topic)] == [
+        (b"alice", b"tea"),
+        (b"alice", b"milk"),
+        (b"alice", None),
+    ]
+    for arguments, start in (
+        ({"topic": topic, "key": 5}, "key: 5"),
+        ({"topic": b"texts"}, "topic: b'texts'"),
+    ):
+        with pytest.raises(ConfigError, match=start):
+            broker.produce(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"values: \['tea'\] is not accepted; expected bytes, a text or None"):
+        broker.produce(topic, ["tea"])  # type: ignore[arg-type]
+
+
+def test_the_address_before_the_start() -> None:
+    with pytest.raises(RuntimeError, match=r"start\(\) gives it one"):
+        _ = Broker().bootstrap
+
+
 def test_topics_with_settings(broker: Broker) -> None:
     broker.delete_topic(*broker.topics)
     broker.create_topic("by-default")

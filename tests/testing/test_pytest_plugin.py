@@ -55,6 +55,48 @@ def test_fixtures(run: Run) -> None:
     )
 
 
+def test_topics_by_name(run: Run) -> None:
+    run(
+        """
+        import pytest
+        from pylogbroker.errors import ConfigError
+
+        def test_names(kafka):
+            assert kafka.topic("orders") == "orders"
+            assert kafka.topic("bills", 3, retention_ms=-1) == "bills"
+            other = kafka.topic(partitions=2)
+            assert kafka.broker.topics == {"orders": 1, "bills": 3, other: 2}
+
+        def test_a_number_is_no_name(kafka):
+            with pytest.raises(ConfigError, match="name: 3 is not accepted"):
+                kafka.topic(3)
+        """,
+        passed=2,
+    )
+
+
+def test_clients_of_users(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    run(
+        """
+        import pytest
+
+        @pytest.mark.kafka_broker(
+            users={"alice": "secret", "bob": "other"}, acls=["bob write topic:orders", "alice read topic:orders"]
+        )
+        def test_users(kafka):
+            kafka.topic("orders")
+            errors = []
+            for user in None, "alice", "bob":
+                producer = kafka.producer(user=user)
+                producer.produce("orders", b"tea", on_delivery=lambda error, _: errors.append(error))
+                producer.flush(120)
+            assert [error and error.name() for error in errors] == ["TOPIC_AUTHORIZATION_FAILED"] * 2 + [None]
+        """,
+        passed=1,
+    )
+    assert "can be read by every user" not in caplog.text
+
+
 @pytest.mark.parametrize("library", ["kafka-python", "pylogbroker"])
 def test_other_libraries(run: Run, library: str) -> None:
     run(
@@ -135,7 +177,7 @@ def test_leftovers_of_tests_are_reported(run: Run) -> None:
             producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "left-open"})
             producer.init_transactions()
             producer.begin_transaction()
-            producer.produce(kafka.topic(name="own"), b"value")
+            producer.produce(kafka.topic("own"), b"value")
             producer.flush()
 
         def test_topics(kafka):
@@ -193,7 +235,7 @@ def test_settings(run: Run, pytester: pytest.Pytester) -> None:
         other_kafka = factories.kafka("other_broker")
 
         def partitions(kafka):
-            kafka.topic(-1, name="by-default")
+            kafka.topic("by-default", -1)
             return kafka.broker.topics["by-default"]
 
         def test_ini_and_flag(kafka):
@@ -230,7 +272,7 @@ def test_settings_are_merged(run: Run, pytester: pytest.Pytester) -> None:
         by_position_kafka = factories.kafka("by_position")
 
         def check(kafka, setting, partitions):
-            topic = kafka.topic(-1)
+            topic = kafka.topic(partitions=-1)
             assert kafka.broker.topics[topic] == partitions
             assert kafka.broker.faults.broker.config.integer("default.replication.factor") == setting
 
@@ -288,7 +330,7 @@ def test_workers_have_brokers_of_their_own(tmp_path: Path) -> None:
         "import pathlib\n"
         "def test_broker(kafka, worker_id):\n"
         "    assert kafka.broker.topics == {}\n"
-        "    kafka.topic(name='same')\n"
+        "    kafka.topic('same')\n"
         f"    pathlib.Path({str(tmp_path)!r}, worker_id).write_text(kafka.bootstrap)\n"
     )
     plugins = ["-p", "xdist", "-p", "pylogbroker.testing.pytest_plugin", "-p", "no:cacheprovider"]

@@ -69,7 +69,7 @@ def new_shop(kafka: Kafka) -> Iterator[Callable[[], Shop]]:
     def make() -> Shop:
         made.append(Shop(kafka, f"{kafka.new_name('shop')}-"))
         for topic in (ORDERS, INVOICES, REJECTED):
-            kafka.topic(name=made[-1].prefix + topic)
+            kafka.topic(made[-1].prefix + topic)
         return made[-1]
 
     yield make
