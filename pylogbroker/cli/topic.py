@@ -140,6 +140,8 @@ def create(
             names = tuple(name for name in names if name not in existing)
         topics = [admin_api.NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
         made, failed = _create_all(admin, topics, validate_only=validate_only)
+    if if_not_exists:  # another may have created a topic meanwhile
+        failed = [error for error in failed if not _is_there_already(error)]
     rows = [
         {"topic": topic.name, "partitions": topic.partitions, "replication_factor": topic.replication_factor}
         for topic in made
@@ -152,6 +154,10 @@ def create(
         for error in dict.fromkeys(map(str, failed)):
             note(error)
         raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created")
+
+
+def _is_there_already(error: Exception) -> bool:
+    return isinstance(error, KafkaError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def _create_all(

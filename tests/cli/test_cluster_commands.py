@@ -237,6 +237,19 @@ def test_topics_that_are_deleted_meanwhile(
     assert ends == {topic: 0, gone: None}
 
 
+def test_a_topic_that_another_creates_meanwhile(
+    broker: Broker, run: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("topic", "create", topic)
+
+    async def none(*_: Any, **options: Any) -> list[TopicListing]:
+        return []
+
+    monkeypatch.setattr(TopicAdmin, "list", deferred(none))
+    assert run("topic", "create", topic, "--if-not-exists").stdout == ""
+    assert "already exists" in run("topic", "create", topic, code=1).stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
