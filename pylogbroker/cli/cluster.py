@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
 
 _UNHEALTHY: Final = 10  # exit code, as rpk's
+_LISTS_OF_PARTITIONS: Final = ("without_leader", "under_replicated", "offline_replicas")
 
 
 @click.group("cluster", short_help="Show brokers, features, disks and health.")
@@ -124,27 +127,30 @@ def log_dirs(watch: float | None, connection: Connection, output: str) -> None:
 @format_option
 @click.pass_context
 def health(context: click.Context, connection: Connection, output: str) -> None:
-    """Report what is wrong with controller, partitions and disks.
+    """Report what is wrong with controller, brokers, partitions and disks.
 
     Exits with 0 if nothing is, with 10 if anything is, and with 1 if no broker answers.
     """
     with connection.admin() as admin:
         report = _health(admin)
-    lists = [name for name in report if isinstance(report[name], list)]
-    rows = {"healthy": report["healthy"], "controller": report["controller"], "brokers": report["brokers"]}
-    show(report, output, {**rows, **{name: report[name] for name in lists}})  # type: ignore[arg-type]
+    rows = {
+        name: [*_by_topic(report[name])] if name in _LISTS_OF_PARTITIONS else value for name, value in report.items()
+    }
+    show(report, output, rows)  # type: ignore[arg-type]
     if not report["healthy"]:
         context.exit(_UNHEALTHY)
 
 
 def _health(admin: BlockingAdmin) -> dict[str, Any]:
+    # Disks first: while a broker that died counts as alive, the question about its disks waits.
+    log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]
+    topics = all_topics(admin)
     cluster = admin.cluster.describe()
     partitions = [
-        (f"{topic.name}/{partition.partition}", partition)
-        for topic in all_topics(admin)
-        for partition in topic.partitions
+        (f"{topic.name}/{partition.partition}", partition) for topic in topics for partition in topic.partitions
     ]
-    log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]
+    alive = {broker.broker_id for broker in cluster.brokers}
+    missing = sorted({broker for _, partition in partitions for broker in partition.replicas} - alive)
     failed = [
         f"{broker}: {directory.error}"  # which begins with the path
         for broker, directory in log_dirs
@@ -155,14 +161,23 @@ def _health(admin: BlockingAdmin) -> dict[str, Any]:
     without_leader = [name for name, partition in partitions if partition.leader is None]
     under_replicated = [name for name, partition in partitions if len(partition.isr) < len(partition.replicas)]
     offline = [name for name, partition in partitions if partition.offline]
-    problems = without_leader, under_replicated, offline, failed, full
+    problems = missing, without_leader, under_replicated, offline, failed, full
     return {
         "healthy": cluster.controller is not None and not any(problems),
         "controller": cluster.controller,
         "brokers": len(cluster.brokers),
+        "missing_brokers": missing,
         "without_leader": without_leader,
         "under_replicated": under_replicated,
         "offline_replicas": offline,
         "failed_log_dirs": failed,
         "full_log_dirs": full,
     }
+
+
+def _by_topic(partitions: Iterable[str]) -> Iterator[str]:
+    """Yield the partitions of each topic as ranges: `orders/0-5`, `clicks/1`, `clicks/3-4`."""
+    numbers = sorted((topic, int(number)) for topic, _, number in (name.rpartition("/") for name in partitions))
+    for (topic, _), run in groupby(enumerate(numbers), key=lambda it: (it[1][0], it[1][1] - it[0])):
+        members = [number for _, (_, number) in run]
+        yield f"{topic}/{members[0]}" if len(members) == 1 else f"{topic}/{members[0]}-{members[-1]}"

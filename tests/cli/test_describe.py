@@ -11,8 +11,11 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 
 from pylogbroker.cli import main
+from pylogbroker.cli.cluster import _by_topic
+from pylogbroker.testing import Broker as InThread
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -97,6 +100,29 @@ def test_a_user_of_a_cluster_without_acls(broker: Broker, fresh_name: Callable[[
     run(broker, "user", "add", name, given="pencil\n")
     assert described(broker, "user", "describe", name)["acls"] == []
     run(broker, "user", "delete", name, "--yes")
+
+
+def test_health_names_brokers_that_are_down() -> None:
+    with InThread(brokers=3) as cluster:
+        cluster.create_topic("orders", 5, replication_factor=3)
+        third = cluster.ids[-1]
+        cluster.down(third)
+        arguments = ["cluster", "health", "-b", cluster.bootstrap]
+        report = json.loads(CliRunner().invoke(main, [*arguments, "--format", "json"]).stdout)
+        assert (report["healthy"], report["brokers"], report["missing_brokers"]) == (False, 2, [third])
+        assert "orders/4" in report["offline_replicas"]
+        table = CliRunner().invoke(main, arguments)
+        assert table.exit_code == 10
+        assert "orders/0-4" in table.stdout
+        assert "orders/4," not in table.stdout
+        cluster.up(third)
+        wait_until(lambda: CliRunner().invoke(main, arguments).exit_code == 0)
+
+
+def test_partitions_as_ranges() -> None:
+    names = ["a-b/0", "a-b/10", "a-b/1", "a-b/9", "c/3", "c/5"]
+    assert [*_by_topic(names)] == ["a-b/0-1", "a-b/9-10", "c/3", "c/5"]
+    assert [*_by_topic([])] == []
 
 
 def test_health_names_a_directory_that_failed(
