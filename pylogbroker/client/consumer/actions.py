@@ -1,8 +1,12 @@
-"""Actions of a group member, ordered by `member_state_machine`. Each result goes to the method named."""
+"""Actions of a group's member, ordered by its state machine. Each result goes to the method named.
+
+The state machine is `member_state_machine` in a classic group, `epoch_member` in one whose coordinator assigns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import attrs
 
@@ -10,6 +14,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire.messages.join_group import JoinGroupResponseMember
 
 Partitions = frozenset[TopicPartition]
+TopicIdPartition = tuple[UUID, int]
 
 
 @attrs.frozen
@@ -55,6 +60,35 @@ class SendHeartbeat:
 
 
 @attrs.frozen
+class MemberSubscription:
+    """Topics by their names, or those that match a regular expression, which the broker evaluates."""
+
+    names: frozenset[str] = frozenset()
+    expression: str | None = None
+
+
+@attrs.frozen
+class SendEpochHeartbeat:
+    """Result: `heartbeat_answered`; of a negative epoch `left`.
+
+    None means that a field has not changed. A full heartbeat has all fields.
+    """
+
+    member_id: str
+    epoch: int
+    subscription: MemberSubscription | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    is_full: bool = False
+
+
+@attrs.frozen
+class LookUpTopics:
+    """Result: `topics_named`."""
+
+    topic_ids: frozenset[UUID]
+
+
+@attrs.frozen
 class Revoke:
     """Result: `revoked`. Do not commit `lost` partitions: other members have them already."""
 
@@ -82,6 +116,16 @@ class ReportFailure:
 
 
 Action = (
-    FindCoordinator | SendJoin | RunAssignor | SendSync | SendHeartbeat | Revoke | Assign | SendLeave | ReportFailure
+    FindCoordinator
+    | SendJoin
+    | RunAssignor
+    | SendSync
+    | SendHeartbeat
+    | SendEpochHeartbeat
+    | LookUpTopics
+    | Revoke
+    | Assign
+    | SendLeave
+    | ReportFailure
 )
 Actions = list[Action]
