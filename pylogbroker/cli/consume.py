@@ -60,6 +60,11 @@ _STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
 @click.option("-g", "--group", metavar="GROUP", shell_complete=complete_groups, help="Join this group, and commit.")
 @click.option(
+    "--group-protocol",
+    type=click.Choice(["classic", "consumer"]),
+    help="Who assigns partitions: a member (classic, the default), or the broker (consumer, KIP-848).",
+)
+@click.option(
     "-o", "--offset", metavar="OFFSET", help="Start: beginning (default), end, an offset, or -N: N before the end."
 )
 @click.option("--since", metavar="TIME", help="Start at a time: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
@@ -86,6 +91,7 @@ def command(
     context: click.Context,
     topics: tuple[str, ...],
     group: str | None,
+    group_protocol: str | None,
     offset: str | None,
     since: str | None,
     until: str | None,
@@ -110,6 +116,8 @@ def command(
         raise click.UsageError("a group starts at its committed offsets: --since, --until and offsets need no --group")
     if group is not None and any(":" in topic for topic in topics):
         raise click.UsageError("a group assigns the partitions itself: name topics alone, or leave --group out")
+    if group is None and group_protocol is not None:
+        raise click.UsageError("--group-protocol needs --group")
     if since is not None and offset is not None:
         raise click.UsageError("give --offset or --since")
     from_ms, until_ms = times.milliseconds("--since", since), times.milliseconds("--until", until)
@@ -122,7 +130,7 @@ def command(
     start = offset or "beginning"
     try:
         if group is not None:
-            _print_of_group(printer, connection, topics, group, start, to_end)
+            _print_of_group(printer, connection, topics, group, group_protocol, start, to_end)
         else:
             _print_of_partitions(printer, connection, topics, start, from_ms, until_ms, to_end)
     except KeyboardInterrupt:
@@ -253,7 +261,13 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
 
 
 def _print_of_group(
-    printer: _Printer, connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
+    printer: _Printer,
+    connection: Connection,
+    topics: tuple[str, ...],
+    group: str,
+    protocol: str | None,
+    start: str,
+    to_end: bool,
 ) -> None:
     with connection.admin() as admin:  # the group would wait for them to be created
         wait_for_topics(admin, selection(topics, "TOPIC"))
@@ -263,6 +277,8 @@ def _print_of_group(
         **connection.settings(client_settings.CONSUMER),
         "consumer.timeout.ms": _IDLE_MS if to_end else -1,
     }
+    if protocol is not None:
+        settings["group.protocol"] = protocol
     with sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
         names = "|".join(map(re.escape, topics))
         [stream] = consumer.create_message_streams_by_filter(sync.Whitelist(names))

@@ -12,8 +12,9 @@ Metadata is requested when missing or stale, after changes that the source repor
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
@@ -248,6 +249,14 @@ class Cluster:
         metadata = MetadataCache()
         metadata.learn(response, topics)
         return metadata
+
+    async def topics_by_id(self, topic_ids: Collection[UUID]) -> dict[UUID, str]:
+        """Request topics by their ids; return the names of those that exist, and remember them."""
+        response = await self._updater.request_by_id(await self._reachable(), topic_ids)
+        names = {topic.topic_id: topic.name for topic in response.topics if topic.name and not topic.error_code}
+        self._metadata.learn(response, names.values())
+        self.expect_topics(names.values())
+        return {topic_id: name for topic_id, name in names.items() if topic_id in topic_ids}
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
         self._metadata.leader_unknown(topic, partition)

@@ -7,9 +7,10 @@ and other brokers may know it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
@@ -20,6 +21,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -29,6 +31,7 @@ log = Logger()
 #: Responses in a row without a wanted topic until a warning; a topic being created appears earlier.
 _MISSES_MAX = 4
 _SHOWN_MAX = 3
+_IDS_VERSION: Final = 12
 
 
 class MetadataUpdater:
@@ -131,6 +134,17 @@ class MetadataUpdater:
             request.topics = []  # all topics, in version 0
         if version >= 4:
             request.allow_auto_topic_creation = self._auto_create and names is not None
+        response: MetadataResponse = await connection.request(request, version=version)
+        self._honour_throttle(response, connection)
+        return response
+
+    async def request_by_id(self, connection: BrokerConnection, topic_ids: Collection[UUID]) -> MetadataResponse:
+        """Request topics by their ids, which creates none; raise KafkaError if the broker does not know ids."""
+        version = connection.version_of(MetadataRequest)
+        if version < _IDS_VERSION:
+            raise KafkaError("the broker has no topic ids in metadata", ErrorCode.UNSUPPORTED_VERSION)
+        topics = [MetadataRequestTopic(topic_id, None) for topic_id in topic_ids]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response: MetadataResponse = await connection.request(request, version=version)
         self._honour_throttle(response, connection)
         return response

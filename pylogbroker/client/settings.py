@@ -168,6 +168,18 @@ _PRODUCER: tuple[Setting, ...] = (
 
 _CONSUMER: tuple[Setting, ...] = (
     # the group
+    _row(
+        "group.protocol",
+        one_of("classic", "consumer"),
+        "classic",
+        "Who assigns the partitions: a member of the group (classic), or the broker (consumer, KIP-848).",
+    ),
+    _row(
+        "group.remote.assignor",
+        TEXT,
+        None,
+        "The broker's assignor, with group.protocol=consumer; if unset, the broker chooses.",
+    ),
     _row("group.instance.id", TEXT, None, "The name of a static member, which keeps its partitions after a restart."),
     _row("session.timeout.ms", at_least(1), 45_000, "After how long without a heartbeat a member is removed."),
     _row("heartbeat.interval.ms", at_least(1), 3000, "How often a member sends a heartbeat."),

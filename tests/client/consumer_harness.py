@@ -84,13 +84,14 @@ class Confluent:
     def __init__(self, bootstrap: str, group: str, topics: Sequence[str], **settings: Any) -> None:
         self.values: list[str] = []
         self.assignment: set[tuple[str, int]] = set()
+        has_epochs = settings.get("group.protocol") == "consumer"
+        quick = {} if has_epochs else {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 200,
+                **quick,
                 **QUIET,
                 **settings,
             }

@@ -12,6 +12,15 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import KafkaProcess
 from tests.support.run_services import DIES_WITH_PARENT, Facts
 
+QUICK_GROUPS = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.assignment.interval.ms": "0",
+}
+"""Settings of brokers for groups whose coordinator assigns: members notice changes at once."""
+
 
 @attrs.frozen
 class BrokerService:
@@ -43,6 +52,17 @@ def start_kafka(directory: Path) -> BrokerService:
 def start_kafka4(directory: Path) -> BrokerService:
     """Start Apache Kafka 4.4."""
     return _started(KafkaProcess(directory, prefix=DIES_WITH_PARENT, release="kafka-4.4"))
+
+
+def start_group_broker(directory: Path) -> BrokerService:
+    """Start this project's broker with groups of KIP-848 that are quick."""
+    settings = {"group.coordinator.rebalance.protocols": "classic,consumer", **QUICK_GROUPS}
+    return _started(BrokerProcess(directory, settings, prefix=DIES_WITH_PARENT))
+
+
+def start_group_kafka4(directory: Path) -> BrokerService:
+    """Start Apache Kafka 4.4 with groups of KIP-848 that are quick."""
+    return _started(KafkaProcess(directory, QUICK_GROUPS, prefix=DIES_WITH_PARENT, release="kafka-4.4"))
 
 
 def _started(broker: BrokerProcess | KafkaProcess) -> BrokerService:
@@ -80,6 +100,14 @@ class SharedBroker:
 def shared_broker(config: pytest.Config) -> SharedBroker:
     """Return this project's broker."""
     facts = run_services.of(config).get(f"{__name__}:start_broker")
+    return SharedBroker(facts["address"], BrokerProcess.segment_suffix, facts["data"] + "/{topic}_{number}")
+
+
+def shared_group_broker(config: pytest.Config) -> SharedBroker:
+    """Return a broker with quick groups of KIP-848: Apache Kafka 4.4 with `--against kafka4`, else this project's."""
+    if config.getoption("--against") == "kafka4":
+        return shared_kafka(config, "group_kafka4")
+    facts = run_services.of(config).get(f"{__name__}:start_group_broker")
     return SharedBroker(facts["address"], BrokerProcess.segment_suffix, facts["data"] + "/{topic}_{number}")
 
 

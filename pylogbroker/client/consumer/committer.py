@@ -31,6 +31,8 @@ Offsets = Mapping[TopicPartition, int]
 Commit = Callable[[Offsets], Awaitable[None]]
 
 _OUTDATED: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+_REBALANCING: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+"""Rejections that end when the member has the group's present generation, or its own present epoch."""
 
 
 class NoLongerAssigned(ClientError):
@@ -56,7 +58,7 @@ def _is_transient(error: BaseException) -> bool:
         return is_retriable(error)
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return False
-    return error.code.retriable or error.code is ErrorCode.REBALANCE_IN_PROGRESS
+    return error.code.retriable or error.code in _REBALANCING
 
 
 @attrs.define(eq=False, repr=False)

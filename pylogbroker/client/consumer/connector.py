@@ -23,12 +23,22 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.assigned_partitions import NoListener, RebalanceListener, Relay
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.filters import TopicFilter
-from pylogbroker.client.consumer.group_membership import CoordinatorMembership, GroupMembership, TreeMembership
+from pylogbroker.client.consumer.group_membership import (
+    CoordinatedMember,
+    CoordinatorMembership,
+    GroupMembership,
+    MemberListener,
+    TreeMembership,
+)
+from pylogbroker.client.consumer.group_protocol import CONSUMER as CONSUMER_PROTOCOL
+from pylogbroker.client.consumer.group_protocol import check_group_protocol
 from pylogbroker.client.consumer.member_driver import MemberDriver
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets, OffsetStore, TreeOffsets, choose_store
 from pylogbroker.client.consumer.stream_subscription import StreamSubscription
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.client.consumer.wiring import (
+    api_timeout_ms,
+    epoch_member,
     group_settings,
     make_assigned_partitions,
     make_source,
@@ -37,7 +47,7 @@ from pylogbroker.client.consumer.wiring import (
 )
 from pylogbroker.client.errors import ClientError, Closed, is_retriable
 from pylogbroker.client.plugin_lookup import ASSIGNOR, given_as_arguments, resolve_plugins
-from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.client.settings import CONSUMER, as_mapping, read
 from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
@@ -59,6 +69,7 @@ class ConsumerConnector:
 
     With a coordination tree, `tree` or the setting `zookeeper.connect`, the tree, not the brokers, keeps the
     group. It names the brokers, too, unless `bootstrap` does.
+    With `group_protocol="consumer"`, the broker assigns the partitions.
     `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
     """
 
@@ -84,6 +95,8 @@ class ConsumerConnector:
         arguments.tree("coordination", coordination)
         self._zookeeper = zookeeper_of(values, coordination, self._reactor)
         tree = coordination if self._zookeeper is None else self._zookeeper
+        given = _given(settings, named_settings) | (set() if assignor is None else {_STRATEGY})
+        self._protocol = check_group_protocol(values, given, tree is not None)
         strategy = values.texts(_STRATEGY) if assignor is None else assignor
         with given_as_arguments([] if assignor is None else [_STRATEGY]):
             self._assignors = resolve_plugins(ASSIGNOR, _STRATEGY, strategy, values.by_name())
@@ -97,6 +110,7 @@ class ConsumerConnector:
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
         self._reported_errors: dict[str, KafkaError] = {}
+        self._member_settings = group_settings(self.group, values)
         self._group = self._make_group(tree)
         self._store = self._make_store(tree)
         self._assigned = make_assigned_partitions(
@@ -114,7 +128,7 @@ class ConsumerConnector:
         return f"<ConsumerConnector of {self._cluster}, group {self.group}{', closed' if self._closed else ''}>"
 
     @property
-    def member(self) -> MemberDriver | None:
+    def member(self) -> CoordinatedMember | None:
         """Member of a broker-based group, once joining begins."""
         return self._group.member
 
@@ -267,11 +281,12 @@ class ConsumerConnector:
         return self._subscribed.among(self._cluster.topics())
 
     async def _learn_topics(self) -> None:
-        if self._subscribed.filter is not None:
+        by_broker = self._protocol == CONSUMER_PROTOCOL and self._subscribed.expression is not None
+        if self._subscribed.filter is not None and not by_broker:
             await self._cluster.all_topics()
         else:
             self._cluster.want(self._subscribed.topics)
-            timeout = self.settings.integer("default.api.timeout.ms") / 1000
+            timeout = api_timeout_ms(self.settings) / 1000
             backoff = Backoff.of(self.settings)
             await retrying(self._cluster.refresh, self._pauses, backoff, timeout, retriable=is_retriable)
             for error in self._topic_errors().values():
@@ -302,14 +317,35 @@ class ConsumerConnector:
     def _make_group(self, tree: ITree | None) -> GroupMembership:
         if tree is not None:
             return TreeMembership(tree, self._reactor, self.group, self.settings, self._report_error)
-        settings = group_settings(self.group, self.settings)
-        return CoordinatorMembership(self._cluster, self._reactor, settings, self._assignors, self.topics, self._fail)
+        return CoordinatorMembership(self._new_member, self._member_settings.instance_id, self.topics, self._fail)
+
+    def _new_member(self, listener: MemberListener) -> CoordinatedMember:
+        cluster, reactor = self._cluster, self._reactor
+        if self._protocol == CONSUMER_PROTOCOL:
+            subscribed = self._subscribed
+            return epoch_member(
+                cluster,
+                reactor,
+                self._member_settings,
+                self.settings,
+                lambda: subscribed.of_member(cluster.topics()),
+                subscribed.reads,
+                listener,
+            )
+        return MemberDriver(cluster, reactor, self._member_settings, self._assignors, listener)
 
     def _make_store(self, tree: ITree | None) -> OffsetStore:
         in_tree = None if tree is None else TreeOffsets(tree, self.group)
-        brokers = BrokerOffsets(self._cluster, self.group, self._group)
+        has_epochs = self._protocol == CONSUMER_PROTOCOL
+        brokers = BrokerOffsets(self._cluster, self.group, self._group, has_epochs)
         storage, dual = self.settings.text("offsets.storage"), self.settings.boolean("dual.commit.enabled")
         return choose_store(storage, dual, brokers, in_tree)
+
+
+def _given(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> set[str]:
+    """Return the names of settings that the program has set."""
+    values = {**as_mapping(settings), **{keyword.replace("_", "."): value for keyword, value in named.items()}}
+    return {name for name, value in values.items() if value is not None}
 
 
 def _checked(listener: RebalanceListener) -> RebalanceListener:

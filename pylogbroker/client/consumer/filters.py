@@ -51,6 +51,11 @@ class TopicFilter:
 class Whitelist(TopicFilter):
     """Selects matching topics."""
 
+    @property
+    def expression(self) -> str:
+        """Regular expression of the whole name, without the commas of Kafka's connector."""
+        return _alternatives(self.pattern)
+
     def _wants(self, topic: str) -> bool:
         return self._regex.fullmatch(topic) is not None
 

@@ -1,35 +1,54 @@
-"""Group membership of a connector: by the brokers or the coordination tree."""
+"""Group membership of a connector: by the brokers, in a group of either protocol, or by the coordination tree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.actions import Partitions
 from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions
-from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION
 from pylogbroker.client.consumer.offset_stores import CommitIdentity
 from pylogbroker.client.consumer.registry import GroupRegistry
 from pylogbroker.client.consumer.stream_subscription import StreamSubscription
 from pylogbroker.client.errors import Closed
-from pylogbroker.client.plugin_lookup import ResolvedPlugin
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import IAssignor, ITree, TopicPartition
+from pylogbroker.interfaces import ITree, TopicPartition
 
 log = Logger()
 
 
+class CoordinatedMember(Protocol):
+    """Member of a group that a broker coordinates."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def generation(self) -> int:
+        """Generation, or epoch, of the member; NO_GENERATION before it is accepted."""
+
+    def start(self) -> None: ...
+
+    def topics_changed(self) -> None: ...
+
+    def commit_rejected(self, code: ErrorCode) -> None: ...
+
+    async def leave(self) -> None: ...
+
+    def abandon(self) -> None:
+        """End all tasks, without a word to the coordinator."""
+
+
 class GroupMembership(CommitIdentity, Protocol):
     @property
-    def member(self) -> MemberDriver | None:
-        """Driver of the broker-based membership; None without one."""
+    def member(self) -> CoordinatedMember | None:
+        """Member of a group that a broker coordinates; None without one."""
 
     def check(self) -> None:
         """Raise before acceptance by the group."""
@@ -47,13 +66,11 @@ class GroupMembership(CommitIdentity, Protocol):
 
 @attrs.define(eq=False, repr=False)
 class CoordinatorMembership:
-    _cluster: Cluster
-    _reactor: Any
-    _settings: MemberSettings
-    _assignors: Sequence[ResolvedPlugin[IAssignor]]
+    _new_member: Callable[[MemberListener], CoordinatedMember]
+    _instance_id: str | None
     _topics: Callable[[], frozenset[str]]
     _failed: Callable[[Exception], None]
-    member: MemberDriver | None = None
+    member: CoordinatedMember | None = None
     _joined: Deferred[None] = attrs.field(factory=Deferred)
 
     @property
@@ -66,7 +83,7 @@ class CoordinatorMembership:
 
     @property
     def instance_id(self) -> str | None:
-        return None if self.member is None else self._settings.instance_id
+        return None if self.member is None else self._instance_id
 
     def check(self) -> None:
         if self.member is not None and self.generation == NO_GENERATION:
@@ -77,8 +94,8 @@ class CoordinatorMembership:
             self.member.commit_rejected(code)
 
     async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
-        listener = _MemberListener(assigned, self._topics, self._settings.instance_id, self._joined, self._failed)
-        self.member = MemberDriver(self._cluster, self._reactor, self._settings, self._assignors, listener)
+        listener = MemberListener(assigned, self._topics, self._instance_id, self._joined, self._failed)
+        self.member = self._new_member(listener)
         self.member.start()
         await self._joined
 
@@ -94,7 +111,7 @@ class CoordinatorMembership:
 
 
 @attrs.frozen
-class _MemberListener:
+class MemberListener:
     _assigned: AssignedPartitions
     _topics: Callable[[], frozenset[str]]
     _instance_id: str | None
@@ -112,10 +129,22 @@ class _MemberListener:
         _finish(self._joined)
 
     def failed(self, error: Exception) -> None:
-        if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
-            error = KafkaError(f"another member has taken over the group.instance.id {self._instance_id!r}", error.code)
+        if isinstance(error, KafkaError):
+            error = self._explained(error)
         _finish(self._joined, error)
         self._failed(error)
+
+    def _explained(self, error: KafkaError) -> KafkaError:
+        name = f"group.instance.id {self._instance_id!r}"
+        if error.code is ErrorCode.FENCED_INSTANCE_ID:
+            return KafkaError(f"another member has taken over the {name}", error.code)
+        if error.code is ErrorCode.UNRELEASED_INSTANCE_ID:
+            return KafkaError(
+                f"another member still has the {name}: give each running consumer its own, or wait until the session of"
+                f" one that has died ends ({error.detail})",
+                error.code,
+            )
+        return error
 
 
 def _finish(joined: Deferred[None], error: Exception | None = None) -> None:

@@ -27,7 +27,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode
-from pylogbroker.rpc.answer_rows import rows_by_key
+from pylogbroker.rpc.answer_rows import rows_by_key, rows_in_order
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.offset_commit import (
@@ -36,10 +36,18 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from pylogbroker.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from pylogbroker.wire.schema import Request
 
 _ONE_GROUP: Final = 7  # OffsetFetch: last version with a single group, first with stable offsets
+_EPOCHS: Final = 9  # OffsetCommit and OffsetFetch: first version with member epochs
 
 
 class OffsetStore(Protocol):
@@ -76,6 +84,8 @@ class BrokerOffsets:
     _cluster: Cluster
     _group: str
     _identity: CommitIdentity = NoMember()
+    _has_epochs: bool = False
+    """Whether the generation is a member's epoch: then reads of offsets name the member, too."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -94,6 +104,8 @@ class BrokerOffsets:
             self._check(row.error_code, f"{topic}/{number}")
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        if self._has_epochs:
+            return await self._fetch_as_member(partitions)
         topics: dict[str, OffsetFetchRequestTopic] = {}
         keys = list(partitions)
         for topic, number in keys:
@@ -101,19 +113,48 @@ class BrokerOffsets:
         request = OffsetFetchRequest(self._group, list(topics.values()), require_stable=True)
         response: OffsetFetchResponse = await self._ask(request)
         self._check(response.error_code, self._group)
+        return self._offsets(response, keys)
+
+    async def _fetch_as_member(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, OffsetFetchRequestTopics] = {}
+        keys = list(partitions)
+        for topic, number in keys:
+            topics.setdefault(topic, OffsetFetchRequestTopics(topic)).partition_indexes.append(number)
+        member = self._identity
+        is_member = member.generation >= 0
+        group = OffsetFetchRequestGroup(
+            self._group,
+            member.member_id if is_member else None,
+            member.generation if is_member else -1,
+            list(topics.values()),
+        )
+        response: OffsetFetchResponse = await self._ask(OffsetFetchRequest(groups=[group], require_stable=True))
+        [answer] = rows_in_order(response, "groups", self._coordinator_name, 1)
+        self._check(answer.error_code, self._group)
+        return self._offsets(answer, keys)
+
+    def _offsets(
+        self, answer: OffsetFetchResponse | OffsetFetchResponseGroup, keys: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         offsets: dict[TopicPartition, int] = {}
-        for (topic, number), row in self._rows(response, keys).items():
+        for (topic, number), row in self._rows(answer, keys).items():
             self._check(row.error_code, f"{topic}/{number}")
             if row.committed_offset >= 0:
                 offsets[topic, number] = row.committed_offset
         return offsets
 
-    def _rows(self, response: Any, keys: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        return rows_by_key(response, "topics.partitions", f"the coordinator of group {self._group}", keys, _key)
+    def _rows(self, answer: Any, keys: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        return rows_by_key(answer, "topics.partitions", self._coordinator_name, keys, _key)
+
+    @property
+    def _coordinator_name(self) -> str:
+        return f"the coordinator of group {self._group}"
 
     async def _ask(self, request: Request) -> Any:
         node = await self._cluster.coordinator(self._group, CoordinatorType.GROUP)
         try:
+            if self._has_epochs:
+                return await self._cluster.send(node, request, version=_EPOCHS)
             if isinstance(request, OffsetFetchRequest):
                 return await self._ask_for_offsets(node, request)
             return await self._cluster.send(node, request)

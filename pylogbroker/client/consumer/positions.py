@@ -14,7 +14,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.list_offsets import list_offsets
 from pylogbroker.client.errors import ClientError, OutOfRange, TopicRecreated, Truncated, is_retriable
-from pylogbroker.errors import PylogbrokerError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
@@ -29,6 +29,10 @@ _POLICIES: Final[Mapping[str, int | None]] = {
     "none": None,
 }
 """`auto.offset.reset`, current and old values."""
+
+
+_OUTDATED: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+"""Rejections of a member that the next heartbeat ends: with its present epoch, or with the loss of its partitions."""
 
 
 class NoOffset(ClientError):
@@ -153,7 +157,7 @@ class Positions:
                 raise error_of(errors[buffer.key])
 
     async def _after(self, error: PylogbrokerError, buffers: list[FetchBuffer]) -> list[FetchBuffer]:
-        if is_retriable(error):
+        if is_retriable(error) or (isinstance(error, KafkaError) and error.code in _OUTDATED):
             await self._pause()
             return buffers
         for buffer in buffers:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from pylogbroker.client.consumer.filters import Blacklist, TopicFilter
+from pylogbroker.client.consumer.actions import MemberSubscription
+from pylogbroker.client.consumer.filters import Blacklist, TopicFilter, Whitelist
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.errors import ConfigError
 from pylogbroker.metadata.zk_schema import ConsumerNode
@@ -47,6 +48,21 @@ class StreamSubscription:
         if self.filter is None:
             return frozenset(self.topics)
         return frozenset(topic for topic in there if self.filter.matches(topic))
+
+    def reads(self, topic: str) -> bool:
+        """Return whether a stream can read a topic."""
+        return topic in self.topics if self.filter is None else self.filter.matches(topic)
+
+    @property
+    def expression(self) -> str | None:
+        """Regular expression that a broker can evaluate; None without one."""
+        return self.filter.expression if isinstance(self.filter, Whitelist) else None
+
+    def of_member(self, there: Iterable[str]) -> MemberSubscription:
+        """Return the subscription of a member whose coordinator assigns."""
+        if self.expression is not None:
+            return MemberSubscription(expression=self.expression)
+        return MemberSubscription(self.among(there))
 
     def node(self) -> ConsumerNode:
         if self.filter is None:

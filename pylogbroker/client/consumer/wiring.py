@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.actions import MemberSubscription
 from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions, RebalanceListener
 from pylogbroker.client.consumer.committer import CommitGuard, Committer
+from pylogbroker.client.consumer.epoch_member_driver import (
+    EpochMemberDriver,
+    EpochMemberListener,
+    EpochMemberSettings,
+)
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.group_heartbeats import ConsumerGroupHeartbeats
 from pylogbroker.client.consumer.member_driver import MemberSettings
 from pylogbroker.client.consumer.offset_stores import OffsetStore
 from pylogbroker.client.consumer.positions import Positions
@@ -54,7 +63,7 @@ def make_assigned_partitions(
     streams_of: Callable[[str], Sequence[Stream]],
     listener: RebalanceListener,
 ) -> AssignedPartitions:
-    timeout = settings.integer("default.api.timeout.ms") / 1000
+    timeout = api_timeout_ms(settings) / 1000
     backoff = Backoff.of(settings)
 
     def make_parts(assigned: AssignedPartitions) -> tuple[Committer, Fetcher, Positions]:
@@ -92,6 +101,46 @@ def make_assigned_partitions(
     )
 
 
+def epoch_member(
+    cluster: Cluster,
+    reactor: Any,
+    member: MemberSettings,
+    settings: Values,
+    subscription: Callable[[], MemberSubscription],
+    reads: Callable[[str], bool],
+    listener: EpochMemberListener,
+) -> EpochMemberDriver:
+    """Return a member of a group whose coordinator assigns."""
+    heartbeats = ConsumerGroupHeartbeats(
+        cluster,
+        member.group,
+        member.instance_id,
+        member.rack,
+        settings.optional_text("group.remote.assignor"),
+        member.rebalance_timeout_ms,
+    )
+    member_settings = EpochMemberSettings(
+        member.group,
+        member.instance_id,
+        member.backoff_ms,
+        member.backoff_max_ms,
+        member.request_timeout,
+        api_timeout_ms(settings),
+    )
+    return EpochMemberDriver(
+        cluster, reactor, member_settings, heartbeats, subscription, reads, listener, new_member_id
+    )
+
+
+def api_timeout_ms(settings: Values) -> int:
+    return settings.integer("default.api.timeout.ms")
+
+
+def new_member_id() -> str:
+    """Return a random id, written as Kafka's clients write it."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
 def group_settings(group: str, settings: Values) -> MemberSettings:
     return MemberSettings(
         group,
@@ -113,7 +162,7 @@ def _fetching(settings: Values) -> FetchSettings:
         settings.integer("fetch.max.bytes"),
         settings.integer("max.partition.fetch.bytes"),
         _read_committed(settings),
-        settings.integer("retry.backoff.ms") / 1000,
+        Backoff.of(settings).first,
         settings.integer("request.timeout.ms") / 1000,
     )
 

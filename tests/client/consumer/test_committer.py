@@ -68,6 +68,16 @@ def test_a_rebalance_is_waited_for() -> None:
     assert (outcome, len(harness.stored), harness.buffer.committed) == ([None], 2, 7)
 
 
+def test_a_stale_epoch_is_reported_and_the_present_one_waited_for() -> None:
+    harness = Harness()
+    outcome = harness.commit(7)
+    harness.reject(ErrorCode.STALE_MEMBER_EPOCH)
+    assert harness.codes == [ErrorCode.STALE_MEMBER_EPOCH]
+    harness.clock.advance(0.2)
+    harness.accept()
+    assert (outcome, len(harness.stored)) == ([None], 2)
+
+
 def test_a_retry_stops_when_the_partition_is_assigned_elsewhere() -> None:
     harness = Harness()
     outcome = harness.commit(7)

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.client.consumer.group_membership import _MemberListener
+from pylogbroker.client.consumer.group_membership import MemberListener
 from pylogbroker.errors import ErrorCode, KafkaError
 
 
@@ -15,7 +15,7 @@ def reported(error: Exception) -> Exception:
     nothing: Any = None
     joined: Deferred[None] = Deferred()
     joined.addErrback(lambda _: None)
-    _MemberListener(nothing, frozenset, "shelf-7", joined, errors.append).failed(error)
+    MemberListener(nothing, frozenset, "shelf-7", joined, errors.append).failed(error)
     [found] = errors
     return found
 

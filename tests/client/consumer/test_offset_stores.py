@@ -40,8 +40,11 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 from pylogbroker.wire.schema import Request, Response
 from tests.support.brokers import Broker
@@ -194,9 +197,9 @@ class MadeUp:
         reported = response_codec(request.api_key, version)
         return succeed(reported.decode(reported.encode(answer)))
 
-    def store(self, standing: NoMember | None = None) -> BrokerOffsets:
+    def store(self, standing: NoMember | None = None, has_epochs: bool = False) -> BrokerOffsets:
         cluster: Any = self
-        return BrokerOffsets(cluster, "g", standing or NoMember())
+        return BrokerOffsets(cluster, "g", standing or NoMember(), has_epochs)
 
 
 def committed(code: ErrorCode) -> OffsetCommitResponse:
@@ -222,6 +225,30 @@ def test_a_member_commits_as_one() -> None:
         for topic in request.topics
         for each in topic.partitions
     } == OFFSETS
+
+
+@pytest.mark.parametrize(("epoch", "member"), [(4, ("m", 4)), (-1, (None, -1))])
+def test_a_member_with_an_epoch_reads_offsets_as_one(epoch: int, member: tuple[str | None, int]) -> None:
+    partitions = [OffsetFetchResponsePartitions(0, 8), OffsetFetchResponsePartitions(1, -1)]
+    group = OffsetFetchResponseGroup("g", [OffsetFetchResponseTopics("t", partitions)])
+    cluster = MadeUp([OffsetFetchResponse(groups=[group])])
+    assert now(cluster.store(NoMember(epoch, "m"), has_epochs=True).fetch([("t", 0), ("t", 1)])) == {("t", 0): 8}
+    [request] = cluster.sent
+    assert isinstance(request, OffsetFetchRequest)
+    [asked] = request.groups
+    assert (asked.group_id, asked.member_id, asked.member_epoch) == ("g", *member)
+    assert [(topic.name, topic.partition_indexes) for topic in asked.topics or ()] == [("t", [0, 1])]
+    assert request.require_stable
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NOT_COORDINATOR])
+def test_offsets_of_a_member_with_an_epoch_are_rejected(code: ErrorCode) -> None:
+    cluster = MadeUp([OffsetFetchResponse(groups=[OffsetFetchResponseGroup("g", error_code=code)])])
+    with pytest.raises(KafkaError) as caught:
+        now(cluster.store(NoMember(4, "m"), has_epochs=True).fetch([("t", 0)]))
+    assert caught.value.code is code
+    with pytest.raises(KafkaError, match="wrong number of groups"):
+        now(MadeUp([OffsetFetchResponse()]).store(has_epochs=True).fetch([("t", 0)]))
 
 
 @pytest.mark.parametrize("newest", [1, 2, 6, 7, 9])
