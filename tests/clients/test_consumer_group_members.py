@@ -31,7 +31,7 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.min.session.timeout.ms": "1000",
 }
-KINDS = ("confluent", "java-4")
+KINDS = ("confluent", "java-4", "pylogbroker")
 TOPIC, GROUP = "t", "g"
 
 
@@ -165,9 +165,15 @@ def test_classic_and_new_members_share_a_group(join: Joins, records: Records, wa
     new_java.crash()
     wait_for([classic, new_confluent])
     records.go_through([classic, new_confluent], [java, python, new_java])
+    ours = join("pylogbroker")
+    wait_for([classic, new_confluent, ours])
+    records.go_through([classic, new_confluent, ours], [java, python, new_java])
     new_confluent.leave()
+    wait_for([classic, ours])
+    records.go_through([classic, ours], [java, python, new_java, new_confluent])
+    ours.leave()
     wait_for([classic])
-    records.go_through([classic], [java, python, new_confluent, new_java])
+    records.go_through([classic], [java, python, new_confluent, new_java, ours])
 
 
 @pytest.mark.skipif(not java_available(), reason="needs a JDK and Maven")

@@ -56,8 +56,7 @@ def start_kafka4(directory: Path) -> BrokerService:
 
 def start_group_broker(directory: Path) -> BrokerService:
     """Start this project's broker with groups of KIP-848 that are quick."""
-    settings = {"group.coordinator.rebalance.protocols": "classic,consumer", **QUICK_GROUPS}
-    return _started(BrokerProcess(directory, settings, prefix=DIES_WITH_PARENT))
+    return _started(BrokerProcess(directory, QUICK_GROUPS, prefix=DIES_WITH_PARENT))
 
 
 def start_group_kafka4(directory: Path) -> BrokerService:

@@ -40,8 +40,8 @@ class ConsumerGroupHeartbeats:
     _assignor: str | None
     _rebalance_timeout_ms: int
     unsupported: str = (
-        "set group.protocol=classic for this broker, or let it offer consumer groups of KIP-848: Kafka from 4.0 on does"
-        " with its feature group.version 1, pylogbroker with group.coordinator.rebalance.protocols=classic,consumer"
+        "set group.protocol=classic for this broker: it does not offer consumer groups of KIP-848, as Kafka from 4.0 on"
+        " and pylogbroker do unless the feature group.version has level 0"
     )
 
     async def send(self, node: int, beat: SendEpochHeartbeat, timeout: float) -> EpochHeartbeatAnswer:
