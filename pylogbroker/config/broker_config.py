@@ -37,6 +37,7 @@ from pylogbroker.config.security_settings import (
     TlsRows,
 )
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
+from pylogbroker.config.share_settings import ShareRows
 from pylogbroker.config.token_settings import TokenRows
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.transaction_settings import TransactionRows
@@ -77,6 +78,7 @@ class BrokerConfig(
     CleanerRows,
     ClientRows,
     GroupRows,
+    ShareRows,
     ClusterRows,
     HttpRows,
     LogRows,
@@ -400,32 +402,35 @@ def _check_static(config: BrokerConfig) -> None:
     check_together(config.topic({}))
 
 
+_BOUNDED = (
+    ("group.consumer", "session.timeout.ms"),
+    ("group.consumer", "heartbeat.interval.ms"),
+    ("group.share", "session.timeout.ms"),
+    ("group.share", "heartbeat.interval.ms"),
+    ("group.share", "assignment.interval.ms"),
+    ("group.share", "record.lock.duration.ms"),
+    ("group.share", "delivery.count.limit"),
+    ("group.share", "partition.max.record.locks"),
+)
+"""Settings of groups with a minimum and a maximum for the settings of single groups."""
+
+
 def _check_group_times(config: BrokerConfig) -> None:
-    """Raise ConfigError unless the times of consumer groups are within their bounds."""
-    for name, least, value, most in (
-        (
-            "session.timeout.ms",
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        ),
-        (
-            "heartbeat.interval.ms",
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        ),
-    ):
+    """Raise ConfigError unless the settings of groups are within their bounds."""
+    for kind, name in _BOUNDED:
+        low, high = f"{kind}.min.{name}", f"{kind}.max.{name}"
+        least, value, most = config.integer(low), config.integer(f"{kind}.{name}"), config.integer(high)
         if not least <= value <= most:
             raise ConfigError(
-                f"group.consumer.{name}: {value} is not accepted; expected {least} to {most}, by"
-                f" group.consumer.min.{name} and group.consumer.max.{name}"
+                f"{kind}.{name}: {value} is not accepted; expected {least} to {most}, by {low} and {high}"
             )
-    if config.group_consumer_heartbeat_interval_ms >= config.group_consumer_session_timeout_ms:
-        raise ConfigError(
-            f"group.consumer.heartbeat.interval.ms: {config.group_consumer_heartbeat_interval_ms} is not accepted;"
-            f" expected less than group.consumer.session.timeout.ms, {config.group_consumer_session_timeout_ms}"
-        )
+    for kind in ("group.consumer", "group.share"):
+        interval, timeout = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
+        if config.integer(interval) >= config.integer(timeout):
+            raise ConfigError(
+                f"{interval}: {config.integer(interval)} is not accepted;"
+                f" expected less than {timeout}, {config.integer(timeout)}"
+            )
 
 
 def _check_broker_id(config: BrokerConfig) -> None:

@@ -16,7 +16,9 @@ FILE_NAME = "kafka_settings.tsv"
 
 _NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
 _NO_KRAFT = "brokers coordinate without KRaft"
-_CLASSIC = "share groups and streams groups are not offered"
+_NO_STREAMS = "streams groups are not offered"
+_SHARE = "share groups are not offered"
+_BUILT_IN = "assignor and persister of share groups are built in"
 _ONE_LOOP = "the reactor's thread does the work of groups"
 _TIERED = "tiered storage is not offered"
 _ONE_CORE = "one thread does all network work"
@@ -65,17 +67,17 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("internal.segment.bytes", "segment.bytes has no minimum to override"),
     ("config.providers", "values are used as written"),
     ("max.decompressed.message.bytes", "the broker has a fixed limit for decompressed batches"),
-    ("errors.deadletterqueue.*", _CLASSIC),
-    ("share.fetch.*", _CLASSIC),
+    ("errors.deadletterqueue.*", _SHARE),
+    ("share.fetch.*", _SHARE),
     ("log.cleaner.io.buffer.size", "the cleaner reads blocks of a fixed size"),
     ("remote.*", _TIERED),
     ("log.remote.*", _TIERED),
     ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
     ("group.consumer.*", "long assignments are computed in a thread, and their interval has no bounds"),
     ("group.coordinator.*", _ONE_LOOP),
-    ("group.share.*", _CLASSIC),
-    ("group.streams.*", _CLASSIC),
-    ("share.coordinator.*", _CLASSIC),
+    ("group.share.*", _BUILT_IN),
+    ("group.streams.*", _NO_STREAMS),
+    ("share.coordinator.*", _SHARE),
     ("offsets.commit.required.acks", "a commit always waits for all in-sync replicas"),
     ("client.quota.*", "classes written in Java cannot be loaded"),
     ("*.policy.class.name", "policies written in Java cannot be loaded"),

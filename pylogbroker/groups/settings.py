@@ -19,6 +19,14 @@ class ConsumerGroupSettings:
 
 
 @attrs.frozen
+class ShareGroupSettings:
+    """Settings of share groups, without what a group may have for itself."""
+
+    max_size: int = 200  # group.share.max.size
+    initialize_retry_interval_ms: int = 30_000  # group.share.initialize.retry.interval.ms
+
+
+@attrs.frozen
 class GroupSettings:
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
@@ -29,6 +37,7 @@ class GroupSettings:
     check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
     consumer: ConsumerGroupSettings = ConsumerGroupSettings()
+    share: ShareGroupSettings = ShareGroupSettings()
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -46,4 +55,5 @@ class GroupSettings:
                 config.group_consumer_regex_refresh_interval_ms,
                 config.group_consumer_migration_policy,
             ),
+            share=ShareGroupSettings(config.group_share_max_size, config.group_share_initialize_retry_interval_ms),
         )

@@ -83,9 +83,16 @@ def _named(setting: Setting) -> str:
     return f"{setting.scope}-{setting.name}"
 
 
+def _of_kafka(setting: Setting) -> Defined:
+    """Return Kafka's definition, that of 3.9 if it has one; its share groups were not ready."""
+    newest = DEFINED[setting.scope, setting.name]
+    is_of_share_groups = setting.name.startswith("group.share.")
+    return newest if is_of_share_groups else KAFKA.get((setting.scope, setting.name), newest)
+
+
 def test_a_setting_is_as_kafka_defines_it() -> None:
     for setting in SHARED:
-        kafka = KAFKA.get((setting.scope, setting.name)) or DEFINED[setting.scope, setting.name]
+        kafka = _of_kafka(setting)
         assert setting.kind.type.name == kafka.type, _named(setting)
         assert setting.importance.name == kafka.importance, _named(setting)
         if setting.name in OTHER_DEFAULTS:
@@ -97,7 +104,7 @@ def test_a_setting_is_as_kafka_defines_it() -> None:
 
 def test_dynamic_settings_are_dynamic_in_kafka() -> None:
     for setting in OF_BROKERS:
-        kafka = KAFKA.get(("broker", setting.name)) or DEFINED["broker", setting.name]
+        kafka = _of_kafka(setting)
         assert setting.mode in (Mode.READ_ONLY, kafka.mode), _named(setting)
 
 

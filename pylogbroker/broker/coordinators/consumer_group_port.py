@@ -50,7 +50,7 @@ class ConsumerGroupPort:
     def times_of(self, group_id: str) -> GroupTimes:
         settings = self._services.metadata.image.settings(group_resource(group_id))
         values = group_values(self._services.config, settings)
-        return GroupTimes(values[SESSION_TIMEOUT], values[HEARTBEAT_INTERVAL], values[ASSIGNMENT_INTERVAL])
+        return GroupTimes(*map(values.integer, (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)))
 
     def compute(self, work: Callable[[], T], size: int, done: Callable[[T | Exception, int], None]) -> None:
         if size > _INLINE_MAX:
