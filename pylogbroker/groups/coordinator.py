@@ -29,6 +29,7 @@ from pylogbroker.coordinators import (
     run_all,
 )
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.membership import MemberManager
 from pylogbroker.groups.classic.rebalance import NewGeneration, Rebalancer, ignore_generation
 from pylogbroker.groups.classic.states import GroupState
@@ -36,7 +37,7 @@ from pylogbroker.groups.consumer.coordination import ConsumerCoordination
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
 from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
-from pylogbroker.groups.consumer.record_writer import GroupChanges
+from pylogbroker.groups.consumer.record_forms import CONSUMER_RECORDS
 from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.record_writer import GroupRecordWriter
@@ -98,7 +99,7 @@ class GroupCoordinator:
         writer = GroupRecordWriter(context.writer)
         rebalancer = self._rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
         self._members = MemberManager(self.settings, events, rebalancer, writer, self._new_id)
-        changes = GroupChanges(context.writer)
+        changes: GroupChanges[ConsumerGroup] = GroupChanges(context.writer, CONSUMER_RECORDS)
         self._offsets = OffsetManager(self.settings, events, rebalancer, writer, changes, self._topic_id)
         members = ConsumerMemberManager(
             self.settings.consumer,

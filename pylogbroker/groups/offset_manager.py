@@ -12,10 +12,10 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.consumer.partitions import FindTopicId
-from pylogbroker.groups.consumer.record_writer import GroupChanges
-from pylogbroker.groups.kinds import ClassicGroup, Group
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     Commit,
@@ -36,7 +36,7 @@ class OffsetManager:
     _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
-    _changes: GroupChanges
+    _changes: GroupChanges[ConsumerGroup]
     _topic_id: FindTopicId
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:

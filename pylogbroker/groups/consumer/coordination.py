@@ -10,13 +10,13 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, Reply
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.consumer.admission import leaves
 from pylogbroker.groups.consumer.group import ConsumerGroup
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
 from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import GroupPort, Matches
-from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.consumer.requests import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
@@ -37,7 +37,7 @@ class ConsumerCoordination:
     _events: EventQueue
     _members: ConsumerMemberManager
     _writer: GroupRecordWriter
-    _changes: GroupChanges
+    _changes: GroupChanges[ConsumerGroup]
     _port: GroupPort
     _find: FindGroup
     _shard: Callable[[str], GroupShard]

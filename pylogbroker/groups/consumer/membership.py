@@ -24,11 +24,11 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, Reply, Timer, Timers, cancel
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.consumer.admission import admit, check_fields, check_static
 from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.port import GroupPort, Matches
-from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
@@ -60,7 +60,7 @@ class ConsumerMemberManager:
     settings: ConsumerGroupSettings
     _events: EventQueue
     _timers: Timers
-    _changes: GroupChanges
+    _changes: GroupChanges[ConsumerGroup]
     _port: GroupPort
     _assignors: Mapping[str, Any]  # by name, the default one first
     _new_id: Callable[[], str]

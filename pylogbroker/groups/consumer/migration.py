@@ -29,6 +29,7 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, Reply, Timers, TopicPartition, cancel
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.group import Group as ClassicGroup
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.classic.member import Member as ClassicMember
@@ -39,7 +40,6 @@ from pylogbroker.groups.consumer.member import ClassicMembership, ConsumerMember
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.consumer.port import GroupPort
-from pylogbroker.groups.consumer.record_writer import GroupChanges
 from pylogbroker.groups.consumer.states import ReconciliationState
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
@@ -71,7 +71,7 @@ class Migration:
     _members: ConsumerMemberManager
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
-    _changes: GroupChanges
+    _changes: GroupChanges[ConsumerGroup]
     _port: GroupPort
     _new_id: Callable[[], str]
     join_again: JoinAgain = attrs.field(init=False)

@@ -36,7 +36,6 @@ from pylogbroker.wire.schema import (
 )
 from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
-VALUE_VERSION = 0
 PARTITION_METADATA_KEY = 4
 
 
@@ -206,7 +205,3 @@ def decode_key(key: Buffer) -> Key | None:
     """Return None for the keys of other records."""
     kind = _KEYS.get(version_of(key))
     return None if kind is None else decode(kind, key)
-
-
-def encode_value(value: WireMessage) -> bytes:
-    return encode(value, VALUE_VERSION)
