@@ -37,6 +37,7 @@ from pylogbroker.config.security_settings import (
     TlsRows,
 )
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
+from pylogbroker.config.share_coordinator_settings import ShareCoordinatorRows
 from pylogbroker.config.share_settings import ShareRows
 from pylogbroker.config.token_settings import TokenRows
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
@@ -86,6 +87,7 @@ class BrokerConfig(
     QuotaRows,
     TokenRows,
     TransactionRows,
+    ShareCoordinatorRows,
     AuthenticationRows,
     SecurityRows,
 ):

@@ -18,6 +18,7 @@ from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.quota_settings import QUOTA_SETTINGS
 from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
+from pylogbroker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 from pylogbroker.config.share_settings import SHARE_SETTINGS
 from pylogbroker.config.token_settings import TOKEN_SETTINGS
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
@@ -46,6 +47,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *GROUP_SETTINGS,
         *SHARE_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *SHARE_COORDINATOR_SETTINGS,
         *ACCESS_SETTINGS,
         *QUOTA_SETTINGS,
         *TOKEN_SETTINGS,
