@@ -34,6 +34,7 @@ from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
+from pylogbroker.broker.share.state_service import ShareStateService
 from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.broker.sole.role import SoleRole
 from pylogbroker.config import BrokerConfig
@@ -97,6 +98,7 @@ class Broker:
     fetches: FetchService
     group_service: GroupService
     transaction_service: TransactionService
+    share_states: ShareStateService
     log_cleaner: LogCleaner
     log_moves: LogMoves
     log_maintenance: LogMaintenance
@@ -163,9 +165,10 @@ class Broker:
             self.partitions,
             self.group_service,
             self.transaction_service,
+            self.share_states,
         ):
             self.metadata.follow(listener)
-        loading = DeferredList([self.group_service.open(), self.transaction_service.open()])
+        loading = DeferredList([self.group_service.open(), self.transaction_service.open(), self.share_states.open()])
         loading.chainDeferred(self.coordinators_loaded)
         await self.role.finish_deletions()
         self.log_maintenance.start()
@@ -197,6 +200,7 @@ class Broker:
         self.partitions.full_directories.stop()
         self.runtime.slices.stop()
         self.transaction_service.close()
+        self.share_states.close()
         self.group_service.close()
         self.fetches.expire_all()
 
@@ -238,13 +242,15 @@ def assemble(
         role.marker_sender(),
         role.verification_sender(),
     )
-    groups, transactions = group_service.driver, transaction_service.driver
-    partitions.on_reopened += [groups.on_partition_led, transactions.on_partition_led]
-    partitions.on_offline += [groups.on_partition_offline, transactions.on_partition_offline]
-    partitions.before_drop += [group_service.unload_topic, transactions.unload_topic]
-    if not isinstance(role, SoleRole):
-        role.replicas.on_led += [groups.on_led, transactions.on_led]
-        role.replicas.on_resigned += [groups.on_resigned, transactions.on_resigned]
+    share_states = ShareStateService(log_services, node.id, role.share_state_peers())
+    partitions.before_drop.append(group_service.unload_topic)
+    partitions.before_drop += [transaction_service.driver.unload_topic, share_states.unload_topic]
+    for driver in (group_service.driver, transaction_service.driver, share_states.driver):
+        partitions.on_reopened.append(driver.on_partition_led)
+        partitions.on_offline.append(driver.on_partition_offline)
+        if not isinstance(role, SoleRole):
+            role.replicas.on_led.append(driver.on_led)
+            role.replicas.on_resigned.append(driver.on_resigned)
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = _authorizer(config, runtime, tree)
@@ -275,6 +281,7 @@ def assemble(
         FetchService.of(config, runtime),
         group_service,
         transaction_service,
+        share_states,
         log_cleaner,
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
+    from pylogbroker.groups.share.state_coordinator import StateWrite
+    from pylogbroker.groups.share.state_records import SharePartitionKey
+    from pylogbroker.groups.share.stored_state import StoredState
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
     from pylogbroker.metadata.feature_levels import LevelChange
     from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
@@ -181,6 +184,17 @@ class TransactionCoordination(CoordinatorService, Protocol):
         /,
     ) -> Deferred[ErrorCode]:
         """Add a partition to the transaction of a producer of transactions v2, by the coordinator on any broker."""
+
+
+class ShareStates(CoordinatorService, Protocol):
+    """The share coordinator of this broker: states of share partitions. Results are errors without such a shard."""
+
+    def partition_for(self, key: SharePartitionKey, /) -> int: ...
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int, /) -> Deferred[ErrorCode]: ...
+    def read(self, key: SharePartitionKey, leader_epoch: int, /) -> Deferred[StoredState | ErrorCode]: ...
+    def write(self, key: SharePartitionKey, write: StateWrite, /) -> Deferred[ErrorCode]: ...
+    def delete(self, key: SharePartitionKey, /) -> Deferred[ErrorCode]: ...
+    def summary(self, key: SharePartitionKey, /) -> StoredState | ErrorCode: ...
 
 
 class ProducerIdSource(Protocol):
@@ -398,6 +412,11 @@ class HasTransactionService(Protocol):
     def transaction_service(self) -> TransactionCoordination: ...
 
 
+class HasShareStates(Protocol):
+    @property
+    def share_states(self) -> ShareStates: ...
+
+
 class HasProducerIds(Protocol):
     @property
     def producer_ids(self) -> ProducerIdSource: ...
@@ -456,6 +475,7 @@ class Services(
     HasTransactions,
     HasGroupService,
     HasTransactionService,
+    HasShareStates,
     HasProducerIds,
     HasTls,
     HasSasl,

@@ -9,7 +9,8 @@ from pylogbroker.errors import ErrorCode, KafkaError
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 NAME_LENGTH_MAX: Final = 249
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")

@@ -1,7 +1,11 @@
-"""FindCoordinator (10): return the leader of the coordinator's partition; create the internal topic first."""
+"""FindCoordinator (10): return the leader of the coordinator's partition; create the internal topic first.
+
+The key of a share partition's state is "group:topic id:partition". Brokers ask for it, not clients.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -9,22 +13,27 @@ from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import Decision, Later, Narrowed, narrow_each
 from pylogbroker.broker.services import (
+    CoordinatorService,
     HasGroups,
     HasGroupService,
     HasMetadata,
     HasNode,
     HasPartitions,
+    HasShareStates,
     HasTransactions,
     HasTransactionService,
 )
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.share.state_records import SharePartitionKey
 from pylogbroker.long_loops import over
-from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP = 0
 _TRANSACTION = 1
+_SHARE = 2
+_FIRST_WITH_SHARE = 6
 _FIRST_WITH_SEVERAL = 4
 _NOWHERE = -1
 _RESOURCES = {
@@ -34,7 +43,15 @@ _RESOURCES = {
 
 
 class _Services(
-    HasMetadata, HasPartitions, HasNode, HasGroups, HasTransactions, HasGroupService, HasTransactionService, Protocol
+    HasMetadata,
+    HasPartitions,
+    HasNode,
+    HasGroups,
+    HasTransactions,
+    HasGroupService,
+    HasTransactionService,
+    HasShareStates,
+    Protocol,
 ):
     """Services that this API uses."""
 
@@ -42,10 +59,16 @@ class _Services(
 def _narrow(
     services: _Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> Decision | Later[Decision]:
-    if request.key_type not in _RESOURCES:
+    access = context.required_access
+    if request.key_type == _SHARE:
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        may_act = access.allows_on_cluster(AclOperation.CLUSTER_ACTION)
+        may_find: Callable[[str], bool] = lambda key: may_act  # noqa: E731
+    elif request.key_type in _RESOURCES:
+        kind, code = _RESOURCES[request.key_type]
+        may_find = partial(access.allows, AclOperation.DESCRIBE, kind)
+    else:
         return None
-    kind, code = _RESOURCES[request.key_type]
-    may_find = partial(context.required_access.allows, AclOperation.DESCRIBE, kind)
     reject = partial(_nowhere, error=KafkaError("", code))
     if context.api_version >= _FIRST_WITH_SEVERAL:
         return narrow_each(request, "coordinator_keys", "coordinators", may_find, reject)
@@ -59,7 +82,7 @@ async def handle(
     several = context.api_version >= _FIRST_WITH_SEVERAL
     keys = over(dict.fromkeys(request.coordinator_keys) if several else [request.key])
     try:
-        await _ensure_topic(services, request.key_type)
+        await _ensure_topic(services, context, request.key_type)
     except KafkaError as error:
         coordinators = [_nowhere(key, error) async for key in keys]
     else:
@@ -79,13 +102,20 @@ def _single(coordinator: Coordinator) -> FindCoordinatorResponse:
     )
 
 
-async def _ensure_topic(services: _Services, key_type: int) -> None:
-    if key_type not in (_GROUP, _TRANSACTION):
+async def _ensure_topic(services: _Services, context: RequestContext, key_type: int) -> None:
+    services_by_type: dict[int, CoordinatorService] = {
+        _GROUP: services.group_service,
+        _TRANSACTION: services.transaction_service,
+    }
+    if context.api_version >= _FIRST_WITH_SHARE:
+        services_by_type[_SHARE] = services.share_states
+    service = services_by_type.get(key_type)
+    if service is None:
         raise KafkaError(
-            f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
+            "groups (key type 0), transactions (1) and, from version 6 on, states of share groups (2) have a"
+            f" coordinator, not key type {key_type}",
             ErrorCode.INVALID_REQUEST,
         )
-    service = services.group_service if key_type == _GROUP else services.transaction_service
     try:
         await service.ensure_topic()
     except KafkaError as error:
@@ -95,8 +125,14 @@ async def _ensure_topic(services: _Services, key_type: int) -> None:
 def _find(services: _Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type == _GROUP:
         partition = OFFSETS_TOPIC, services.groups.partition_for(key)
-    else:
+    elif key_type == _TRANSACTION:
         partition = TRANSACTIONS_TOPIC, services.transactions.partition_for(key)
+    else:
+        share_partition = SharePartitionKey.parse(key)
+        if share_partition is None:
+            detail = f"{key!r} is not a group, a topic id and a partition with colons between them"
+            return _nowhere(key, KafkaError(detail, ErrorCode.INVALID_REQUEST))
+        partition = SHARE_STATE_TOPIC, services.share_states.partition_for(share_partition)
     if partition in services.partitions.led:
         host, port = services.node.address(context)
         return Coordinator(key, services.node.id, host, port, ErrorCode.NONE, None)

@@ -42,6 +42,7 @@ from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.runtime.throttles import FOLLOWER_RATE, throttle_of
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.tls_listeners import TlsListeners
+from pylogbroker.broker.share.state_service import PERSISTER_CLIENT_ID
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
@@ -308,6 +309,9 @@ class ClusterRole:
     def verification_sender(self) -> VerificationSender:
         return VerificationSender(self._open_verification_channel, self._runtime)
 
+    def share_state_peers(self) -> PeerRequests:
+        return PeerRequests(self._open_persister_channel, self._runtime)
+
     def _open_marker_channel(self, broker_id: int) -> RequestChannel:
         """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive.
 
@@ -321,6 +325,10 @@ class ClusterRole:
     def _open_peer_channel(self, broker_id: int) -> BrokerChannel:
         """Like `_open_verification_channel`, for requests of any kind."""
         return self._channels.open(broker_id, f"broker-{self._broker_id}-page")
+
+    def _open_persister_channel(self, broker_id: int) -> BrokerChannel:
+        """Like `_open_verification_channel`, for the states of share groups."""
+        return self._channels.open(broker_id, PERSISTER_CLIENT_ID.format(self._broker_id))
 
     def _open_verification_channel(self, broker_id: int) -> RequestChannel:
         """Like `_open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""

@@ -1,4 +1,4 @@
-"""Requests to other brokers in the name of a visitor of this one, who has been allowed to ask.
+"""Requests to other brokers: of the persister, and of a visitor of this one, who has been allowed to ask.
 
 A broker has one channel, whose requests follow each other. A channel that fails is closed: the next request looks up
 the address again. Responses may be long, so worker threads decode them.
@@ -48,6 +48,10 @@ class PeerRequests:
         except (ClientError, WireError, KafkaError) as error:
             self._channels.disconnect(broker_id)
             raise KafkaError(f"broker {broker_id} does not answer: {error}", ErrorCode.NETWORK_EXCEPTION) from error
+
+    def disconnect(self, broker_id: int) -> None:
+        """Fail the requests to a broker that is gone, or has another address."""
+        self._channels.disconnect(broker_id)
 
     def close(self) -> None:
         self._channels.close()

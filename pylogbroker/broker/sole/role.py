@@ -33,6 +33,9 @@ class SoleRole:
     def verification_sender(self) -> None:
         """Return None: no other broker has coordinators."""
 
+    def share_state_peers(self) -> None:
+        """Return None: no other broker has states of share groups."""
+
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         return (self._replicas,)

@@ -42,7 +42,6 @@ from pylogbroker.groups.share.state_records import (
 from pylogbroker.groups.share.state_shard import ReplayedStates, StateEntry, StateShard, StateShardHandler, Work
 from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.groups.share.values import StateBatch
-from pylogbroker.metadata.zk_schema import id_text
 
 _WRITE_ERRORS: Final = {**APPEND_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
 
@@ -81,7 +80,7 @@ class ShareStateCoordinator:
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, StateShardHandler())
 
     def partition_for(self, key: SharePartitionKey) -> int:
-        return self.runtime.partition_for(_coordinator_key(key))
+        return self.runtime.partition_for(str(key))
 
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, reply: Reply[ErrorCode], now_ms: int
@@ -217,7 +216,7 @@ class ShareStateCoordinator:
     def _find_shard(self, key: SharePartitionKey) -> StateShard | ErrorCode:
         if not key.group_id or key.partition < 0:
             return ErrorCode.INVALID_REQUEST
-        return self.runtime.find(_coordinator_key(key))
+        return self.runtime.find(str(key))
 
     def _state(self, key: SharePartitionKey) -> StoredState | None:
         shard = self._find_shard(key)
@@ -229,8 +228,3 @@ def _changed(former: Sequence[StateBatch], target: Sequence[StateBatch]) -> list
     """Return the batches that an update has to name."""
     unchanged = set(former)
     return [batch for batch in target if batch not in unchanged]
-
-
-def _coordinator_key(key: SharePartitionKey) -> str:
-    """Return the key by which Kafka chooses the partition of the topic."""
-    return f"{key.group_id}:{id_text(key.topic_id)}:{key.partition}"

@@ -9,14 +9,16 @@ A key or value is an int16 version, then a struct as on the wire. The version of
 A null snapshot is a tombstone. State batches that an update has replace what they cover.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from collections.abc import Iterable
+from typing import Annotated, Final, Protocol
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups.share.values import RecordState, StateBatch
+from pylogbroker.java.text import parse_whole
+from pylogbroker.metadata.zk_schema import BadNode, id_text, parse_id
 from pylogbroker.records import Buffer
 from pylogbroker.wire import NO_ID, Versions, WireMessage
 from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, Tag, Uuid, fresh, struct
@@ -78,6 +80,20 @@ class SharePartitionKey:
     topic_id: UUID
     partition: int
 
+    @classmethod
+    def parse(cls, text: str) -> "SharePartitionKey | None":
+        """Return the key of a text "group:topic id:partition", None for another text."""
+        parts = text.rsplit(":", 2)
+        if len(parts) != 3 or not parts[0]:
+            return None
+        try:
+            return cls(parts[0], parse_id(parts[1]), parse_whole(parts[2], 32))
+        except (BadNode, ValueError):
+            return None
+
+    def __str__(self) -> str:
+        return f"{self.group_id}:{id_text(self.topic_id)}:{self.partition}"
+
 
 def encode_key(key: SharePartitionKey, kind: int) -> bytes:
     return encode(ShareKey(key.group_id, key.topic_id, key.partition), kind)
@@ -108,7 +124,20 @@ def to_schema(batches: Iterable[StateBatch]) -> list[StateBatchSchema]:
     return [StateBatchSchema(batch.first, batch.last, batch.state, batch.delivery_count) for batch in batches]
 
 
-def from_schema(batches: Sequence[StateBatchSchema]) -> tuple[StateBatch, ...]:
+class StateBatchFields(Protocol):
+    """A state batch in a record, a request or a response."""
+
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def delivery_state(self) -> int: ...
+    @property
+    def delivery_count(self) -> int: ...
+
+
+def from_schema(batches: Iterable[StateBatchFields]) -> tuple[StateBatch, ...]:
     """Raise CorruptRecords for a state that is not stored, and for offsets that are not ascending."""
     result: list[StateBatch] = []
     above = -1

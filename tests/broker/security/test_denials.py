@@ -60,7 +60,7 @@ from pylogbroker.wire.messages.stop_replica import (
 )
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Node, opened_node
-from tests.broker.security import broker_requests, cases
+from tests.broker.security import broker_requests, cases, test_share_state_access
 from tests.broker.security.cases import batch
 from tests.wire.kafka_apis import OWN_APIS
 
@@ -104,6 +104,7 @@ def test_every_client_api_is_compared_with_kafka() -> None:
         ConsumerGroupHeartbeatRequest.api_key,
         ConsumerGroupDescribeRequest.api_key,
         ListConfigResourcesRequest.api_key,
+        *(request.api_key for request in test_share_state_access.REQUESTS),
     }
     others = between_brokers | of_sasl | of_kafka_4
     missing = [api.name for api in APIS if api.name not in OWN_APIS and api.key not in compared | others]
