@@ -38,7 +38,7 @@ from pylogbroker.groups.consumer.membership import ConsumerMemberManager
 from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.consumer.record_forms import CONSUMER_RECORDS
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.replay import ReplayedGroups
@@ -62,6 +62,10 @@ from pylogbroker.groups.requests import (
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.shard import GroupShard, GroupShardHandler
+from pylogbroker.groups.share.coordination import ShareCoordination
+from pylogbroker.groups.share.membership import ShareMemberManager
+from pylogbroker.groups.share.port import NO_SHARES, SharePort
+from pylogbroker.groups.share.record_forms import SHARE_RECORDS
 from pylogbroker.long_loops import give_way
 from pylogbroker.wire import STRING_BYTES_MAX
 
@@ -82,6 +86,7 @@ class GroupCoordinator:
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
     _deliver: Deliver = run_all
     _port: GroupPort = NO_TOPICS
+    _share_port: SharePort = NO_SHARES
     _assignors: Mapping[str, Any] = attrs.field(factory=dict)  # of KIP-848, by name, the default one first
     runtime: CoordinatorRuntime[ReplayedGroups, GroupShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
@@ -90,6 +95,7 @@ class GroupCoordinator:
     _offsets: OffsetManager = attrs.field(init=False)
     consumers: ConsumerCoordination = attrs.field(init=False)
     migration: Migration = attrs.field(init=False)
+    shares: ShareCoordination = attrs.field(init=False)
     _shard_handler: GroupShardHandler = attrs.field(init=False)
     _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
@@ -111,7 +117,11 @@ class GroupCoordinator:
             self._new_id,
             self._on_target,
         )
-        self._shard_handler = GroupShardHandler(self.settings, events, rebalancer, self._offsets, members)
+        share_changes: GroupChanges[ShareGroup] = GroupChanges(context.writer, SHARE_RECORDS)
+        share_members = ShareMemberManager(self.settings.share, events, context.timers, share_changes, self._share_port)
+        self._shard_handler = GroupShardHandler(
+            self.settings, events, rebalancer, self._offsets, members, share_members
+        )
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, self._shard_handler)
         self.migration = Migration(
             self.settings, events, context.timers, members, rebalancer, writer, changes, self._port, self._new_id
@@ -128,6 +138,15 @@ class GroupCoordinator:
             lambda: self.awaits_topic,
             self.migration,
         )
+        self.shares = ShareCoordination(
+            events,
+            share_members,
+            share_changes,
+            self._share_port,
+            self._find,
+            self._shard,
+            lambda: self.awaits_topic,
+        )
 
     def partition_for(self, group_id: str) -> int:
         return self.runtime.partition_for(group_id)
@@ -142,6 +161,8 @@ class GroupCoordinator:
                     self.migration.join(group, join, reply, now_ms)
                     return
                 group = self.consumers.replace_by_classic(group, now_ms)
+            if not error and isinstance(group, ShareGroup):
+                error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             if not error and group is None:
                 if join.member_id != NO_MEMBER_ID:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -164,7 +185,7 @@ class GroupCoordinator:
                 return
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
-            if group is None:
+            if not isinstance(group, ClassicGroup):
                 self._events.reply(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
             else:
                 self._members.sync(group, sync, reply, now_ms)
@@ -175,7 +196,7 @@ class GroupCoordinator:
             return self.migration.heartbeat(group, beat, now_ms)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return error or ErrorCode.UNKNOWN_MEMBER_ID
         return self._members.heartbeat(group, beat, now_ms)
 
@@ -186,7 +207,7 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             with self._events:
                 return LeaveResult(ErrorCode.NONE, self.migration.leave(group, leaving, now_ms))
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving))
         with self._events:
             return LeaveResult(ErrorCode.NONE, self._members.leave(group, leaving, now_ms))
@@ -339,7 +360,16 @@ class GroupCoordinator:
     def count_groups(self) -> int:
         return sum(len(shard.groups) for shard in self.runtime.shards())
 
+    def delete(self, group_id: str, reply: Reply[ErrorCode], now_ms: int) -> None:
+        """Delete a group of any type; a share group after the states of its partitions."""
+        _, group = self._find(group_id, may_be_empty=True)
+        if isinstance(group, ShareGroup):
+            self.shares.delete(group, reply, now_ms)
+        else:
+            reply(self.delete_group(group_id, now_ms))
+
     def delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
+        """Delete a group with committed offsets."""
         error, group = self._find(group_id, may_be_empty=True)
         if group is None:
             return error or ErrorCode.GROUP_ID_NOT_FOUND

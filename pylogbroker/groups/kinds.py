@@ -1,4 +1,4 @@
-"""Groups of both protocols."""
+"""Groups of all types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from pylogbroker.groups.classic.group import Group as ClassicGroup
 from pylogbroker.groups.consumer.group import ConsumerGroup
+from pylogbroker.groups.share.group import ShareGroup
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 
-__all__ = ["ClassicGroup", "ConsumerGroup", "Group"]
+__all__ = ["ClassicGroup", "ConsumerGroup", "Group", "ShareGroup"]

@@ -15,7 +15,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.consumer.partitions import FindTopicId
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     Commit,
@@ -80,6 +80,8 @@ class OffsetManager:
         self._writer.write_offsets(group, taken, now_ms, stored)
 
     def check_transactional(self, group: Group | None, commit: TransactionalCommit) -> ErrorCode:
+        if isinstance(group, ShareGroup):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if commit.generation < 0 and (commit.is_silent or group is None or group.is_empty):
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.check_transactional(commit, self._topic_id)
@@ -125,6 +127,8 @@ class OffsetManager:
         return FetchResult(ErrorCode.NONE, offsets)
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
+        if isinstance(group, ShareGroup):
+            return DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND)
         live = not group.is_empty
         if live and not group.consumes_partitions:
             return DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
@@ -141,7 +145,9 @@ class OffsetManager:
         self.remove(group, group.expired_offsets(now_ms, self._settings.retention_ms), now_ms)
 
     def remove(self, group: Group, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Remove offsets; an Empty group without any becomes Dead."""
+        """Remove offsets; an Empty group without any becomes Dead, but not a share group, which never has any."""
+        if isinstance(group, ShareGroup):
+            return
         removed = group.offsets.remove(partitions)
         is_dead = group.is_empty and not group.offsets and not group.has_pending
         if is_dead:

@@ -22,6 +22,8 @@ from pylogbroker.groups.kinds import Group
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.requests import CommittedOffset
+from pylogbroker.groups.share import record_schema as share_schema
+from pylogbroker.groups.share.replay import ReplayedShareGroups
 from pylogbroker.records import Record
 
 
@@ -37,6 +39,7 @@ class ReplayedGroups:
     deleted_partitions: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
     _consumers: ReplayedConsumerGroups = attrs.field(factory=ReplayedConsumerGroups, init=False)
+    _shares: ReplayedShareGroups = attrs.field(factory=ReplayedShareGroups, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
     def apply(self, record: Record, producer_id: int | None) -> None:
@@ -46,10 +49,18 @@ class ReplayedGroups:
         elif isinstance(key, GroupMetadataKey):
             self._apply_group(key, record.value)
         else:
-            consumer_key = None if record.key is None else consumer_schema.decode_key(record.key)
-            if consumer_key is None:
-                raise CorruptRecords("the key is not of a known version")
+            self._apply_assigned(record)
+
+    def _apply_assigned(self, record: Record) -> None:
+        """Apply a record of a group that brokers assign."""
+        consumer_key = None if record.key is None else consumer_schema.decode_key(record.key)
+        if consumer_key is not None:
             self._consumers.apply(consumer_key, record)
+            return
+        share_key = None if record.key is None else share_schema.decode_key(record.key)
+        if share_key is None:
+            raise CorruptRecords("the key is not of a known version")
+        self._shares.apply(share_key, record)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         for group_id in self.transactions.pop(producer_id, ()):
@@ -87,6 +98,10 @@ class ReplayedGroups:
             consumer_group.offsets = self._offsets.get(consumer_group.group_id, consumer_group.offsets)
             made.add(consumer_group.group_id)
             yield consumer_group
+        for share_group in self._shares.groups(partition):
+            if share_group.group_id not in made:
+                made.add(share_group.group_id)
+                yield share_group
         for group_id, value in self._groups.items():
             if group_id not in made:
                 group = _group(group_id, partition, value, events)

@@ -12,11 +12,12 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
+from pylogbroker.groups.share.membership import ShareMemberManager
 from pylogbroker.long_loops import give_way
 
 _GROUPS_PER_STEP: Final = 50  # with ten offsets each, a millisecond
@@ -65,6 +66,7 @@ class GroupShardHandler:
     _rebalancer: Rebalancer
     _offsets: OffsetManager
     _consumers: ConsumerMemberManager
+    _shares: ShareMemberManager
 
     @property
     def sweep_interval_ms(self) -> int:
@@ -92,6 +94,9 @@ class GroupShardHandler:
     ) -> None:
         if isinstance(group, ConsumerGroup):
             self._consumers.go_on(group, now_ms)
+        elif isinstance(group, ShareGroup):
+            self._shares.go_on(group, now_ms)
+            return  # it has no offsets
         else:
             self._continue_classic(group, now_ms)
         if deleted_partitions:
@@ -110,6 +115,9 @@ class GroupShardHandler:
             if isinstance(group, ConsumerGroup):
                 self._consumers.stop(group, now_ms)
                 continue
+            if isinstance(group, ShareGroup):
+                self._shares.stop(group, now_ms)
+                continue
             group.stop_timers()
             for member in group.members.values():
                 if member.is_waiting:
@@ -120,7 +128,9 @@ class GroupShardHandler:
         groups = list(shard.groups.values())
         for start in range(0, len(groups), _GROUPS_PER_STEP):
             for group in groups[start : start + _GROUPS_PER_STEP]:
-                if not group.is_dead:
+                if isinstance(group, ShareGroup):
+                    self._shares.store_again(group, now_ms)
+                elif not group.is_dead:
                     self._offsets.expire(group, now_ms)
                     if isinstance(group, ConsumerGroup) and not group.is_dead:
                         self._consumers.store_again(group, now_ms)

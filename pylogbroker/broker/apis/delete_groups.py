@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from twisted.internet.defer import Deferred
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.access import Access
@@ -29,7 +31,10 @@ def _rejected(group_id: str) -> DeletableGroupResult:
 
 @serves(DeleteGroupsRequest, access=[on_each("groups_names", "results", _may_delete, _rejected)])
 async def handle(services: _Services, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    now_ms, response = services.runtime.now_ms(), DeleteGroupsResponse()
+    now_ms, deletions = services.runtime.now_ms(), {}
     async for group_id in over(dict.fromkeys(request.groups_names)):
-        response.results.append(DeletableGroupResult(group_id, services.groups.delete_group(group_id, now_ms)))
-    return response
+        deletions[group_id] = deleted = Deferred[ErrorCode]()
+        services.groups.delete(group_id, deleted.callback, now_ms)
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id, await deleted) for group_id, deleted in deletions.items()]
+    )

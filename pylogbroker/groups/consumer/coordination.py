@@ -24,7 +24,7 @@ from pylogbroker.groups.consumer.requests import (
     MemberHeartbeat,
 )
 from pylogbroker.groups.consumer.states import JOIN_EPOCH
-from pylogbroker.groups.kinds import ClassicGroup, Group
+from pylogbroker.groups.kinds import ClassicGroup, Group, ShareGroup
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.long_loops import give_way
@@ -111,6 +111,8 @@ class ConsumerCoordination:
             raise KafkaError(code=error)
         if isinstance(group, ConsumerGroup):
             return group
+        if isinstance(group, ShareGroup):
+            raise _not_found(beat.group_id)
         if self._awaits_topic():
             joins = beat.epoch == JOIN_EPOCH
             raise KafkaError(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if joins else ErrorCode.UNKNOWN_MEMBER_ID)
@@ -120,9 +122,9 @@ class ConsumerCoordination:
 
     def _replace_classic(self, former: Group, group: ConsumerGroup, now_ms: int) -> None:
         """Let a classic group without members become one of KIP-848; it keeps its offsets."""
-        group.offsets = former.offsets
         if not isinstance(former, ClassicGroup):
             return
+        group.offsets = former.offsets
         former.stop_timers()
         former.move(GroupState.DEAD, now_ms)
         if former.generation > 0:

@@ -1,0 +1,243 @@
+"""States of a group's partitions at the share coordinator: what the group lets be made and deleted.
+
+The group notes first what it begins, and stores that; then it asks the share coordinator. So a broker that loads the
+group knows what is unfinished. What fails is tried again, at growing intervals.
+
+A partition of a new topic begins where the group's settings say. A partition that was added to a topic of the group
+begins at its first record: the group has read the topic all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.coordinators import EventQueue, Timer, Timers, cancel
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changes import GroupChanges
+from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.consumer.port import TopicShape
+from pylogbroker.groups.share.group import ShareGroup
+from pylogbroker.groups.share.port import SharePort
+from pylogbroker.groups.share.stored_state import NO_START
+
+_FIRST_RECORD: Final = 0
+_FIRST_RETRY_MS: Final = 200
+
+Results = Mapping[TopicIdPartition, ErrorCode]
+Done = Callable[[Results, int], None]
+
+
+@attrs.define(eq=False, repr=False)
+class _Waiter:
+    """Request that waits for the results of its partitions."""
+
+    missing: set[TopicIdPartition]
+    done: Done
+    results: dict[TopicIdPartition, ErrorCode] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False, repr=False)
+class _Work:
+    """Work of a group that is under way; most groups have none. `chosen`: start offsets that a client has set."""
+
+    chosen: dict[TopicIdPartition, int] = attrs.field(factory=dict)
+    waiters: list[_Waiter] = attrs.field(factory=list)
+    is_running: bool = False
+    retry_ms: int = _FIRST_RETRY_MS
+    timer: Timer | None = None
+
+
+@attrs.define(eq=False, repr=False)
+class StateKeeper:
+    _retry_ms_max: int
+    _events: EventQueue
+    _timers: Timers
+    _changes: GroupChanges[ShareGroup]
+    _port: SharePort
+    _on_initialized: Callable[[ShareGroup, int], None]
+    _work: dict[ShareGroup, _Work] = attrs.field(factory=dict, init=False)
+
+    # -- making states -----------------------------------------------------------------------------------------------
+
+    def note_missing(self, group: ShareGroup, topics: Mapping[str, TopicShape]) -> None:
+        """Let all partitions of topics get a state; `begin` asks for it."""
+        for name, shape in topics.items():
+            if shape.topic_id in group.states.deleting:
+                continue  # until the former states are gone
+            missing = group.states.missing(shape.topic_id, shape.partitions)
+            if missing:
+                group.initialize(shape.topic_id, name, missing)
+
+    def begin(self, group: ShareGroup, now_ms: int) -> None:
+        """Store what the group has noted, then make the states that are missing."""
+        if group.states.initializing and not self._is_busy(group):
+            work = self._work.setdefault(group, _Work())
+            work.is_running = True
+            self._changes.store(group, now_ms, self._events.as_event(partial(self._run, group, work)))
+
+    def set_starts(self, group: ShareGroup, starts: Mapping[TopicIdPartition, int], done: Done, now_ms: int) -> None:
+        """Begin to read partitions at other offsets; a new epoch makes the former states void."""
+        work = self._work.setdefault(group, _Work())
+        for (topic_id, number), start in starts.items():
+            work.chosen[topic_id, number] = start
+            group.initialize(topic_id, self._port.topic_name(topic_id) or "", [number])
+        work.waiters.append(_Waiter(set(starts), done))
+        cancel(work.timer)
+        self.begin(group, now_ms)
+
+    def _is_busy(self, group: ShareGroup) -> bool:
+        work = self._work.get(group)
+        return work is not None and (work.is_running or (work.timer is not None and work.timer.live))
+
+    def _run(self, group: ShareGroup, work: _Work, error: ErrorCode, now_ms: int) -> None:
+        if group.is_dead:
+            return
+        if error:
+            self._failed(group, work, dict.fromkeys(_pending(group), error), now_ms)
+            return
+        starts = {partition: self._start_of(group, work, partition) for partition in _pending(group)}
+        done = self._events.as_event(partial(self._initialized, group, work, starts))
+        self._port.initialize(group.group_id, group.epoch, starts, done)
+
+    @staticmethod
+    def _start_of(group: ShareGroup, work: _Work, partition: TopicIdPartition) -> int:
+        default = _FIRST_RECORD if partition[0] in group.states.initialized else NO_START
+        return work.chosen.get(partition, default)
+
+    def _initialized(
+        self, group: ShareGroup, work: _Work, starts: Mapping[TopicIdPartition, int], results: Results, now_ms: int
+    ) -> None:
+        if group.is_dead:
+            return
+        made = [
+            partition
+            for partition, start in starts.items()
+            if not results.get(partition) and work.chosen.get(partition, start) == start
+        ]
+        for partition in made:
+            work.chosen.pop(partition, None)
+        has_new = group.initialized(made)
+        self._answer(work, dict.fromkeys(made, ErrorCode.NONE), now_ms)
+        if has_new:
+            self._on_initialized(group, now_ms)
+        failed = {partition: error for partition, error in results.items() if error}
+        fenced = [partition for partition, error in failed.items() if error is ErrorCode.FENCED_STATE_EPOCH]
+        if fenced:  # left by an earlier group of this name
+            deleted = self._events.as_event(partial(self._leftovers_deleted, group, work))
+            self._port.delete(group.group_id, fenced, deleted)
+        elif failed:
+            self._failed(group, work, failed, now_ms)
+        else:
+            self._finish(group, work, now_ms)
+        self._changes.store(group, now_ms, lambda error, later_ms: None)
+
+    def _leftovers_deleted(self, group: ShareGroup, work: _Work, results: Results, now_ms: int) -> None:
+        failed = {partition: error for partition, error in results.items() if error}
+        if failed and not group.is_dead:
+            self._failed(group, work, failed, now_ms)
+        else:
+            self._run(group, work, ErrorCode.NONE, now_ms)
+
+    def _failed(self, group: ShareGroup, work: _Work, failed: Results, now_ms: int) -> None:
+        """Try again later; whoever waits for these partitions learns that they failed."""
+        self._port.states_failed(group.group_id, next(iter(failed.values()), ErrorCode.UNKNOWN_SERVER_ERROR))
+        self._answer(work, failed, now_ms)
+        work.is_running = False
+        work.timer = self._timers.start(now_ms + work.retry_ms, partial(self.begin, group))
+        work.retry_ms = min(2 * work.retry_ms, self._retry_ms_max)
+
+    def _finish(self, group: ShareGroup, work: _Work, now_ms: int) -> None:
+        work.is_running = False
+        work.retry_ms = _FIRST_RETRY_MS
+        if group.states.initializing:
+            self.begin(group, now_ms)
+        elif not work.waiters:
+            self._work.pop(group, None)
+
+    @staticmethod
+    def _answer(work: _Work, results: Results, now_ms: int) -> None:
+        """Answer the requests that wait for no other partitions."""
+        for waiter in list(work.waiters):
+            results_here = {partition: results[partition] for partition in waiter.missing if partition in results}
+            waiter.results |= results_here
+            waiter.missing -= results_here.keys()
+            if not waiter.missing:
+                work.waiters.remove(waiter)
+                waiter.done(waiter.results, now_ms)
+
+    # -- deleting states ---------------------------------------------------------------------------------------------
+
+    def delete(self, group: ShareGroup, topic_ids: Collection[UUID], done: Done, now_ms: int) -> None:
+        """Delete the states of topics; `done` gets the error of each partition."""
+        partitions = [partition for topic_id in topic_ids for partition in self._all_of(group, topic_id)]
+        group.delete_states(topic_ids)
+
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            if error:
+                done(dict.fromkeys(partitions, error), later_ms)
+            else:
+                deleted = self._events.as_event(partial(self._deleted, group, topic_ids, done))
+                self._port.delete(group.group_id, partitions, deleted)
+
+        self._changes.store(group, now_ms, stored)
+
+    def _deleted(
+        self, group: ShareGroup, topic_ids: Collection[UUID], done: Done, results: Results, now_ms: int
+    ) -> None:
+        remaining = {topic_id for (topic_id, _), error in results.items() if error}
+        if not group.is_dead:
+            group.forget_states(topic_id for topic_id in topic_ids if topic_id not in remaining)
+            self._changes.store(group, now_ms, lambda error, later_ms: None)
+        done(results, now_ms)
+
+    def delete_all(self, group: ShareGroup, done: Done) -> None:
+        """Delete all states of a group that is being deleted."""
+        partitions = [partition for topic_id in group.states.names for partition in self._all_of(group, topic_id)]
+        self._port.delete(group.group_id, partitions, self._events.as_event(done))
+
+    def _all_of(self, group: ShareGroup, topic_id: UUID) -> Collection[TopicIdPartition]:
+        """Return the partitions of a topic that may have a state."""
+        name = self._port.topic_name(topic_id)
+        shape = None if name is None else self._port.topic(name)
+        numbers = group.states.all_of(topic_id) | frozenset(range(0 if shape is None else shape.partitions))
+        return [(topic_id, number) for number in sorted(numbers)]
+
+    def forget_deleted(self, group: ShareGroup) -> None:
+        """Forget topics that were deleted, and delete their states."""
+        gone = [topic_id for topic_id in group.states.names if self._port.topic_name(topic_id) is None]
+        if gone:
+            partitions = [(topic_id, number) for topic_id in gone for number in group.states.all_of(topic_id)]
+            group.forget_states(gone)
+            self._port.delete(group.group_id, partitions, lambda results, now_ms: None)
+
+    # -- shards --------------------------------------------------------------------------------------------------
+
+    def go_on(self, group: ShareGroup, now_ms: int) -> None:
+        """Finish what was begun before the group was loaded."""
+        initialized = group.states.initialized
+        again = [
+            (topic_id, number)
+            for topic_id, numbers in group.states.initializing.items()
+            for number in numbers & initialized.get(topic_id, frozenset())
+        ]
+        group.initialized(again)  # a client set their offsets, and got no answer: the former ones hold
+        if group.states.deleting:
+            self.delete(group, tuple(group.states.deleting), lambda results, later_ms: None, now_ms)
+        self.begin(group, now_ms)
+
+    def stop(self, group: ShareGroup, now_ms: int) -> None:
+        """Stop the work of a group that is unloaded or deleted."""
+        work = self._work.pop(group, None)
+        if work is not None:
+            cancel(work.timer)
+            waiting = {partition for waiter in work.waiters for partition in waiter.missing}
+            self._answer(work, dict.fromkeys(waiting, ErrorCode.NOT_COORDINATOR), now_ms)
+
+
+def _pending(group: ShareGroup) -> list[TopicIdPartition]:
+    return [(topic_id, number) for topic_id, numbers in group.states.initializing.items() for number in sorted(numbers)]
