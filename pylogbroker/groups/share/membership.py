@@ -23,7 +23,7 @@ Target assignments are computed one at a time, and at most once in `share.assign
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -98,12 +98,11 @@ class ShareMemberManager:
         self.states.note_missing(group, self.existing_topics(group))
         gives_assignment = beat.epoch == JOIN_EPOCH or beat.epoch != member.epoch
         answer = partial(self._reconcile, group, member, before, gives_assignment, reply)
-        self._targets.begin(group, now_ms)
-        if self._targets.is_computing(group) and not (group.target_epoch and member.epoch):
-            self._targets.when_computed(group, answer)  # a member without an epoch needs a target assignment
-        else:
-            answer(now_ms)
         self.states.begin(group, now_ms)
+        if beat.epoch == JOIN_EPOCH:  # with the partitions of new topics, or the client waits for its next heartbeat
+            self.states.when_settled(group, partial(self._with_target, group, member, answer), now_ms)
+        else:
+            self._with_target(group, member, answer, now_ms)
 
     def leave(self, group: ShareGroup, beat: ShareHeartbeat, reply: Answer, now_ms: int) -> None:
         self.remove(group, self._find(group, beat.member_id), now_ms)
@@ -147,6 +146,15 @@ class ShareMemberManager:
         if (member.rack_id, member.client_id, member.client_host) != before:
             group.note_member_change(member)
         return group.subscribe(member, member.topics if beat.topics is None else beat.topics)
+
+    def _with_target(self, group: ShareGroup, member: ShareMember, answer: Callable[[int], None], now_ms: int) -> None:
+        """Call `answer`, now or when a member without an epoch has a target assignment."""
+        if not group.is_dead:
+            self._targets.begin(group, now_ms)
+        if self._targets.is_computing(group) and not (group.target_epoch and member.epoch):
+            self._targets.when_computed(group, answer)
+        else:
+            answer(now_ms)
 
     def _reconcile(
         self,

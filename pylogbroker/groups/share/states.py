@@ -47,6 +47,7 @@ class _Work:
 
     chosen: dict[TopicIdPartition, int] = attrs.field(factory=dict)
     waiters: list[_Waiter] = attrs.field(factory=list)
+    settled: list[Callable[[int], None]] = attrs.field(factory=list)  # called when an attempt has ended
     is_running: bool = False
     retry_ms: int = _FIRST_RETRY_MS
     timer: Timer | None = None
@@ -89,6 +90,14 @@ class StateKeeper:
         work.waiters.append(_Waiter(set(starts), done))
         cancel(work.timer)
         self.begin(group, now_ms)
+
+    def when_settled(self, group: ShareGroup, go_on: Callable[[int], None], now_ms: int) -> None:
+        """Call `go_on` when the states that are being made are there, or could not be made; else at once."""
+        work = self._work.get(group)
+        if work is not None and work.is_running:
+            work.settled.append(go_on)
+        else:
+            go_on(now_ms)
 
     def _is_busy(self, group: ShareGroup) -> bool:
         work = self._work.get(group)
@@ -150,14 +159,22 @@ class StateKeeper:
         work.is_running = False
         work.timer = self._timers.start(now_ms + work.retry_ms, partial(self.begin, group))
         work.retry_ms = min(2 * work.retry_ms, self._retry_ms_max)
+        self._settle(work, now_ms)
 
     def _finish(self, group: ShareGroup, work: _Work, now_ms: int) -> None:
         work.is_running = False
         work.retry_ms = _FIRST_RETRY_MS
+        self._settle(work, now_ms)
         if group.states.initializing:
             self.begin(group, now_ms)
         elif not work.waiters:
             self._work.pop(group, None)
+
+    @staticmethod
+    def _settle(work: _Work, now_ms: int) -> None:
+        settled, work.settled = work.settled, []
+        for go_on in settled:
+            go_on(now_ms)
 
     @staticmethod
     def _answer(work: _Work, results: Results, now_ms: int) -> None:
@@ -237,6 +254,7 @@ class StateKeeper:
             cancel(work.timer)
             waiting = {partition for waiter in work.waiters for partition in waiter.missing}
             self._answer(work, dict.fromkeys(waiting, ErrorCode.NOT_COORDINATOR), now_ms)
+            self._settle(work, now_ms)
 
 
 def _pending(group: ShareGroup) -> list[TopicIdPartition]:
