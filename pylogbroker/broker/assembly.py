@@ -34,6 +34,7 @@ from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
+from pylogbroker.broker.share.group_offsets import ShareGroupOffsets
 from pylogbroker.broker.share.state_service import ShareStateService
 from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.broker.sole.role import SoleRole
@@ -99,6 +100,7 @@ class Broker:
     group_service: GroupService
     transaction_service: TransactionService
     share_states: ShareStateService
+    share_offsets: ShareGroupOffsets
     log_cleaner: LogCleaner
     log_moves: LogMoves
     log_maintenance: LogMaintenance
@@ -231,8 +233,10 @@ def assemble(
     role.host(partitions)
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
-    features = FeatureStore(tree, runtime, config.offers_kafka_4)
-    group_service = GroupService(log_services, group_assignors)
+    features = FeatureStore(tree, runtime, config.offers_kafka_4, initial_levels(config.initial_features))
+    share_peers = role.share_state_peers()
+    share_states = ShareStateService(log_services, node.id, share_peers)
+    group_service = GroupService(log_services, share_states.persister, group_assignors)
     transaction_service = TransactionService(
         log_services,
         producer_ids,
@@ -242,7 +246,6 @@ def assemble(
         role.marker_sender(),
         role.verification_sender(),
     )
-    share_states = ShareStateService(log_services, node.id, role.share_state_peers())
     partitions.before_drop.append(group_service.unload_topic)
     partitions.before_drop += [transaction_service.driver.unload_topic, share_states.unload_topic]
     for driver in (group_service.driver, transaction_service.driver, share_states.driver):
@@ -265,7 +268,6 @@ def assemble(
         apis = tuple(api for api in in_3_9 if api.versions.last >= 0)
     if authorizer is not None:
         apis = tuple(api.guarded() for api in apis)
-    features = FeatureStore(tree, runtime, config.offers_kafka_4, initial_levels(config.initial_features))
     return Broker(
         config,
         node,
@@ -282,6 +284,7 @@ def assemble(
         group_service,
         transaction_service,
         share_states,
+        ShareGroupOffsets(log_services, node.id, share_states.persister, share_peers),
         log_cleaner,
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),

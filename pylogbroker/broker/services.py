@@ -8,7 +8,7 @@ implementation, so each can be replaced, without import cycles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.client_quotas import QuotaUse
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
+    from pylogbroker.broker.share.group_offsets import ShareOffset
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
@@ -412,6 +413,18 @@ class HasTransactionService(Protocol):
     def transaction_service(self) -> TransactionCoordination: ...
 
 
+class ShareOffsets(Protocol):
+    async def describe(
+        self, group_id: str, partitions: Mapping[UUID, Collection[int]], /
+    ) -> Mapping[tuple[UUID, int], ShareOffset]:
+        """Return where a share group starts in partitions, and its lag."""
+
+
+class HasShareOffsets(Protocol):
+    @property
+    def share_offsets(self) -> ShareOffsets: ...
+
+
 class HasShareStates(Protocol):
     @property
     def share_states(self) -> ShareStates: ...
@@ -476,6 +489,7 @@ class Services(
     HasGroupService,
     HasTransactionService,
     HasShareStates,
+    HasShareOffsets,
     HasProducerIds,
     HasTls,
     HasSasl,

@@ -1,4 +1,4 @@
-"""When target assignments are computed: one at a time for a group, and at most once in an interval.
+"""Computation of target assignments: one at a time for a group, and at most once in an interval.
 
 A long assignment is computed in a thread. Until there is a new one, members follow the former one.
 """
@@ -22,7 +22,7 @@ class AssignedGroup(Protocol):
     is_dead: bool
 
 
-class Task(Protocol):
+class AssignmentWork(Protocol):
     @property
     def size(self) -> int:
         """Return the number of members and partitions."""
@@ -50,7 +50,7 @@ class TargetComputation(Generic[G]):
     _timers: Timers
     _compute_in_port: Compute
     _interval_ms: Callable[[G], int]
-    _make_task: Callable[[G], Task]
+    _make_task: Callable[[G], AssignmentWork]
     _take: Callable[[G, Any, Any, int], None]
     """Takes the task and its outcome, a target assignment or an exception."""
     _store: Callable[[G, int], None]
@@ -109,12 +109,12 @@ class TargetComputation(Generic[G]):
         self._compute_in_port(task.run, task.size, computed)
         is_here = False
 
-    def _computed(self, group: G, progress: _Progress, task: Task, outcome: Any, now_ms: int) -> None:
+    def _computed(self, group: G, progress: _Progress, task: AssignmentWork, outcome: Any, now_ms: int) -> None:
         progress.is_computing = False
         if not group.is_dead:
             self._take(group, task, outcome, now_ms)
 
-    def _computed_later(self, group: G, progress: _Progress, task: Task, outcome: Any, now_ms: int) -> None:
+    def _computed_later(self, group: G, progress: _Progress, task: AssignmentWork, outcome: Any, now_ms: int) -> None:
         self._computed(group, progress, task, outcome, now_ms)
         self._resume(progress, now_ms)
         if not group.is_dead:

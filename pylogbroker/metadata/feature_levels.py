@@ -17,6 +17,7 @@ from pylogbroker.java.text import is_digits
 METADATA_VERSION: Final = "metadata.version"
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+SHARE_VERSION: Final = "share.version"
 _DIGITS_MAX: Final = 5  # levels have 16 bits
 
 
@@ -45,6 +46,7 @@ SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {
     METADATA_VERSION: LevelRange(7, 33),  # 3.3-IV3 to 4.4-IV2
     GROUP_VERSION: LevelRange(0, 1),  # 1: consumer groups of KIP-848
     TRANSACTION_VERSION: LevelRange(0, 2),  # 1: flexible records of states; 2: transactions v2
+    SHARE_VERSION: LevelRange(0, 2),  # 1: share groups of KIP-932; 2: their dead letters
 }
 """Levels that this broker supports; a new feature has a row here."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -14,6 +15,7 @@ from pylogbroker.broker.coordinators.consumer_group_port import ConsumerGroupPor
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.broker.coordinators.share_group_port import ShareGroupPort, StatePersister
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import Call
@@ -31,6 +33,7 @@ log = Logger()
 @attrs.define(eq=False, repr=False)
 class GroupService:
     _services: LogServices
+    _persister: StatePersister
     _assignors: Mapping[str, IGroupAssignor] = BUILT_IN  # of consumer groups, the default one first
     _port: ConsumerGroupPort = attrs.field(init=False)
     coordinator: GroupCoordinator = attrs.field(init=False)
@@ -49,6 +52,7 @@ class GroupService:
             on_generation=self._on_generation,
             deliver=self._deliver,
             port=self._port,
+            share_port=ShareGroupPort(services, self._port, self._persister),
             assignors=self._assignors,
         )
         self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
@@ -89,7 +93,8 @@ class GroupService:
         changed = {name for change in delta if (name := _changed_topic(change)) is not None}
         if changed:
             self._port.topics_version += 1
-            await self._assign_again(changed)
+            deleted = {change.topic.id for change in delta if isinstance(change, TopicDeleted)}
+            await self._assign_again(changed, deleted)
 
     def unload_topic(self, topic: TopicImage) -> None:
         if topic.name == OFFSETS_TOPIC and self.coordinator.has_members:
@@ -109,10 +114,11 @@ class GroupService:
             )
             created.addBoth(lambda _: self._resume())
 
-    async def _assign_again(self, topics: Collection[str]) -> None:
-        """Let consumer groups that subscribe to changed topics be assigned again."""
+    async def _assign_again(self, topics: Collection[str], deleted: Collection[UUID]) -> None:
+        """Let groups that subscribe to changed topics be assigned again."""
         runtime, groups = self._services.runtime, tuple(self.coordinator.groups())
         await runtime.slices.run(self.coordinator.consumers.on_topics_changed(topics, groups, runtime.now_ms()))
+        await runtime.slices.run(self.coordinator.shares.on_topics_changed(topics, deleted, groups, runtime.now_ms()))
 
     def _resume(self) -> None:
         self.coordinator.resume(self._services.runtime.now_ms())

@@ -12,20 +12,23 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.metadata.feature_levels import GROUP_VERSION
+from pylogbroker.metadata.feature_levels import GROUP_VERSION, SHARE_VERSION
 from pylogbroker.wire import SUPPORTED, Versions
 from pylogbroker.wire.api_table import LAST_IN_3_9
 
 _SERVED_AS_IN_4_4: Final = frozenset(
     {
         "alter_partition_reassignments",
+        "alter_share_group_offsets",
         "api_versions",
         "consumer_group_describe",
         "delete_groups",
+        "delete_share_group_offsets",
         "delete_share_group_state",
         "describe_cluster",
         "describe_groups",
         "describe_log_dirs",
+        "describe_share_group_offsets",
         "end_txn",
         "fetch",
         "get_telemetry_subscriptions",
@@ -40,6 +43,8 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "push_telemetry",
         "read_share_group_state",
         "read_share_group_state_summary",
+        "share_group_describe",
+        "share_group_heartbeat",
         "txn_offset_commit",
         "update_features",
         "write_share_group_state",
@@ -57,9 +62,20 @@ class FeatureNeed:
     level: int
 
 
-FEATURE_NEEDS: Final[Mapping[str, FeatureNeed]] = dict.fromkeys(
-    ("ConsumerGroupDescribe", "ConsumerGroupHeartbeat"), FeatureNeed(GROUP_VERSION, 1)
+_OF_CONSUMER_GROUPS: Final = ("ConsumerGroupDescribe", "ConsumerGroupHeartbeat")
+_OF_SHARE_GROUPS: Final = (
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+    "DescribeShareGroupOffsets",
+    "ShareAcknowledge",
+    "ShareFetch",
+    "ShareGroupDescribe",
+    "ShareGroupHeartbeat",
 )
+FEATURE_NEEDS: Final[Mapping[str, FeatureNeed]] = {
+    **dict.fromkeys(_OF_CONSUMER_GROUPS, FeatureNeed(GROUP_VERSION, 1)),
+    **dict.fromkeys(_OF_SHARE_GROUPS, FeatureNeed(SHARE_VERSION, 1)),
+}
 """By the names of APIs."""
 
 

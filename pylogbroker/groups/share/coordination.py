@@ -82,6 +82,9 @@ class ShareCoordination:
         group = shard.groups[group_id] = ShareGroup(group_id, shard.partition, now_ms)
         return group
 
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return self._port.topic_name(topic_id)
+
     def describe(self, group_id: str) -> ShareGroupDescription:
         try:
             group = self._require(group_id)

@@ -47,7 +47,7 @@ class ShareGroupState(Enum):
     DEAD = "Dead"
 
 
-class RecordKind(IntEnum):
+class ShareRecordKind(IntEnum):
     """Kinds of records of a share group, in the order in which they are written; the number is the key's version."""
 
     MEMBER = 10
@@ -58,7 +58,7 @@ class RecordKind(IntEnum):
     STATE_PARTITIONS = 15
 
 
-RecordKey = tuple[RecordKind, str]
+RecordKey = tuple[ShareRecordKind, str]
 """Kind, and member id; that is empty for the group's own records."""
 
 
@@ -76,8 +76,8 @@ class StatePartitions:
 
     def missing(self, topic_id: UUID, count: int) -> frozenset[int]:
         """Return the partitions of a topic of `count` partitions that have no state, and will have none."""
-        known = self.initialized.get(topic_id, frozenset()) | self.initializing.get(topic_id, frozenset())
-        return frozenset(number for number in range(count) if number not in known)
+        present = self.initialized.get(topic_id, frozenset()) | self.initializing.get(topic_id, frozenset())
+        return frozenset(number for number in range(count) if number not in present)
 
     def is_initialized(self, partition: TopicIdPartition) -> bool:
         topic_id, number = partition
@@ -191,21 +191,21 @@ class ShareGroup:
 
     def note_member_change(self, member: ShareMember) -> None:
         """Let the metadata of a member be written."""
-        self._changes[RecordKind.MEMBER, member.member_id] = None
+        self._changes[ShareRecordKind.MEMBER, member.member_id] = None
 
     def move(self, member: ShareMember, epoch: int, assigned: frozenset[TopicIdPartition]) -> None:
         """Let a member reach an assignment at an epoch."""
         if epoch != member.epoch:
             member.previous_epoch, member.epoch = member.epoch, epoch
         member.assigned = assigned
-        self._changes[RecordKind.CURRENT, member.member_id] = None
+        self._changes[ShareRecordKind.CURRENT, member.member_id] = None
 
     # -- epochs and targets --------------------------------------------------------------------------------------
 
     def bump(self, now_ms: int) -> None:
         self.epoch += 1
         self.since = now_ms
-        self._changes[RecordKind.GROUP, ""] = None
+        self._changes[ShareRecordKind.GROUP, ""] = None
 
     def set_target(self, epoch: int, target: Mapping[str, frozenset[TopicIdPartition]], now_ms: int) -> None:
         """Set the target assignment of an epoch; members that have left meanwhile have none."""
@@ -213,9 +213,9 @@ class ShareGroup:
             partitions = target.get(member_id, NO_PARTITIONS)
             if partitions != self.target_of(member_id) or member_id not in self.target:
                 self.target[member_id] = partitions
-                self._changes[RecordKind.TARGET_OF_MEMBER, member_id] = None
+                self._changes[ShareRecordKind.TARGET_OF_MEMBER, member_id] = None
         self.target_epoch, self.assigned_ms = epoch, now_ms
-        self._changes[RecordKind.TARGET, ""] = None
+        self._changes[ShareRecordKind.TARGET, ""] = None
 
     # -- partitions with a state ---------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class ShareGroup:
 
     def note_all(self) -> None:
         """Let everything be written."""
-        for kind in (RecordKind.GROUP, RecordKind.TARGET, RecordKind.STATE_PARTITIONS):
+        for kind in (ShareRecordKind.GROUP, ShareRecordKind.TARGET, ShareRecordKind.STATE_PARTITIONS):
             self._changes[kind, ""] = None
         for member_id in self.members:
             self._note_member(member_id)
@@ -292,7 +292,7 @@ class ShareGroup:
             self._changes[kind, member_id] = None
 
     def _note_states(self) -> None:
-        self._changes[RecordKind.STATE_PARTITIONS, ""] = None
+        self._changes[ShareRecordKind.STATE_PARTITIONS, ""] = None
 
     def _count(self, member: ShareMember, change: int) -> None:
         for topic in member.topics:
@@ -301,16 +301,16 @@ class ShareGroup:
                 del self._subscribers[topic]
 
 
-_OF_MEMBERS: Final = (RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT)
+_OF_MEMBERS: Final = (ShareRecordKind.MEMBER, ShareRecordKind.TARGET_OF_MEMBER, ShareRecordKind.CURRENT)
 _REMOVAL_ORDER: Final = {
-    RecordKind.CURRENT: 0,
-    RecordKind.TARGET_OF_MEMBER: 1,
-    RecordKind.TARGET: 2,
-    RecordKind.MEMBER: 3,
-    RecordKind.STATE_PARTITIONS: 4,
-    RecordKind.GROUP: 5,
+    ShareRecordKind.CURRENT: 0,
+    ShareRecordKind.TARGET_OF_MEMBER: 1,
+    ShareRecordKind.TARGET: 2,
+    ShareRecordKind.MEMBER: 3,
+    ShareRecordKind.STATE_PARTITIONS: 4,
+    ShareRecordKind.GROUP: 5,
 }
-_ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
+_ORDER: Final = {kind: place for place, kind in enumerate(ShareRecordKind)}
 
 
 def _take(partitions: dict[UUID, frozenset[int]], topic_id: UUID, number: int) -> None:

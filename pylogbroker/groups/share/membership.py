@@ -124,7 +124,7 @@ class ShareMemberManager:
         member = self._find(group, beat.member_id)
         if beat.epoch not in (JOIN_EPOCH, member.epoch, member.previous_epoch):
             raise KafkaError(
-                f"member {member.member_id!r} has the epoch {member.epoch}, not {beat.epoch}; give up all partitions"
+                f"member {member.member_id!r} has the epoch {member.epoch}, not {beat.epoch}; stop using all partitions"
                 " and join again",
                 ErrorCode.FENCED_MEMBER_EPOCH,
             )

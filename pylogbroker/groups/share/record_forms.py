@@ -11,7 +11,7 @@ import attrs
 from pylogbroker.groups.changes import MakeValue
 from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
 from pylogbroker.groups.share import record_schema
-from pylogbroker.groups.share.group import RecordKind, ShareGroup, StatePartitions
+from pylogbroker.groups.share.group import ShareGroup, ShareRecordKind, StatePartitions
 from pylogbroker.groups.share.member import ShareMember
 
 _USUAL_SIZE: Final = 100
@@ -19,10 +19,10 @@ _USUAL_SIZE: Final = 100
 
 @attrs.frozen
 class ShareRecordForms:
-    def encode_key(self, kind: RecordKind, group_id: str, name: str) -> bytes:
+    def encode_key(self, kind: ShareRecordKind, group_id: str, name: str) -> bytes:
         return record_schema.encode_key(kind, group_id, name)
 
-    def value(self, group: ShareGroup, kind: RecordKind, name: str) -> tuple[MakeValue, int]:
+    def value(self, group: ShareGroup, kind: ShareRecordKind, name: str) -> tuple[MakeValue, int]:
         return _value(group, kind, name)
 
     def other_keys(self, group_id: str) -> Iterable[bytes]:
@@ -32,27 +32,27 @@ class ShareRecordForms:
 SHARE_RECORDS: Final = ShareRecordForms()
 
 
-def _value(group: ShareGroup, kind: RecordKind, name: str) -> tuple[MakeValue, int]:
+def _value(group: ShareGroup, kind: ShareRecordKind, name: str) -> tuple[MakeValue, int]:
     usual = _USUAL_SIZE + len(name)
     if group.is_dead:
         return _tombstone, usual
     match kind:
-        case RecordKind.GROUP:
+        case ShareRecordKind.GROUP:
             value = record_schema.ShareGroupValue(group.epoch, group.metadata_hash)
             return lambda: value, usual
-        case RecordKind.TARGET:
+        case ShareRecordKind.TARGET:
             target = record_schema.ShareTargetValue(group.target_epoch, group.assigned_ms)
             return lambda: target, usual
-        case RecordKind.STATE_PARTITIONS:
+        case ShareRecordKind.STATE_PARTITIONS:
             return _states(group.states, usual)
     member = group.members.get(name)
     if member is None:
         return _tombstone, usual
     match kind:
-        case RecordKind.TARGET_OF_MEMBER:
+        case ShareRecordKind.TARGET_OF_MEMBER:
             partitions = group.target_of(name)
             return lambda: record_schema.ShareMemberTargetValue(_topics(partitions)), usual + 20 * len(partitions)
-        case RecordKind.CURRENT:
+        case ShareRecordKind.CURRENT:
             epoch, previous_epoch, assigned = member.epoch, member.previous_epoch, member.assigned
             return (
                 lambda: record_schema.ShareCurrentValue(epoch, previous_epoch, 0, _topics(assigned)),
@@ -97,8 +97,8 @@ def _with_names(
     ]
 
 
-def _topics(partitions: Iterable[TopicIdPartition]) -> list[record_schema.ShareTopicPartitions]:
+def _topics(partitions: Iterable[TopicIdPartition]) -> list[record_schema.StoredTopicPartitions]:
     return [
-        record_schema.ShareTopicPartitions(topic_id, numbers)
+        record_schema.StoredTopicPartitions(topic_id, numbers)
         for topic_id, numbers in sorted(by_topic(partitions).items())
     ]

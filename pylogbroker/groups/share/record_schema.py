@@ -20,7 +20,7 @@ A null value is a tombstone. For example, the target epoch 3 of group `g`:
 
 from typing import Annotated
 
-from pylogbroker.groups.share.group import RecordKind
+from pylogbroker.groups.share.group import ShareRecordKind
 from pylogbroker.records import Buffer
 from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import NO_ID, Int8, Int32, Int64, String, Tag, Uuid, fresh, struct
@@ -29,7 +29,7 @@ from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
 @struct
 class ShareMemberKey(WireMessage):
-    versions = Versions(RecordKind.MEMBER, RecordKind.MEMBER)
+    versions = Versions(ShareRecordKind.MEMBER, ShareRecordKind.MEMBER)
 
     group_id: String = ""
     member_id: String = ""
@@ -37,21 +37,21 @@ class ShareMemberKey(WireMessage):
 
 @struct
 class ShareGroupKey(WireMessage):
-    versions = Versions(RecordKind.GROUP, RecordKind.GROUP)
+    versions = Versions(ShareRecordKind.GROUP, ShareRecordKind.GROUP)
 
     group_id: String = ""
 
 
 @struct
 class ShareTargetKey(WireMessage):
-    versions = Versions(RecordKind.TARGET, RecordKind.TARGET)
+    versions = Versions(ShareRecordKind.TARGET, ShareRecordKind.TARGET)
 
     group_id: String = ""
 
 
 @struct
 class ShareMemberTargetKey(WireMessage):
-    versions = Versions(RecordKind.TARGET_OF_MEMBER, RecordKind.TARGET_OF_MEMBER)
+    versions = Versions(ShareRecordKind.TARGET_OF_MEMBER, ShareRecordKind.TARGET_OF_MEMBER)
 
     group_id: String = ""
     member_id: String = ""
@@ -59,7 +59,7 @@ class ShareMemberTargetKey(WireMessage):
 
 @struct
 class ShareCurrentKey(WireMessage):
-    versions = Versions(RecordKind.CURRENT, RecordKind.CURRENT)
+    versions = Versions(ShareRecordKind.CURRENT, ShareRecordKind.CURRENT)
 
     group_id: String = ""
     member_id: String = ""
@@ -67,7 +67,7 @@ class ShareCurrentKey(WireMessage):
 
 @struct
 class StatePartitionsKey(WireMessage):
-    versions = Versions(RecordKind.STATE_PARTITIONS, RecordKind.STATE_PARTITIONS)
+    versions = Versions(ShareRecordKind.STATE_PARTITIONS, ShareRecordKind.STATE_PARTITIONS)
 
     group_id: String = ""
 
@@ -102,7 +102,7 @@ class ShareTargetValue(WireMessage):
 
 
 @struct
-class ShareTopicPartitions:
+class StoredTopicPartitions:
     topic_id: Uuid = NO_ID
     partitions: list[Int32] = fresh(list)
 
@@ -111,7 +111,7 @@ class ShareTopicPartitions:
 class ShareMemberTargetValue(WireMessage):
     versions = Versions(0, 0, flexible=0)
 
-    topic_partitions: list[ShareTopicPartitions] = fresh(list)
+    topic_partitions: list[StoredTopicPartitions] = fresh(list)
 
 
 @struct
@@ -123,7 +123,7 @@ class ShareCurrentValue(WireMessage):
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
-    assigned_partitions: list[ShareTopicPartitions] = fresh(list)
+    assigned_partitions: list[StoredTopicPartitions] = fresh(list)
 
 
 @struct
@@ -149,18 +149,18 @@ class StatePartitionsValue(WireMessage):
 
 
 _OF_GROUPS: dict[int, type[ShareGroupKey | ShareTargetKey | StatePartitionsKey]] = {
-    RecordKind.GROUP: ShareGroupKey,
-    RecordKind.TARGET: ShareTargetKey,
-    RecordKind.STATE_PARTITIONS: StatePartitionsKey,
+    ShareRecordKind.GROUP: ShareGroupKey,
+    ShareRecordKind.TARGET: ShareTargetKey,
+    ShareRecordKind.STATE_PARTITIONS: StatePartitionsKey,
 }
 _OF_MEMBERS: dict[int, type[ShareMemberKey | ShareMemberTargetKey | ShareCurrentKey]] = {
-    RecordKind.MEMBER: ShareMemberKey,
-    RecordKind.TARGET_OF_MEMBER: ShareMemberTargetKey,
-    RecordKind.CURRENT: ShareCurrentKey,
+    ShareRecordKind.MEMBER: ShareMemberKey,
+    ShareRecordKind.TARGET_OF_MEMBER: ShareMemberTargetKey,
+    ShareRecordKind.CURRENT: ShareCurrentKey,
 }
 
 
-def encode_key(kind: RecordKind, group_id: str, member_id: str) -> bytes:
+def encode_key(kind: ShareRecordKind, group_id: str, member_id: str) -> bytes:
     of_group = _OF_GROUPS.get(kind)
     key = _OF_MEMBERS[kind](group_id, member_id) if of_group is None else of_group(group_id)
     return encode(key, kind)

@@ -117,5 +117,5 @@ def _by_id(topics: Iterable[schema.StateTopicPartitions]) -> dict[UUID, frozense
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
 
 
-def _partitions(topics: Iterable[schema.ShareTopicPartitions]) -> frozenset[TopicIdPartition]:
+def _partitions(topics: Iterable[schema.StoredTopicPartitions]) -> frozenset[TopicIdPartition]:
     return frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)

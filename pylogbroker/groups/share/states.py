@@ -153,7 +153,7 @@ class StateKeeper:
             self._run(group, work, ErrorCode.NONE, now_ms)
 
     def _failed(self, group: ShareGroup, work: _Work, failed: Results, now_ms: int) -> None:
-        """Try again later; whoever waits for these partitions learns that they failed."""
+        """Try again later; requests that wait for these partitions learn that they failed."""
         self._port.states_failed(group.group_id, next(iter(failed.values()), ErrorCode.UNKNOWN_SERVER_ERROR))
         self._answer(work, failed, now_ms)
         work.is_running = False

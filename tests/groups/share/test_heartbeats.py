@@ -94,7 +94,7 @@ def test_invalid_heartbeats_are_rejected(
     assert harness.coordinator.count_groups() == 0
 
 
-def test_strangers_are_unknown(harness: ShareHarness) -> None:
+def test_other_members_are_unknown(harness: ShareHarness) -> None:
     assert harness.beat("a", 1).value.error is ErrorCode.GROUP_ID_NOT_FOUND
     assert harness.beat("a", -1).value.error is ErrorCode.GROUP_ID_NOT_FOUND
     harness.join_group("a")

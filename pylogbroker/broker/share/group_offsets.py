@@ -1,0 +1,122 @@
+"""Start offsets of share groups in their partitions, and how many records they have not finished.
+
+    lag = high watermark - start offset - records behind the start offset that are finished
+
+It is not known before a consumer has read from the partition, or while its leader or the share coordinator is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.broker.services import LogServices
+from pylogbroker.broker.share.persister import StatePeers
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.share.sessions import TopicIdPartition
+from pylogbroker.groups.share.stored_state import NO_START, StoredState
+from pylogbroker.long_loops import over
+from pylogbroker.metadata.image import NO_LEADER
+from pylogbroker.wire.messages.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+UNKNOWN: Final = -1
+_CONSUMER: Final = -1
+
+TopicPartition = tuple[str, int]
+
+
+class Summaries(Protocol):
+    async def summaries(
+        self, group_id: str, partitions: Collection[TopicIdPartition], /
+    ) -> Mapping[TopicIdPartition, StoredState | ErrorCode]: ...
+
+
+@attrs.frozen
+class ShareOffset:
+    """`start` and `lag` are -1 if they are not known."""
+
+    start: int = UNKNOWN
+    leader_epoch: int = 0
+    lag: int = UNKNOWN
+    error: ErrorCode = ErrorCode.NONE
+
+
+@attrs.define(eq=False, repr=False)
+class ShareGroupOffsets:
+    _services: LogServices
+    _broker_id: int
+    _states: Summaries
+    _peers: StatePeers | None
+    """None: no other broker has partitions."""
+
+    async def describe(
+        self, group_id: str, partitions: Mapping[UUID, Collection[int]]
+    ) -> dict[TopicIdPartition, ShareOffset]:
+        """Return the offsets of partitions that exist; those without a state have no start offset."""
+        keys = {(topic_id, number) for topic_id, numbers in partitions.items() for number in numbers}
+        states = await self._states.summaries(group_id, keys) if keys else {}
+        names = {topic_id: self._name(topic_id) for topic_id in partitions}
+        started = [
+            (name, number)
+            for (topic_id, number), state in states.items()
+            if isinstance(state, StoredState) and state.start_offset != NO_START
+            if (name := names[topic_id]) is not None
+        ]
+        ends = await self._ends(started)
+        offsets = {}
+        async for key, state in over(states.items()):
+            name = names[key[0]]
+            offsets[key] = _offset(state, None if name is None else ends.get((name, key[1])))
+        return offsets
+
+    def _name(self, topic_id: UUID) -> str | None:
+        topic = self._services.metadata.image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    async def _ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermarks that are known."""
+        led, topics = self._services.partitions.led, self._services.metadata.topics
+        ends: dict[TopicPartition, int] = {}
+        elsewhere: dict[int, dict[str, list[int]]] = {}
+        async for key in over(partitions):
+            partition = led.get(key)
+            if partition is not None:
+                ends[key] = partition.log.high_watermark
+                continue
+            topic = topics.get(key[0])
+            state = None if topic is None else topic.partitions.get(key[1])
+            if state is not None and state.leader not in (NO_LEADER, self._broker_id):
+                elsewhere.setdefault(state.leader, {}).setdefault(key[0], []).append(key[1])
+        for leader, by_topic in elsewhere.items():
+            ends |= await self._ends_at(leader, by_topic)
+        return ends
+
+    async def _ends_at(self, broker_id: int, partitions: Mapping[str, Collection[int]]) -> dict[TopicPartition, int]:
+        """Return what another broker says; nothing if it does not answer."""
+        if self._peers is None:
+            return {}
+        topics = [
+            ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=LATEST) for number in numbers])
+            for name, numbers in partitions.items()
+        ]
+        try:
+            response = await self._peers.send(broker_id, ListOffsetsRequest(_CONSUMER, 0, topics))
+        except KafkaError:
+            return {}
+        return {
+            (topic.name, partition.partition_index): partition.offset
+            for topic in response.topics
+            for partition in topic.partitions
+            if not partition.error_code
+        }
+
+
+def _offset(state: StoredState | ErrorCode, end: int | None) -> ShareOffset:
+    if not isinstance(state, StoredState):
+        return ShareOffset(error=state)
+    start, finished = state.start_offset, state.delivery_complete_count
+    lag = UNKNOWN if end is None or UNKNOWN in (start, finished) else max(end - start - finished, 0)
+    return ShareOffset(start, state.leader_epoch, lag)
