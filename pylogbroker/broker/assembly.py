@@ -35,6 +35,7 @@ from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
 from pylogbroker.broker.share.group_offsets import ShareGroupOffsets
+from pylogbroker.broker.share.service import ShareGroupService
 from pylogbroker.broker.share.state_service import ShareStateService
 from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.broker.sole.role import SoleRole
@@ -101,6 +102,7 @@ class Broker:
     transaction_service: TransactionService
     share_states: ShareStateService
     share_offsets: ShareGroupOffsets
+    share_groups: ShareGroupService
     log_cleaner: LogCleaner
     log_moves: LogMoves
     log_maintenance: LogMaintenance
@@ -168,6 +170,7 @@ class Broker:
             self.group_service,
             self.transaction_service,
             self.share_states,
+            self.share_groups,
         ):
             self.metadata.follow(listener)
         loading = DeferredList([self.group_service.open(), self.transaction_service.open(), self.share_states.open()])
@@ -202,6 +205,7 @@ class Broker:
         self.partitions.full_directories.stop()
         self.runtime.slices.stop()
         self.transaction_service.close()
+        self.share_groups.close()
         self.share_states.close()
         self.group_service.close()
         self.fetches.expire_all()
@@ -254,6 +258,11 @@ def assemble(
         if not isinstance(role, SoleRole):
             role.replicas.on_led.append(driver.on_led)
             role.replicas.on_resigned.append(driver.on_resigned)
+    features = FeatureStore(tree, runtime, config.offers_kafka_4)
+    share_groups = ShareGroupService(log_services, features, share_states.persister)
+    partitions.on_offline.append(share_groups.on_partition_offline)
+    if not isinstance(role, SoleRole):
+        role.replicas.on_resigned.append(share_groups.on_resigned)
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = _authorizer(config, runtime, tree)
@@ -285,6 +294,7 @@ def assemble(
         transaction_service,
         share_states,
         ShareGroupOffsets(log_services, node.id, share_states.persister, share_peers),
+        share_groups,
         log_cleaner,
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),

@@ -23,20 +23,24 @@ if TYPE_CHECKING:
     from pylogbroker.broker.partitions.traffic import Traffic
     from pylogbroker.broker.requests.api import Api
     from pylogbroker.broker.requests.client_telemetry import ClientTelemetryService
-    from pylogbroker.broker.requests.context import RequestContext
+    from pylogbroker.broker.requests.context import Caller, RequestContext
     from pylogbroker.broker.requests.limits import PartitionAllowance
     from pylogbroker.broker.runtime.resources import Runtime
     from pylogbroker.broker.security.access import Access
     from pylogbroker.broker.security.client_quotas import QuotaUse
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
+    from pylogbroker.broker.share.delivery_settings import DeliverySettings
     from pylogbroker.broker.share.group_offsets import ShareOffset
+    from pylogbroker.broker.share.led_partitions import LedSharePartitions
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
+    from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
     from pylogbroker.groups.share.state_coordinator import StateWrite
     from pylogbroker.groups.share.state_records import SharePartitionKey
     from pylogbroker.groups.share.stored_state import StoredState
+    from pylogbroker.groups.share.values import Acknowledgement
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
     from pylogbroker.metadata.feature_levels import LevelChange
     from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
@@ -160,6 +164,11 @@ class Fetches(Protocol):
     @property
     def selects_by_rack(self) -> bool:
         """Consumers are sent to a follower in their rack."""
+
+
+class StoppableFetch(Protocol):
+    def stop(self) -> None:
+        """Answer with what there is."""
 
 
 class CoordinatorService(Protocol):
@@ -430,6 +439,37 @@ class HasShareStates(Protocol):
     def share_states(self) -> ShareStates: ...
 
 
+class ShareGroups(Protocol):
+    """Share groups at the leaders of partitions; methods raise KafkaError."""
+
+    @property
+    def partitions(self) -> LedSharePartitions: ...
+    def settings_of(self, group_id: str, /) -> DeliverySettings: ...
+    def open_session(self, group_id: str, member_id: str, connection: Caller, /) -> ShareSession: ...
+    def go_on(self, group_id: str, member_id: str, connection: Caller, epoch: int, /) -> ShareSession: ...
+    def update_session(
+        self, session: ShareSession, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition], /
+    ) -> None: ...
+    def end_session(self, session: ShareSession, /) -> None:
+        """Release what the member has acquired, too."""
+
+    async def acknowledge(
+        self,
+        session: ShareSession,
+        acknowledgements: Mapping[TopicIdPartition, Iterable[Acknowledgement]],
+        /,
+        *,
+        may_renew: bool,
+    ) -> dict[TopicIdPartition, KafkaError | None]: ...
+    def fetch_begins(self, session: ShareSession, fetch: StoppableFetch, /) -> None: ...
+    def fetch_ends(self, session: ShareSession, fetch: StoppableFetch, /) -> None: ...
+
+
+class HasShareGroups(Protocol):
+    @property
+    def share_groups(self) -> ShareGroups: ...
+
+
 class HasProducerIds(Protocol):
     @property
     def producer_ids(self) -> ProducerIdSource: ...
@@ -490,6 +530,7 @@ class Services(
     HasTransactionService,
     HasShareStates,
     HasShareOffsets,
+    HasShareGroups,
     HasProducerIds,
     HasTls,
     HasSasl,

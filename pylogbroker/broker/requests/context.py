@@ -41,6 +41,15 @@ class Caller:
     software: tuple[str, str] | None = attrs.field(default=None, init=False)
     """Name and version of the client, as it says in ApiVersions."""
 
+    _on_leave: Sequence[Callable[[], None]] = attrs.field(default=(), init=False)
+
+    def call_on_leave(self, action: Callable[[], None]) -> None:
+        """Call an action when the connection closes; at once if it has closed."""
+        if self.is_gone:
+            action()
+        else:
+            self._on_leave = (*self._on_leave, action)
+
     def charge(self, size: int) -> None:
         """Add `size`, which may be negative, to `charged`.  Reactor thread only."""
         self.charged += size
@@ -51,6 +60,9 @@ class Caller:
         self._on_charge = _charge_nobody
         self.unanswered = ()
         self.rejected_batches = None
+        actions, self._on_leave = self._on_leave, ()
+        for action in actions:
+            action()
 
 
 @attrs.frozen

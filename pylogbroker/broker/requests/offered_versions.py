@@ -43,6 +43,8 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "push_telemetry",
         "read_share_group_state",
         "read_share_group_state_summary",
+        "share_acknowledge",
+        "share_fetch",
         "share_group_describe",
         "share_group_heartbeat",
         "txn_offset_commit",

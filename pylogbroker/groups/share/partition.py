@@ -85,13 +85,19 @@ class _Range:
 class StateChange:
     """A change of ranges that waits for its persistence: call `commit` or `roll_back` once.
 
-    `batches` and `start_offset` are to be persisted together. `start_offset` is the partition's, once it is committed.
+    `batches`, `start_offset` and `delivery_complete_count` are to be persisted together. The latter two are the
+    partition's, once the change is committed.
     """
 
     _partition: SharePartition
     _outcomes: Sequence[tuple[_Range, RecordState]]
     start_offset: int
+    delivery_complete_count: int
     batches: tuple[StateBatch, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._outcomes
 
     def commit(self) -> None:
         for piece, state in self._outcomes:
@@ -150,6 +156,13 @@ class SharePartition:
     def delivery_complete_count(self) -> int:
         """Finished records from `start_offset` on, which are no lag."""
         return sum(piece.size for piece in self._ranges if piece.state in FINISHED)
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no record is locked, being changed, or to become a dead letter."""
+        return not any(
+            piece.is_changing or piece.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for piece in self._ranges
+        )
 
     def state_batches(self) -> tuple[StateBatch, ...]:
         """Return all states as a snapshot persists them."""
@@ -360,14 +373,18 @@ class SharePartition:
         for piece, _ in outcomes:
             piece.is_changing = True
         batches = merged(_persisted(piece, state) for piece, state in outcomes)
-        return StateChange(self, outcomes, self._start_after(dict(outcomes)), batches)
+        start, complete = self._progress_after(dict(outcomes))
+        return StateChange(self, outcomes, start, complete, batches)
 
-    def _start_after(self, outcomes: dict[_Range, RecordState]) -> int:
-        """Return the start offset after a change."""
+    def _progress_after(self, outcomes: dict[_Range, RecordState]) -> tuple[int, int]:
+        """Return the start offset after a change, and how many records from there on are finished."""
+        start, complete = None, 0
         for piece in self._ranges:
             if outcomes.get(piece, piece.state) not in FINISHED:
-                return piece.first
-        return self.end_offset
+                start = piece.first if start is None else start
+            elif start is not None:
+                complete += piece.size
+        return self.end_offset if start is None else start, complete
 
     def _is_acquired(self, first: int, last: int, member_id: str) -> bool:
         """Return whether the member has acquired all offsets from `first` to `last`."""

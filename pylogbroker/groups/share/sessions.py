@@ -37,6 +37,7 @@ class ShareSession:
     connection: Hashable
     next_epoch: int = 1
     partitions: dict[TopicIdPartition, None] = attrs.field(factory=dict)
+    is_open: bool = True
 
     def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         self.partitions.update(dict.fromkeys(added))
@@ -87,6 +88,7 @@ class ShareSessions:
 
     def close(self, session: ShareSession) -> None:
         """Forget a session; the caller releases what its member has acquired."""
+        session.is_open = False
         self._sessions.pop((session.group_id, session.member_id), None)
         others = self._by_connection.get(session.connection)
         if others is not None:
