@@ -71,15 +71,16 @@ class TargetComputation(Generic[G]):
         progress = self._progress.get(group)
         if progress is None:
             progress = self._progress[group] = _Progress()
-        if progress.is_computing or (progress.timer is not None and progress.timer.live):
+        if progress.is_computing:
             return
         interval_ms = self._interval_ms(group)
         due = group.assigned_ms + interval_ms
-        if now_ms < due <= now_ms + interval_ms:
-            progress.timer = self._timers.start(due, partial(self._compute_later, group))
-        else:
+        if not now_ms < due <= now_ms + interval_ms:
+            cancel(progress.timer)
             self._compute(group, progress)
             self._end(group)
+        elif progress.timer is None or not progress.timer.live:
+            progress.timer = self._timers.start(due, partial(self._compute_later, group))
 
     def stop(self, group: G, now_ms: int) -> None:
         """Stop the work of a group that is unloaded; requests that wait go on."""

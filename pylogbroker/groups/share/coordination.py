@@ -50,7 +50,7 @@ class ShareCoordination:
             try:
                 self._heartbeat(beat, reply, now_ms)
             except KafkaError as error:
-                self._events.reply(reply, ShareHeartbeatResult(error.code, error.detail, beat.member_id or None))
+                self._events.reply(reply, ShareHeartbeatResult(error.code, error.detail))
 
     def _heartbeat(self, beat: ShareHeartbeat, reply: Reply[ShareHeartbeatResult], now_ms: int) -> None:
         check_fields(beat)
@@ -196,7 +196,7 @@ class ShareCoordination:
             if not group.is_empty:
                 self._events.reply(reply, ErrorCode.NON_EMPTY_GROUP)
             else:
-                self._members.states.delete_all(group, deleted)
+                self._members.states.delete(group, tuple(group.states.names), deleted, now_ms)
 
     # -- topics ------------------------------------------------------------------------------------------------------
 

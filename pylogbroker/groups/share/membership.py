@@ -74,8 +74,16 @@ class ShareMemberManager:
     _targets: TargetComputation[ShareGroup] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        port, retry_ms_max = self._port, self.settings.initialize_retry_interval_ms
-        self.states = StateKeeper(retry_ms_max, self._events, self._timers, self._changes, port, self._on_initialized)
+        port = self._port
+        self.states = StateKeeper(
+            self.settings.initialize_retry_interval_ms,
+            self._events,
+            self._timers,
+            self._changes,
+            port,
+            self._on_initialized,
+            self._on_forgotten,
+        )
         self._targets = TargetComputation(
             self._events,
             self._timers,
@@ -275,6 +283,13 @@ class ShareMemberManager:
         if group.members:
             self.bump(group, now_ms)
             self._targets.begin(group, now_ms)
+
+    def _on_forgotten(self, group: ShareGroup, now_ms: int) -> None:
+        """Let topics whose states were deleted get new ones if members have subscribed meanwhile."""
+        if group.members:
+            self.states.note_missing(group, self.existing_topics(group))
+            self.store_again(group, now_ms)
+            self.states.begin(group, now_ms)
 
     def _take_target(
         self, group: ShareGroup, task: ShareAssignmentTask, outcome: Target | Exception, now_ms: int

@@ -92,7 +92,10 @@ class ShareStateCoordinator:
                 return ErrorCode.FENCED_STATE_EPOCH
             if state is not None and state.state_epoch == state_epoch:
                 return state  # repeated
-            return StoredState(state_epoch, start_offset=start_offset, created_ms=now_ms)
+            finished = 0 if start_offset >= 0 else UNCHANGED
+            return StoredState(
+                state_epoch, start_offset=start_offset, delivery_complete_count=finished, created_ms=now_ms
+            )
 
         self._change(key, begin, reply, now_ms)
 

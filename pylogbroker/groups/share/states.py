@@ -61,6 +61,7 @@ class StateKeeper:
     _changes: GroupChanges[ShareGroup]
     _port: SharePort
     _on_initialized: Callable[[ShareGroup, int], None]
+    _on_forgotten: Callable[[ShareGroup, int], None]
     _work: dict[ShareGroup, _Work] = attrs.field(factory=dict, init=False)
 
     # -- making states -----------------------------------------------------------------------------------------------
@@ -190,7 +191,13 @@ class StateKeeper:
     # -- deleting states ---------------------------------------------------------------------------------------------
 
     def delete(self, group: ShareGroup, topic_ids: Collection[UUID], done: Done, now_ms: int) -> None:
-        """Delete the states of topics; `done` gets the error of each partition."""
+        """Delete the states of topics; `done` gets the error of each partition.
+
+        Until they are gone, members that join meanwhile do not get partitions of these topics.
+        """
+        if not topic_ids:
+            done({}, now_ms)
+            return
         partitions = [partition for topic_id in topic_ids for partition in self._all_of(group, topic_id)]
         group.delete_states(topic_ids)
 
@@ -211,11 +218,8 @@ class StateKeeper:
             group.forget_states(topic_id for topic_id in topic_ids if topic_id not in remaining)
             self._changes.store(group, now_ms, lambda error, later_ms: None)
         done(results, now_ms)
-
-    def delete_all(self, group: ShareGroup, done: Done) -> None:
-        """Delete all states of a group that is being deleted."""
-        partitions = [partition for topic_id in group.states.names for partition in self._all_of(group, topic_id)]
-        self._port.delete(group.group_id, partitions, self._events.as_event(done))
+        if not group.is_dead:
+            self._on_forgotten(group, now_ms)
 
     def _all_of(self, group: ShareGroup, topic_id: UUID) -> Collection[TopicIdPartition]:
         """Return the partitions of a topic that may have a state."""

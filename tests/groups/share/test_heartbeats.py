@@ -161,6 +161,16 @@ def test_targets_are_computed_once_in_an_interval() -> None:
     assert len(harness.next_beat("b").assignment or ()) == 2
 
 
+def test_interval_does_not_delay_the_first_member_of_an_empty_group() -> None:
+    harness = ShareHarness(assignment_interval_ms=1_000)
+    for name in "ab":
+        harness.join_group(name)
+    for name in "ab":
+        harness.leave_group(name)
+    harness.advance(100)
+    assert set(harness.join_group("c").value.assignment or ()) == harness.share.partitions("t")
+
+
 def test_target_that_is_computed_in_a_thread_is_awaited_by_a_new_member(harness: ShareHarness) -> None:
     harness.share.hold()
     joined = harness.join_group("a")
