@@ -2,7 +2,8 @@
 
     lag = high watermark - start offset - records behind the start offset that are finished
 
-It is not known before a consumer has read from the partition, or while its leader or the share coordinator is away.
+Neither is known before a consumer has read from the partition, nor while the share coordinator is away, nor the lag
+while the partition has no leader.
 """
 
 from __future__ import annotations
@@ -117,6 +118,6 @@ class ShareGroupOffsets:
 def _offset(state: StoredState | ErrorCode, end: int | None) -> ShareOffset:
     if not isinstance(state, StoredState):
         return ShareOffset(error=state)
-    start, finished = state.start_offset, state.delivery_complete_count
-    lag = UNKNOWN if end is None or UNKNOWN in (start, finished) else max(end - start - finished, 0)
+    start, finished = state.start_offset, max(state.delivery_complete_count, 0)
+    lag = UNKNOWN if end is None or start == UNKNOWN else max(end - start - finished, 0)
     return ShareOffset(start, state.leader_epoch, lag)
