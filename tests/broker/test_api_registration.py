@@ -24,7 +24,7 @@ from tests.wire.kafka_apis import OWN_APIS
 OWN_API_KEY_MIN: Final = 10_000
 """Lower keys are left to Kafka, whose newest APIs have numbers below 100."""
 
-NOT_SERVED: Final[set[str]] = {"ShareAcknowledge", "ShareFetch"}
+NOT_SERVED: Final[set[str]] = set()
 """Declared APIs without a handler, so that ApiVersions does not advertise them: the client asks other brokers."""
 
 

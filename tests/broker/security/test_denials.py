@@ -52,6 +52,8 @@ from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pylogbroker.wire.messages.share_acknowledge import ShareAcknowledgeRequest
+from pylogbroker.wire.messages.share_fetch import ShareFetchRequest
 from pylogbroker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -104,6 +106,8 @@ def test_every_client_api_is_compared_with_kafka() -> None:
         ConsumerGroupHeartbeatRequest.api_key,
         ConsumerGroupDescribeRequest.api_key,
         ListConfigResourcesRequest.api_key,
+        ShareFetchRequest.api_key,
+        ShareAcknowledgeRequest.api_key,
         *(request.api_key for request in test_share_state_access.REQUESTS),
     }
     others = between_brokers | of_sasl | of_kafka_4
