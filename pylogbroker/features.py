@@ -50,7 +50,10 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.security.sasl.credentials",
     ),
     "delegation tokens": ("pylogbroker.broker.security.delegation.manager",),
-    "share groups: calls of their coordinators": ("pylogbroker.broker.share.state_calls",),
+    "share groups: requests to other brokers": (
+        "pylogbroker.broker.share.remote_appends",
+        "pylogbroker.broker.share.state_calls",
+    ),
     "regular expressions of consumer groups": ("pylogbroker.broker.coordinators.topic_expressions",),
     "names that nearly are a setting": ("difflib",),
     "escapes in files of settings": ("javaproperties",),

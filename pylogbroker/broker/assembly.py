@@ -34,6 +34,7 @@ from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
+from pylogbroker.broker.share.dead_letters import DeadLetters
 from pylogbroker.broker.share.group_offsets import ShareGroupOffsets
 from pylogbroker.broker.share.service import ShareGroupService
 from pylogbroker.broker.share.state_service import ShareStateService
@@ -258,8 +259,9 @@ def assemble(
         if not isinstance(role, SoleRole):
             role.replicas.on_led.append(driver.on_led)
             role.replicas.on_resigned.append(driver.on_resigned)
-    features = FeatureStore(tree, runtime, config.offers_kafka_4)
-    share_groups = ShareGroupService(log_services, features, share_states.persister)
+    share_groups = ShareGroupService(
+        log_services, features, share_states.persister, DeadLetters(log_services, node.id, share_peers)
+    )
     partitions.on_offline.append(share_groups.on_partition_offline)
     if not isinstance(role, SoleRole):
         role.replicas.on_resigned.append(share_groups.on_resigned)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.setting import fixed, rows_of
-from pylogbroker.config.value_kinds import NEW_PARTITIONS, SHORT, at_least, between
+from pylogbroker.config.setting import cluster_wide, fixed, rows_of
+from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, NEW_PARTITIONS, SHORT, at_least, between
 from pylogbroker.config.values import Values
 
 
@@ -65,6 +65,27 @@ class ShareCoordinatorRows(Values):
         500,
         "medium",
         "Number of changes of a share partition's state that are stored until all of it is stored again.",
+    )
+    errors_deadletterqueue_auto_create_topics_enable = cluster_wide(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        BOOLEAN,
+        False,
+        "medium",
+        "Whether a missing dead letter topic of a share group is created.",
+    )
+    group_share_max_share_sessions = fixed(
+        "group.share.max.share.sessions",
+        at_least(1),
+        2_000,
+        "medium",
+        "Maximum number of share sessions: members of share groups that fetch from this broker.",
+    )
+    share_fetch_max_fetch_records = fixed(
+        "share.fetch.max.fetch.records",
+        at_least(1),
+        INT_MAX,
+        "high",
+        "Maximum number of records that a share fetch acquires, whatever the member asks for.",
     )
 
 

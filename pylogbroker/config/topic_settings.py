@@ -139,6 +139,13 @@ class TopicRows(Values):
         "log.cleaner.delete.retention.ms",
         "Time for which a compacted topic keeps tombstones, for readers that began before.",
     )
+    errors_deadletterqueue_group_enable = _topic(
+        "errors.deadletterqueue.group.enable",
+        BOOLEAN,
+        False,
+        "",
+        "Whether share groups may store dead letters in the topic.",
+    )
     file_delete_delay_ms = _topic(
         "file.delete.delay.ms",
         at_least(0, LONG),

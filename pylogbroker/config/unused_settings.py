@@ -17,7 +17,6 @@ FILE_NAME = "kafka_settings.tsv"
 _NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
 _NO_KRAFT = "brokers coordinate without KRaft"
 _NO_STREAMS = "streams groups are not offered"
-_SHARE = "share groups are not offered"
 _BUILT_IN = "assignor and persister of share groups are built in"
 _ONE_LOOP = "the reactor's thread does the work of groups"
 _TIERED = "tiered storage is not offered"
@@ -67,8 +66,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("internal.segment.bytes", "segment.bytes has no minimum to override"),
     ("config.providers", "values are used as written"),
     ("max.decompressed.message.bytes", "the broker has a fixed limit for decompressed batches"),
-    ("errors.deadletterqueue.*", _SHARE),
-    ("share.fetch.*", _SHARE),
     ("log.cleaner.io.buffer.size", "the cleaner reads blocks of a fixed size"),
     ("remote.*", _TIERED),
     ("log.remote.*", _TIERED),

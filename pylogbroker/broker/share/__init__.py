@@ -1,6 +1,7 @@
 """Share groups in a broker (KIP-932).
 
 service          sessions of members, at the leaders of partitions
+dead_letters     records that are rejected, or delivered too often
 share_fetch      one request for records: acquires them, or waits
 led_partitions   the share partitions that are led here; `led_partition`, `record_batches`, `delivery_settings`
 persister        asks the share coordinator here, or the brokers that have it

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.services import Features, LogServices, StoppableFetch
+from pylogbroker.broker.share.dead_letters import DeadLetters
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.broker.share.led_partitions import LedSharePartitions
@@ -41,6 +42,7 @@ class ShareGroupService:
     _services: LogServices
     _features: Features
     persister: SharePersister
+    dead_letters: DeadLetters
     sessions: ShareSessions = attrs.field(init=False)
     partitions: LedSharePartitions = attrs.field(init=False)
     _fetches: dict[ShareSession, dict[StoppableFetch, None]] = attrs.field(factory=dict, init=False)
@@ -48,15 +50,12 @@ class ShareGroupService:
 
     def __attrs_post_init__(self) -> None:
         self.sessions = ShareSessions(self._services.config.group_share_max_share_sessions)
-        self.partitions = LedSharePartitions(self._services, self.persister, self.settings_of, self._on_dead_letters)
+        self.partitions = LedSharePartitions(self._services, self.persister, self.settings_of, self.dead_letters.store)
 
     def settings_of(self, group_id: str) -> DeliverySettings:
         stored = self._services.metadata.image.settings(group_resource(group_id))
         has_dead_letters = self._features.level(SHARE_VERSION) >= _FIRST_WITH_DEAD_LETTERS
         return DeliverySettings.of(self._services.config, stored, has_dead_letters)
-
-    def _on_dead_letters(self, led: LedSharePartition) -> None:
-        """Do nothing yet."""
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
