@@ -314,6 +314,12 @@ class Cluster:
         node = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if node is None else node
 
+    def feature_level_at(self, key: str, kind: CoordinatorType, feature: str) -> int | None:
+        """Return the level of a feature of the cluster, as a coordinator said it last; None if not connected to it."""
+        node = self._coordinators.get((key, kind))
+        connection = None if node is None else self._pool.newest_connection(node)
+        return None if connection is None else connection.feature_level(feature)
+
     def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
         self._coordinators.pop((key, kind), None)
 

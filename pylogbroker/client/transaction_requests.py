@@ -13,6 +13,14 @@ from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
 ADD_PARTITIONS_VERSION: Final = 3  # higher versions are for brokers only
+TRANSACTION_VERSION: Final = "transaction.version"
+"""Feature of the cluster that says which transactions it has."""
+TRANSACTIONS_V2: Final = 2
+"""Level from which on records and offsets add their partition, and each transaction has an epoch of its own."""
+PRODUCE_VERSION: Final = 12
+TXN_OFFSET_COMMIT_VERSION: Final = 5
+END_TXN_VERSION: Final = 5
+"""Versions in transactions v2. Older ones are those of older transactions."""
 
 Codes = Callable[[Any, Any], list[int]]
 """Returns the error codes of the response to a request; raises WrongRows."""

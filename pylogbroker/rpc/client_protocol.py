@@ -43,7 +43,7 @@ _SASL: Final = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 _EMPTY_TAGS_AT: Final = 4  # of a response, behind the correlation id
 _START_SIZE: Final = 8  # of a header's start, up to its client id
 _NEWEST_SENT: Final = {APIS[module][0]: version for module, version in LAST_IN_3_9.items()}
-"""Newest versions in requests, by key of APIs that have newer ones: no caller uses what those have."""
+"""Newest versions in requests, by key of APIs that have newer ones, which callers use only if they name the version."""
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -125,6 +125,7 @@ class ClientProtocol:
         self._ranges = {ApiVersionsRequest.api_key: (0, self._version)}
         self._newest: dict[type[Request], _ApiCodec] = {}
         self._codecs: dict[tuple[type[Request], int], _ApiCodec] = {}
+        self._feature_levels: Mapping[str, int] = {}
 
     def next_request(self) -> tuple[Request, int]:
         request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
@@ -145,7 +146,12 @@ class ClientProtocol:
             return
         if response.error_code:
             raise error_of(response.error_code, f"{self.peer} does not list its API versions")
+        self._feature_levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.is_negotiated = True
+
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature that the cluster had when the versions were negotiated; 0 if it was off."""
+        return self._feature_levels.get(name, 0)
 
     def hint(self, waiting: int, security: ConnectionSecurity) -> str:
         """Return what may be wrong if the broker closes a connection while so many requests wait for responses.
@@ -191,7 +197,8 @@ class ClientProtocol:
 
     def _make_codec(self, kind: type[Request], version: int | None) -> _ApiCodec:
         low, high = self._ranges.get(kind.api_key, (0, -1))
-        low, high = max(low, kind.versions.first), min(high, _newest_sent(kind))
+        newest = _newest_sent(kind) if version is None else kind.versions.last
+        low, high = max(low, kind.versions.first), min(high, newest)
         chosen = high if version is None else version
         if not low <= chosen <= high:
             api = kind.__name__.removesuffix("Request")

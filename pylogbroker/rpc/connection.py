@@ -54,6 +54,10 @@ class BrokerConnection(PipelinedConnection):
     def version_of(self, kind: type[Request]) -> int:
         return self._kafka.version_of(kind)
 
+    def feature_level(self, name: str) -> int:
+        """Return the level that a feature of the cluster had when the connection was made; 0 if it was off."""
+        return self._kafka.feature_level(name)
+
     def request(
         self,
         request: Request | PreparedRequest,

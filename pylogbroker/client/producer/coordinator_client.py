@@ -20,6 +20,10 @@ from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToComm
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
+    END_TXN_VERSION,
+    TRANSACTION_VERSION,
+    TRANSACTIONS_V2,
+    TXN_OFFSET_COMMIT_VERSION,
     Codes,
     add_partitions_request,
     offset_codes,
@@ -60,8 +64,16 @@ class TransactionCoordinatorClient:
         request = add_partitions_request(self.id, identity, [(queue.topic, queue.partition) for queue in queues])
         await self._ask(request, version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
-    async def send_offsets(self, identity: ProducerIdentity, offsets: Offsets, member: GroupMember) -> None:
-        await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
+    def has_transactions_v2(self) -> bool | None:
+        """Return whether the cluster has transactions v2, as the coordinator said last; None if not connected to it."""
+        level = self.cluster.feature_level_at(self.id, CoordinatorType.TRANSACTION, TRANSACTION_VERSION)
+        return None if level is None else level >= TRANSACTIONS_V2
+
+    async def send_offsets(
+        self, identity: ProducerIdentity, offsets: Offsets, member: GroupMember, is_v2: bool = False
+    ) -> None:
+        if not is_v2:
+            await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for (topic, partition), given in offsets.items():
             one = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
@@ -77,10 +89,18 @@ class TransactionCoordinatorClient:
             member.instance_id,
             list(topics.values()),
         )
-        await self._ask(request, CoordinatorType.GROUP, member.group, codes=offset_codes)
+        version = TXN_OFFSET_COMMIT_VERSION if is_v2 else None
+        await self._ask(request, CoordinatorType.GROUP, member.group, version=version, codes=offset_codes)
 
     async def end(self, identity: ProducerIdentity, committed: bool) -> None:
         await self._ask(EndTxnRequest(self.id, identity.id, identity.epoch, committed))
+
+    async def end_for_next(self, identity: ProducerIdentity, committed: bool) -> ProducerIdentity | None:
+        """End a transaction v2; return the identity for the next one, None if the response has none."""
+        request = EndTxnRequest(self.id, identity.id, identity.epoch, committed)
+        response = await self._ask(request, version=END_TXN_VERSION)
+        following = ProducerIdentity(response.producer_id, response.producer_epoch)
+        return following if following.id >= 0 and following.epoch >= 0 and following != identity else None
 
     async def _ask(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 from twisted.logger import Logger
@@ -25,6 +26,8 @@ _NO_TIMEOUT = 2**31 - 1
 class OpenGate:
     """Gate without idempotence: every partition may send."""
 
+    produce_version: Final = None
+
     def admits(self, queue: BatchQueue) -> bool:
         return True
 
@@ -36,6 +39,7 @@ class Identities:
     backoff: Backoff
     resume: Callable[[list[BatchQueue]], object]  # called with queues that waited
     reject: Callable[[BaseException], object]
+    produce_version: Final = None
     current: ProducerIdentity | None = None
     _waiting: list[BatchQueue] = attrs.Factory(list)
     _asking: bool = False

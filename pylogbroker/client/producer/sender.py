@@ -37,6 +37,10 @@ class Gate(Protocol):
     def admits(self, queue: BatchQueue) -> bool:
         """Return whether the partition may send; else make it ready and wake the sender later."""
 
+    @property
+    def produce_version(self) -> int | None:
+        """Version of produce requests; None for the newest one without transactions v2."""
+
 
 @attrs.define(eq=False, repr=False)
 class Sender:
@@ -183,7 +187,9 @@ class Sender:
         self.counts.requests += 1
         self._requests_in_flight[load.node] = self._requests_in_flight.get(load.node, 0) + 1
         timeout = min(options.request_timeout, max(_EXPIRY_CHECK_SECONDS, load.deadline - now))
-        sent = self.cluster.send(load.node, request, expect_answer=options.acks != 0, timeout=timeout)
+        sent = self.cluster.send(
+            load.node, request, expect_answer=options.acks != 0, timeout=timeout, version=self.gate.produce_version
+        )
         sent.addCallbacks(
             self.response_handler.handle_response,
             self.response_handler.handle_failure,

@@ -12,11 +12,14 @@
 
 Any failure breaks the transaction and fails unsent records: no committed one may lack a record. As the sender's gate,
 the manager admits only partitions added by the coordinator. After a failure the producer takes a new epoch.
+
+If the cluster has transactions v2 when a transaction begins, its records and offsets add their partitions themselves,
+and its end gives the producer the identity of the next one (KIP-890).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -31,6 +34,7 @@ from pylogbroker.client.producer.coordinator_client import TransactionCoordinato
 from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionAborted, TransactionError
 from pylogbroker.client.producer.model import GroupMember, Offsets
 from pylogbroker.client.single_flight import SingleFlight
+from pylogbroker.client.transaction_requests import PRODUCE_VERSION
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 
 log = Logger()
@@ -80,12 +84,20 @@ class TransactionManager:
     _in_doubt: bool = False  # a commit's outcome is unknown
     _too_late: bool = False  # an abort found that the commit had succeeded
     _renew: bool = False
+    _is_v2: bool = False
 
     # as a gate
+
+    @property
+    def produce_version(self) -> int | None:
+        return PRODUCE_VERSION if self._is_v2 else None
 
     def admits(self, queue: BatchQueue) -> bool:
         """Return whether the partition is in the transaction; if not, add it."""
         if queue in self._added:
+            return True
+        if self.takes_records and self._is_v2:
+            self._admit([queue], self._known_identity())
             return True
         if self.takes_records:
             self._wanted[queue] = None
@@ -126,13 +138,15 @@ class TransactionManager:
         """Begin; the first time, fence older producers and abort their transaction."""
         if self.state is not TransactionStage.READY:
             raise self._wrong_stage("begin a transaction")
-        if self.identity is None:
+        if self.identity is None or self._renew:
             self.state = TransactionStage.BEGINNING
             try:
                 await self._initialize()
             finally:
                 if self.state is TransactionStage.BEGINNING:
                     self.state = TransactionStage.READY
+        is_v2 = self.coordinator.has_transactions_v2()
+        self._is_v2 = self._is_v2 if is_v2 is None else is_v2
         self.state = TransactionStage.OPEN
 
     def commit(self) -> Deferred[None]:
@@ -206,12 +220,23 @@ class TransactionManager:
         if self._began:
             self._in_doubt = self._in_doubt or committed
             try:
-                await self.coordinator.end(self._known_identity(), committed)
+                await self._end_at_coordinator(committed)
             except KafkaError as error:
                 if committed and not error.code.retriable:
                     self._in_doubt = False
                 raise
         self._forget()
+
+    async def _end_at_coordinator(self, committed: bool) -> None:
+        identity = self._known_identity()
+        if not self._is_v2:
+            await self.coordinator.end(identity, committed)
+            return
+        following = await self.coordinator.end_for_next(identity, committed)
+        if following is None:
+            self._renew = True
+        else:
+            self._take(following)
 
     def _forget(self) -> None:
         self._began = self._in_doubt = False
@@ -226,6 +251,10 @@ class TransactionManager:
             if error.code in _FENCING or error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 self._fence(error)
             raise
+        self._take(identity)
+
+    def _take(self, identity: ProducerIdentity) -> None:
+        """Begin an epoch; nothing is in flight."""
         self.identity = identity
         for queue in self.accumulator.queues.values():
             queue.start_epoch(identity)
@@ -237,7 +266,7 @@ class TransactionManager:
         self._began = True
         self._asking += 1
         try:
-            await self.coordinator.send_offsets(self._known_identity(), offsets, member)
+            await self.coordinator.send_offsets(self._known_identity(), offsets, member, self._is_v2)
         except Exception as error:
             self.failed(error)
             raise
@@ -261,6 +290,10 @@ class TransactionManager:
         identity = self._known_identity()
         self._began = True
         await self.coordinator.add(identity, queues)
+        self._admit(queues, identity)
+
+    def _admit(self, queues: Iterable[BatchQueue], identity: ProducerIdentity) -> None:
+        self._began = True
         for queue in queues:
             queue.identity = queue.identity or identity
             self._added.add(queue)

@@ -66,8 +66,11 @@ class FakeCluster(Cluster):
         self.epoch = -1
         self.closed = 0
         self.timeouts: list[float] = []
+        self.versions: list[tuple[type[Request], int | None]] = []
+        self.levels: dict[str, int] | None = {}
 
     def send(self, node_id: int, request: Request, **options: Any) -> Deferred[Any]:
+        self.versions.append((type(request), options.get("version")))
         if isinstance(request, ProduceRequest):
             if not request.acks:
                 return succeed(None)
@@ -122,16 +125,25 @@ class FakeCluster(Cluster):
                     ]
                 )
             case EndTxnRequest():
-                return EndTxnResponse(error_code=code)
+                return self._ended(self.versions[-1][1], code)
             case AddOffsetsToTxnRequest():
                 return AddOffsetsToTxnResponse(error_code=code)
         raise LookupError(request)
+
+    def _ended(self, version: int | None, code: ErrorCode) -> EndTxnResponse:
+        if version is None or code:
+            return EndTxnResponse(error_code=code)
+        self.epoch += 1
+        return EndTxnResponse(producer_id=9, producer_epoch=self.epoch)
 
     def send_anywhere(self, request: Request, **_: Any) -> Deferred[Any]:
         return succeed(InitProducerIdResponse(producer_id=9, producer_epoch=0))
 
     async def coordinator(self, key: str, kind: Any) -> int:
         return 5
+
+    def feature_level_at(self, key: str, kind: Any, feature: str) -> int | None:
+        return None if self.levels is None else self.levels.get(feature, 0)
 
     def forget_coordinator(self, key: str, kind: Any) -> None:
         """Do nothing."""
