@@ -412,3 +412,11 @@ class RemoteCoordinatorTests(MemberTests):
         [marker] = [marker for _, _, request in self.cluster.sent(WriteTxnMarkersRequest) for marker in request.markers]
         self.assertEqual((marker.producer_epoch, marker.transaction_version), (one.epoch, 2))
         self.assertIsNone(self.undecided(2, 1))
+
+    def test_a_leader_that_is_older_gets_its_markers(self) -> None:
+        self.cluster.newest[WriteTxnMarkersRequest.api_key] = 1
+        one, two = self.producer()
+        two.send(b"x", index=1, version=V2)
+        self.end(one, two)
+        self.cluster.run()
+        self.assertEqual((self.state(), self.undecided(2, 1)), ("CompleteCommit", None))

@@ -15,7 +15,7 @@ Source: Kafka's class TransactionMarkerChannelManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -29,6 +29,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.transactions import TransactionMarker
+from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -37,6 +38,7 @@ from pylogbroker.wire.messages.write_txn_markers import (
 
 log = Logger()
 MARKER_CLIENT_ID: Final = "broker-{}-txn-marker-sender"
+_WITH_TRANSACTION_VERSION: Final = 2
 MarkerErrors = Mapping[TopicPartition, ErrorCode]
 
 
@@ -71,9 +73,7 @@ class MarkerSender:
     async def _write(self, channel: RequestChannel, sent: Sequence[_SentMarker]) -> None:
         for batch in batches_without_repetition(sent, lambda sent_marker: sent_marker.marker.producer_id):
             self.requests += 1
-            response = await channel.request(
-                WriteTxnMarkersRequest([_encode(sent_marker.marker) for sent_marker in batch])
-            )
+            response = await self._request(channel, [sent_marker.marker for sent_marker in batch])
             answers = {
                 marker.producer_id: {
                     (topic.name, partition.partition_index): _error(partition.error_code)
@@ -87,6 +87,16 @@ class MarkerSender:
                 written.answer.callback(
                     {key: errors.get(key, ErrorCode.UNKNOWN_SERVER_ERROR) for key in written.marker.partitions}
                 )
+
+    async def _request(self, channel: RequestChannel, markers: Sequence[TransactionMarker]) -> Any:
+        """Send markers, with the versions of their transactions to a broker that knows these."""
+        request = WriteTxnMarkersRequest([_encode(marker) for marker in markers])
+        if any(marker.transaction_version for marker in markers):
+            try:
+                return await channel.request(request, _WITH_TRANSACTION_VERSION)
+            except UnsupportedVersion:  # it is older, and has no strict check
+                pass
+        return await channel.request(request)
 
     def _failed(self, failure: Failure, broker_id: int, marker: TransactionMarker) -> MarkerErrors:
         if self._runtime.may_log(f"markers to broker {broker_id}"):

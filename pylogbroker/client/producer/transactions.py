@@ -13,8 +13,8 @@
 Any failure breaks the transaction and fails unsent records: no committed one may lack a record. As the sender's gate,
 the manager admits only partitions added by the coordinator. After a failure the producer takes a new epoch.
 
-If the cluster has transactions v2 when a transaction begins, its records and offsets add their partitions themselves,
-and its end gives the producer the identity of the next one (KIP-890).
+A cluster may have transactions v2 when a transaction begins (KIP-890). Then records and offsets add their partitions
+themselves, and the end gives the producer the identity of its next transaction.
 """
 
 from __future__ import annotations
