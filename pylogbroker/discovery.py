@@ -5,7 +5,8 @@
     also the name of a built-in plugin                 the plugin is ignored, the built-in one is used
     shared by two plugins, neither built in            both are ignored: the choice would be ambiguous
 
-Ignored plugins are logged. Finding a built-in plugin needs no readable plugin directory.
+Ignored plugins are logged, and the error for their name says why. Finding a built-in plugin needs no readable plugin
+directory.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
+import attrs
 from twisted.logger import Logger
 from twisted.plugin import CachedDropin, CachedPlugin, IPlugin, getCache
-from zope.interface import providedBy
+from zope.interface import Invalid, providedBy
 from zope.interface.interface import InterfaceClass
+from zope.interface.verify import verifyObject
 
 from pylogbroker import plugins
 
@@ -43,33 +46,82 @@ def built_in(*interfaces: InterfaceClass) -> Mapping[str, Any]:
     )
 
 
-def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
-    """Return the plugins that provide any of the interfaces, by name; log lines call them `kind`."""
+@attrs.define
+class Installed:
+    """Plugins of a kind by name, and why others were ignored."""
+
+    plugins: dict[str, Any] = attrs.field(factory=dict)
+    ignored: dict[str, str] = attrs.field(factory=dict)  # by name
+
+    def unknown(self, name: str) -> str:
+        """Return the end of an error about a name that no plugin has."""
+        why = self.ignored.get(name, "no others are installed")
+        return f"expected any of {', '.join(sorted(self.plugins))}; {why}"
+
+    def ignore(self, name: object, why: str) -> None:
+        log.error("{why}", why=why)
+        if isinstance(name, str):
+            self.ignored[name] = why
+
+
+def installed(kind: str, *interfaces: InterfaceClass) -> Installed:
+    """Return the plugins that provide any of the interfaces; log lines call them `kind`."""
+    result = Installed()
     by_name: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for place, plugin in _providers(interfaces):
         name: object = getattr(plugin, "name", None)
         if isinstance(name, str) and _NAME.fullmatch(name):
             by_name[name][place] = plugin
         else:
-            log.error(
-                "ignored the {kind} {place}: its name, {name!r}, must be made of a-z, 0-9 and -",
-                kind=kind,
-                place=place,
-                name=name,
-            )
-    chosen = {name: _chosen(kind, name, claims) for name, claims in by_name.items()}
-    return {name: plugin for name, plugin in chosen.items() if plugin is not None}
+            result.ignore(name, f"ignored the {kind} {place}: its name, {name!r}, must be made of a-z, 0-9 and -")
+    for name, claims in by_name.items():
+        ours = [place for place in claims if _module(place) in plugins.BUILT_IN]
+        others = ", ".join(place for place in claims if place not in ours)
+        if ours and others:
+            log.error("ignored {others}: {name} is the name of a built-in {kind}", kind=kind, name=name, others=others)
+        if not ours and len(claims) > 1:
+            result.ignore(name, f"ignored {others}: more than one {kind} is named {name}")
+        else:
+            result.plugins[name] = claims[ours[0] if ours else next(iter(claims))]
+    return result
 
 
-def _chosen(kind: str, name: str, claims: dict[str, object]) -> object | None:
-    ours = [place for place in claims if _module(place) in plugins.BUILT_IN]
-    others = ", ".join(place for place in claims if place not in ours)
-    if ours and others:
-        log.error("ignored {others}: {name} is the name of a built-in {kind}", kind=kind, name=name, others=others)
-    if not ours and len(claims) > 1:
-        log.error("ignored {others}: more than one {kind} is named {name}", kind=kind, name=name, others=others)
-        return None
-    return claims[ours[0]] if ours else next(iter(claims.values()))
+def not_declared(kind: str, name: str, *interfaces: InterfaceClass) -> str:
+    """Return what keeps modules of plugins from having a plugin of this name, or an empty text.
+
+    It imports all of them: errors of a program that starts may take that time.
+    """
+    problems = []
+    for module_name in _module_names():
+        try:
+            module = import_module(module_name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problems.append(f"{module_name} cannot be imported: {error!r}")
+            continue
+        for attribute, value in vars(module).items():
+            if getattr(value, "name", None) == name and not isinstance(value, type):
+                declared = ", ".join(sorted(interface.__name__ for interface in providedBy(value))) or "no interface"
+                needed = " or ".join(interface.__name__ for interface in interfaces)
+                problems.append(
+                    f"{module_name}.{attribute} has this name, but provides {declared}: "
+                    f"{_article(kind)} {kind} needs @implementer(IPlugin, {needed})"
+                )
+    return "; ".join(problems)
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+def why_unfit(interface: InterfaceClass, plugin: object) -> str | None:
+    """Return why an object does not provide an interface, with all its methods and their arguments; None if it does."""
+    try:
+        verifyObject(interface, plugin)
+    except Invalid as error:
+        return " ".join(str(error).split())
+    return None
 
 
 def _module(place: str) -> str:
@@ -116,8 +168,11 @@ def _dropins() -> Iterable[CachedDropin]:
 
 
 def _imported() -> list[CachedDropin]:
-    names = sorted({module.name for module in iter_modules(plugins.__path__)})
-    return [dropin for name in names if (dropin := _dropin(f"{plugins.__name__}.{name}")) is not None]
+    return [dropin for name in _module_names() if (dropin := _dropin(name)) is not None]
+
+
+def _module_names() -> list[str]:
+    return sorted({f"{plugins.__name__}.{module.name}" for module in iter_modules(plugins.__path__)})
 
 
 def _dropin(name: str) -> CachedDropin | None:

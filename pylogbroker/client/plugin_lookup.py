@@ -16,13 +16,11 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
-from zope.interface import Invalid
 from zope.interface.interface import InterfaceClass
-from zope.interface.verify import verifyObject
 
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.settings import PLUGIN_ARGUMENTS
-from pylogbroker.discovery import built_in, installed
+from pylogbroker.discovery import built_in, installed, not_declared, why_unfit
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import (
     IAssignor,
@@ -114,11 +112,12 @@ def _resolve_named(kind: PluginKind[T], setting: str, text: str, settings: Setti
     name, colon, argument = text.partition(":")
     there = built_in(kind.factory, kind.interface)
     if name not in there:
-        there = installed(kind.title, kind.factory, kind.interface)
-    if name not in there:
-        raise _invalid_choice(
-            setting, repr(text), f"expected any of {', '.join(sorted(there))}; no others are installed"
-        )
+        others = installed(kind.title, kind.factory, kind.interface)
+        there = others.plugins
+        if name not in there:
+            why = others.unknown(name)
+            undeclared = "" if name in others.ignored else not_declared(kind.title, name, kind.factory, kind.interface)
+            raise _invalid_choice(setting, repr(text), f"{why}; {undeclared}" if undeclared else why)
     plugin = there[name]
     if kind.factory.providedBy(plugin):
         return _made(kind, setting, plugin, repr(text), argument, settings)
@@ -141,11 +140,9 @@ def _made(
 
 
 def _checked(kind: PluginKind[T], setting: str, plugin: Any, said: str, name: str) -> ResolvedPlugin[T]:
-    try:
-        verifyObject(kind.interface, plugin)
-    except Invalid as error:
-        what = " ".join(str(error).split())
-        raise _invalid_choice(setting, said, f"{what} ({kind.title}s provide {kind.interface.__name__})") from None
+    what = why_unfit(kind.interface, plugin)
+    if what is not None:
+        raise _invalid_choice(setting, said, f"{what} ({kind.title}s provide {kind.interface.__name__})")
     return ResolvedPlugin(kind, name, plugin)
 
 

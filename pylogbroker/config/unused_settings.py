@@ -74,7 +74,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("group.coordinator.*", _ONE_LOOP),
     ("group.share.*", _BUILT_IN),
     ("group.streams.*", _NO_STREAMS),
-    ("share.coordinator.*", _SHARE),
+    ("share.coordinator.*", _ONE_LOOP),
     ("offsets.commit.required.acks", "a commit always waits for all in-sync replicas"),
     ("client.quota.*", "classes written in Java cannot be loaded"),
     ("*.policy.class.name", "policies written in Java cannot be loaded"),

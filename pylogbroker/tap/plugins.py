@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
 
 from pylogbroker.assignors.group import BUILT_IN, KAFKA_CLASSES
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.requests.client_telemetry import telemetry_problem
 from pylogbroker.config import BrokerConfig
-from pylogbroker.discovery import installed
+from pylogbroker.discovery import Installed, installed, not_declared, why_unfit
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import IClientTelemetryReceiver, IDeletePolicyFactory, IGroupAssignor
+from pylogbroker.interfaces import IClientTelemetryReceiver, IDeletePolicy, IDeletePolicyFactory, IGroupAssignor
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class _Kind:
+    name: str
+    interface: Any
+
+
+_ASSIGNOR: Final = _Kind("group assignor", IGroupAssignor)
+_RECEIVER: Final = _Kind("client telemetry receiver", IClientTelemetryReceiver)
 
 
 def group_assignors(config: BrokerConfig) -> Mapping[str, IGroupAssignor]:
     """Return the assignors of consumer groups, the default one first; raise ConfigError for an unknown name."""
     names = [KAFKA_CLASSES.get(name, name) for name in config.group_consumer_assignors]
-    assignors: Mapping[str, IGroupAssignor] = BUILT_IN
-    if not all(name in assignors for name in names):
-        assignors = {**installed("group assignor", IGroupAssignor), **assignors}
-    for name in names:
-        if name not in assignors:
-            expected = ", ".join(assignors)
-            raise ConfigError(f"group.consumer.assignors: {name!r} is not accepted; expected some of {expected}")
     if not names:
         raise ConfigError("group.consumer.assignors: it is empty; expected at least one assignor")
-    return {name: assignors[name] for name in names}
+    return _named("group.consumer.assignors", names, _ASSIGNOR, BUILT_IN)
 
 
 def telemetry_receivers(config: BrokerConfig) -> tuple[IClientTelemetryReceiver, ...]:
     """Return the receivers of clients' metrics; raise ConfigError for a name that cannot be used."""
     names = config.client_telemetry_receivers
-    receivers = installed("client telemetry receiver", IClientTelemetryReceiver) if names else {}
-    for name in names:
-        if name not in receivers:
-            expected = f"some of {', '.join(sorted(receivers))}" if receivers else "none: no receiver is installed"
-            raise ConfigError(f"client.telemetry.receivers: {name!r} is not accepted; expected {expected}")
-        problem = telemetry_problem(receivers[name])
+    receivers: Mapping[str, IClientTelemetryReceiver] = _named("client.telemetry.receivers", names, _RECEIVER, {})
+    for name, receiver in receivers.items():
+        problem = telemetry_problem(receiver)
         if problem:
-            raise ConfigError(f"client.telemetry.receivers: the receiver {name!r} cannot be used: {problem}")
-    return tuple(receivers[name] for name in dict.fromkeys(names))
+            raise _not_accepted("client.telemetry.receivers", name, problem)
+    return tuple(receivers.values())
+
+
+def _named(setting: str, names: Iterable[str], kind: _Kind, built_in: Mapping[str, T]) -> dict[str, T]:
+    """Return the plugins that a setting names; raise ConfigError for a name that cannot be used."""
+    plugins, others = built_in, Installed()
+    names = dict.fromkeys(names)
+    if not all(name in plugins for name in names):
+        others = installed(kind.name, kind.interface)
+        others.plugins = plugins = {**others.plugins, **built_in}
+    for name in names:
+        if name not in plugins:
+            why = others.unknown(name)
+            undeclared = "" if name in others.ignored else not_declared(kind.name, name, kind.interface)
+            raise _not_accepted(setting, name, f"{why}; {undeclared}" if undeclared else why)
+        unfit = why_unfit(kind.interface, plugins[name])
+        if unfit is not None:
+            raise _not_accepted(setting, name, unfit)
+    return {name: plugins[name] for name in names}
+
+
+def _not_accepted(setting: str, name: str, why: str) -> ConfigError:
+    return ConfigError(f"{setting}: {name!r} is not accepted; {why}")
 
 
 def delete_policies() -> DeletePolicies:
-    return DeletePolicies(installed("delete policy", IDeletePolicyFactory))
+    return DeletePolicies(installed("delete policy", IDeletePolicyFactory, IDeletePolicy))

@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from pylogbroker.broker.apis import create_topics, incremental_alter_configs
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
+from pylogbroker.discovery import Installed
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
 from pylogbroker.storage import Log
@@ -80,8 +81,10 @@ class DeletePolicyTests(NodeTests):
         """Install further policies, as if before the broker's start."""
         partitions = self.node.broker.partitions
         names = "modification-time", "record-time", "size"
-        built_in = {name: partitions._delete_policies._factories[name] for name in names}
-        partitions._delete_policies = DeletePolicies(built_in | {factory.name: factory for factory in factories})
+        built_in = {name: partitions._delete_policies._installed.plugins[name] for name in names}
+        partitions._delete_policies = DeletePolicies(
+            Installed(built_in | {factory.name: factory for factory in factories})
+        )
         self.node.broker.config.add_topic_check(partitions._delete_policies.check)
 
     def log(self, topic: str = "t") -> Log:

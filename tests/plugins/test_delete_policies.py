@@ -7,10 +7,12 @@ import re
 
 import pytest
 from twisted.logger import LogEvent, globalLogPublisher
+from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.config import BrokerConfig, TopicConfig
+from pylogbroker.discovery import Installed
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
 from pylogbroker.plugins import delete_policies as built_in
@@ -101,6 +103,7 @@ def test_invalid_policies_are_rejected(text: str) -> None:
     assert made(policies, settings) == ([2], [REJECTED[text]])  # the others delete what they delete
 
 
+@implementer(IDeletePolicyFactory)
 class Careless:
     """A plugin with mistakes."""
 
@@ -113,14 +116,47 @@ class Careless:
         return object()
 
 
+@implementer(IDeletePolicyFactory)
+class MakesNothing:
+    name = "careless"
+
+    def make(self, argument: str, settings: dict[str, object]) -> None:
+        return None
+
+
+@implementer(IDeletePolicy)
+class Oldest:
+    """Deletes the oldest segment; it needs no factory."""
+
+    def deletable(self, log: LogView, now_ms: int) -> tuple[SegmentView, ...]:
+        return log.segments[:1]
+
+
+@implementer(IDeletePolicy)
+class WithoutTime:
+    def deletable(self, log: LogView) -> tuple[SegmentView, ...]:
+        return log.segments[:1]
+
+
+def test_a_policy_without_a_factory() -> None:
+    policies = DeletePolicies(Installed({"oldest": Oldest(), "without-time": WithoutTime()}))
+    settings = topic(delete_policies="oldest")
+    policies.check(settings, settings.overrides)
+    assert made(policies, settings) == ([1], [])
+    for text, why in ("oldest:3", "oldest takes no argument"), ("without-time", "doesn't allow enough arguments"):
+        settings = topic(delete_policies=text)
+        with pytest.raises(ConfigError, match=why):
+            policies.check(settings, settings.overrides)
+
+
 def test_mistakes_of_a_plugin_are_reported_as_such() -> None:
-    policies = DeletePolicies({"careless": Careless()})  # type: ignore[dict-item]
+    policies = DeletePolicies(Installed({"careless": Careless()}))
     for argument, what in ("raise", r"RuntimeError\('oh'\)"), ("", "TypeError"):
         settings = topic(delete_policies=f"careless:{argument}")
         with pytest.raises(ConfigError, match=what):
             policies.check(settings, settings.overrides)
-    policies = DeletePolicies({"careless": type("", (), {"make": lambda *given: object()})()})
-    with pytest.raises(ConfigError, match="did not make a delete policy"):
+    policies = DeletePolicies(Installed({"careless": MakesNothing()}))
+    with pytest.raises(ConfigError, match="Does not declaratively implement"):
         policies.check(topic(delete_policies="careless"), ["delete.policies"])
 
 
@@ -144,7 +180,7 @@ def named(*names: object) -> str:
 
 
 def installed() -> list[str]:
-    return sorted(plugins.delete_policies()._factories)
+    return sorted(plugins.delete_policies()._installed.plugins)
 
 
 BUILT_IN = ["modification-time", "record-time", "size"]
@@ -165,8 +201,8 @@ def test_a_built_in_keeps_its_name(put: Put) -> None:
     put("imitation", named("size", "other"))
     with logged_lines() as lines:
         found = plugins.delete_policies()
-    assert sorted(found._factories) == sorted([*BUILT_IN, "other"])
-    assert found._factories["size"] is built_in.size
+    assert sorted(found._installed.plugins) == sorted([*BUILT_IN, "other"])
+    assert found._installed.plugins["size"] is built_in.size
     assert lines == ["ignored pylogbroker.plugins.imitation.made_0: size is the name of a built-in delete policy"]
 
 
@@ -181,6 +217,15 @@ def test_a_name_claimed_by_two_plugins_is_ignored(put: Put) -> None:
         "more than one delete policy is named mine",
         line,
     )
+
+
+def test_the_error_for_an_ignored_name_says_why(put: Put) -> None:
+    put("one", named("mine"))
+    put("another", named("mine", "Yours"))
+    for text, why in ("mine", "more than one delete policy is named mine"), ("Yours", "must be made of a-z, 0-9 and -"):
+        settings = topic(delete_policies=text)
+        with pytest.raises(ConfigError, match=f"expected any of .*size; ignored .*{why}$"):
+            plugins.delete_policies().check(settings, settings.overrides)
 
 
 def test_a_plugin_that_stopped_loading_logs_one_traceback_at_most(put: Put) -> None:

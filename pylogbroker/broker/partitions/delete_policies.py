@@ -8,8 +8,9 @@ neither a start nor other changes: the policy deletes nothing, and that is logge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from types import MappingProxyType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -19,6 +20,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.runtime.resources import LogRateLimit
 from pylogbroker.config import TOPIC, TopicConfig
+from pylogbroker.discovery import Installed, why_unfit
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView
 from pylogbroker.storage import GuardedPolicy
@@ -39,7 +41,7 @@ class _Made:
 
 @attrs.frozen(eq=False, repr=False)
 class DeletePolicies:
-    _factories: Mapping[str, IDeletePolicyFactory] = attrs.field(factory=dict)
+    _installed: Installed = attrs.field(factory=Installed)  # factories, and policies that need none
     _made: WeakKeyDictionary[TopicConfig, _Made] = attrs.field(factory=WeakKeyDictionary, init=False)
 
     def check(
@@ -89,22 +91,30 @@ class DeletePolicies:
         return _Made(tuple(policies), tuple(errors))
 
     def _make(self, text: str, settings: TopicConfig) -> IDeletePolicy:
-        name, _, argument = text.partition(":")
-        factory = self._factories.get(name)
-        if factory is None:
-            raise _config_error(
-                text, settings, f"expected any of {', '.join(sorted(self._factories))}; no others are installed"
-            )
+        name, colon, argument = text.partition(":")
+        plugin: Any = self._installed.plugins.get(name)
+        if plugin is None:
+            raise _config_error(text, settings, self._installed.unknown(name))
+        if not IDeletePolicyFactory.providedBy(plugin):
+            if colon:
+                raise _config_error(text, settings, f"{name} takes no argument")
+            return _checked(text, settings, plugin)
         try:
-            policy = factory.make(argument, MappingProxyType({name: settings[name] for name in TOPIC}))
+            policy = plugin.make(argument, MappingProxyType({name: settings[name] for name in TOPIC}))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             what = str(error) if isinstance(error, ValueError) else f"making it failed with {error!r}"
             raise _config_error(text, settings, what) from error
-        if not IDeletePolicy.providedBy(policy):
-            raise _config_error(text, settings, "the plugin did not make a delete policy")
-        return policy
+        return _checked(text, settings, policy)
+
+
+def _checked(text: str, settings: TopicConfig, policy: Any) -> IDeletePolicy:
+    why = why_unfit(IDeletePolicy, policy)
+    if why is not None:
+        raise _config_error(text, settings, f"{why} (delete policies provide IDeletePolicy)")
+    checked: IDeletePolicy = policy
+    return checked
 
 
 def _check_once(settings: TopicConfig, before: TopicConfig | None) -> None:

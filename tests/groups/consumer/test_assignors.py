@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from pylogbroker.groups.consumer.targets import AssignmentTask, existing_topics
 from pylogbroker.interfaces import IGroupAssignor, Subscription
 from pylogbroker.tap.plugins import group_assignors
 from tests.groups.consumer.harness import ConsumerHarness
+from tests.support.plugin_modules import plugin_modules
 
 TOPICS = ("a", "b", "c")
 PARTITIONS = st.fixed_dictionaries({name: st.integers(0, 7) for name in TOPICS})
@@ -100,6 +102,37 @@ def test_setting_names_assignors_also_by_kafkas_classes() -> None:
     range_class = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
     config = BrokerConfig({"group.consumer.assignors": f"{range_class},uniform"})
     assert list(group_assignors(config)) == ["range", "uniform"]
+
+
+ASSIGNORS = """
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+from pylogbroker.interfaces import IGroupAssignor
+
+@implementer(IPlugin, IGroupAssignor)
+class WithoutMembers:
+    name = "without-members"
+    def assign(self, partitions):
+        return {}
+
+class Undeclared:
+    name = "undeclared"
+    def assign(self, partitions, members):
+        return {}
+
+one, other = WithoutMembers(), Undeclared()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("without-members", "doesn't allow enough arguments"), ("undeclared", r"@implementer\(IPlugin, IGroupAssignor\)")],
+)
+def test_unfit_assignors_are_rejected_at_the_start(tmp_path: Path, name: str, why: str) -> None:
+    with plugin_modules(tmp_path) as put:
+        put("unfit_assignors", ASSIGNORS)
+        with pytest.raises(ConfigError, match=why):
+            group_assignors(BrokerConfig({"group.consumer.assignors": f"uniform,{name}"}))
 
 
 @pytest.mark.parametrize("value", ["stars", ""])
