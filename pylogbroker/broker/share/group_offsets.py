@@ -9,7 +9,7 @@ while the partition has no leader.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -17,11 +17,16 @@ import attrs
 from pylogbroker.broker.services import LogServices
 from pylogbroker.broker.share.persister import StatePeers
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.features import on_first_use
 from pylogbroker.groups.share.sessions import TopicIdPartition
 from pylogbroker.groups.share.stored_state import NO_START, StoredState
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import NO_LEADER
-from pylogbroker.wire.messages.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages import list_offsets
+else:
+    list_offsets = on_first_use("pylogbroker.wire.messages.list_offsets")
 
 UNKNOWN: Final = -1
 _CONSUMER: Final = -1
@@ -100,11 +105,13 @@ class ShareGroupOffsets:
         if self._peers is None:
             return {}
         topics = [
-            ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=LATEST) for number in numbers])
+            list_offsets.ListOffsetsTopic(
+                name, [list_offsets.ListOffsetsPartition(number, timestamp=list_offsets.LATEST) for number in numbers]
+            )
             for name, numbers in partitions.items()
         ]
         try:
-            response = await self._peers.send(broker_id, ListOffsetsRequest(_CONSUMER, 0, topics))
+            response = await self._peers.send(broker_id, list_offsets.ListOffsetsRequest(_CONSUMER, 0, topics))
         except KafkaError:
             return {}
         return {

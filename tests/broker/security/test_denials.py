@@ -30,6 +30,7 @@ from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from pylogbroker.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -38,8 +39,10 @@ from pylogbroker.wire.messages.consumer_group_describe import ConsumerGroupDescr
 from pylogbroker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pylogbroker.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.leader_and_isr import (
@@ -54,6 +57,8 @@ from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from pylogbroker.wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from pylogbroker.wire.messages.share_fetch import ShareFetchRequest
+from pylogbroker.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pylogbroker.wire.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -107,6 +112,11 @@ def test_every_client_api_is_compared_with_kafka() -> None:
         ConsumerGroupDescribeRequest.api_key,
         ListConfigResourcesRequest.api_key,
         ShareFetchRequest.api_key,
+        ShareGroupHeartbeatRequest.api_key,
+        ShareGroupDescribeRequest.api_key,
+        DescribeShareGroupOffsetsRequest.api_key,
+        AlterShareGroupOffsetsRequest.api_key,
+        DeleteShareGroupOffsetsRequest.api_key,
         ShareAcknowledgeRequest.api_key,
         *(request.api_key for request in test_share_state_access.REQUESTS),
     }
