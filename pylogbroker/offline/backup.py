@@ -71,7 +71,7 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine, advance: Adva
     homes = _homes(config, f"{target}{_UNFINISHED}")
     metadata = os.path.abspath(config.metadata_dir)
     if not os.path.exists(f"{metadata}/{tree_file.FILE_NAME}"):
-        raise OfflineError(f"there is no {metadata}/{tree_file.FILE_NAME}: check that this is a broker's directory")
+        raise OfflineError(f"there is no {metadata}/{tree_file.FILE_NAME}: {_why_no_tree(config)}")
     shutil.rmtree(f"{target}{_UNFINISHED}", ignore_errors=True)
     for home, copy in homes.items():
         os.makedirs(copy)
@@ -93,6 +93,16 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine, advance: Adva
     for home, copy in homes.items():
         report(f"copied {home} to {copy.replace(_UNFINISHED, '', 1)}")
     report(f"{copied} partition(s), and the coordination tree")
+
+
+def _why_no_tree(config: BrokerConfig) -> str:
+    if any(os.path.exists(f"{home}/{names.META}") for home in config.log_dirs):
+        return (
+            "a broker with zookeeper.connect has its topics in ZooKeeper, and a copy of its files alone would be no "
+            "backup. Its replicas protect the records: docs/operating.md. Without ZooKeeper, see pylogbroker "
+            "coordination rebuild"
+        )
+    return "check that this is a broker's directory"
 
 
 def _homes(config: BrokerConfig, target: str) -> dict[str, str]:

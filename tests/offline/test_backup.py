@@ -175,3 +175,9 @@ def test_errors(broker: BrokerProcess, tmp_path: Path) -> None:
         "backup", "create", tmp_path / "copy", "--data-dir", tmp_path / "none"
     )
     assert not (tmp_path / "copy").exists()
+    (tmp_path / "member").mkdir()
+    (tmp_path / "member" / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
+    assert "has its topics in ZooKeeper" in fail(
+        "backup", "create", tmp_path / "copy", "--data-dir", tmp_path / "member"
+    )
+    assert not (tmp_path / "copy").exists()
