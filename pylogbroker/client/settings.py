@@ -247,6 +247,34 @@ _CONSUMER: tuple[Setting, ...] = (
 )
 
 
+_SHARE: tuple[Setting, ...] = (
+    _row(
+        "share.acknowledgement.mode",
+        one_of("implicit", "explicit"),
+        "implicit",
+        "Whether the next poll accepts the messages of the one before (implicit), or must find all acknowledged.",
+    ),
+    _row(
+        "share.acquire.mode",
+        one_of("batch_optimized", "record_limit"),
+        "batch_optimized",
+        "Whether a poll may acquire more than max.poll.records up to the end of a batch, or never more.",
+    ),
+)
+_OF_SHARE_TOO = frozenset(
+    {
+        "client.rack",
+        "fetch.min.bytes",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "max.poll.records",
+        "check.crcs",
+        "key.deserializer",
+        "value.deserializer",
+    }
+)
+
+
 def _table(*groups: Iterable[Setting]) -> Mapping[str, Setting]:
     return {setting.name: setting for group in groups for setting in group}
 
@@ -254,6 +282,9 @@ def _table(*groups: Iterable[Setting]) -> Mapping[str, Setting]:
 CLIENT: Mapping[str, Setting] = _table(_COMMON)
 PRODUCER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _PRODUCER)
 CONSUMER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _CONSUMER)
+SHARE_CONSUMER: Mapping[str, Setting] = _table(
+    _COMMON, (setting for setting in _CONSUMER if setting.name in _OF_SHARE_TOO), _SHARE
+)
 
 
 def read(
