@@ -21,14 +21,13 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
-import attrs
 from twisted.logger import Logger
 from twisted.plugin import CachedDropin, CachedPlugin, IPlugin, getCache
-from zope.interface import Invalid, providedBy
+from zope.interface import providedBy
 from zope.interface.interface import InterfaceClass
-from zope.interface.verify import verifyObject
 
 from pylogbroker import plugins
+from pylogbroker.named_plugins import Installed
 
 _NAME: Final = re.compile(r"[a-z0-9-]+")
 log = Logger()
@@ -44,24 +43,6 @@ def built_in(*interfaces: InterfaceClass) -> Mapping[str, Any]:
     return MappingProxyType(
         {plugin.name: plugin for plugin in candidates if any(one.providedBy(plugin) for one in interfaces)}
     )
-
-
-@attrs.define
-class Installed:
-    """Plugins of a kind by name, and why others were ignored."""
-
-    plugins: dict[str, Any] = attrs.field(factory=dict)
-    ignored: dict[str, str] = attrs.field(factory=dict)  # by name
-
-    def unknown(self, name: str) -> str:
-        """Return the end of an error about a name that no plugin has."""
-        why = self.ignored.get(name, "no others are installed")
-        return f"expected any of {', '.join(sorted(self.plugins))}; {why}"
-
-    def ignore(self, name: object, why: str) -> None:
-        log.error("{why}", why=why)
-        if isinstance(name, str):
-            self.ignored[name] = why
 
 
 def installed(kind: str, *interfaces: InterfaceClass) -> Installed:
@@ -113,15 +94,6 @@ def not_declared(kind: str, name: str, *interfaces: InterfaceClass) -> str:
 
 def _article(noun: str) -> str:
     return "an" if noun[0] in "aeiou" else "a"
-
-
-def why_unfit(interface: InterfaceClass, plugin: object) -> str | None:
-    """Return why an object does not provide an interface, with all its methods and their arguments; None if it does."""
-    try:
-        verifyObject(interface, plugin)
-    except Invalid as error:
-        return " ".join(str(error).split())
-    return None
 
 
 def _module(place: str) -> str:

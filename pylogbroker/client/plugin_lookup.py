@@ -20,7 +20,7 @@ from zope.interface.interface import InterfaceClass
 
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.settings import PLUGIN_ARGUMENTS
-from pylogbroker.discovery import built_in, installed, not_declared, why_unfit
+from pylogbroker.discovery import built_in, installed, not_declared
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import (
     IAssignor,
@@ -38,6 +38,7 @@ from pylogbroker.interfaces import (
     ITokenProvider,
     ITokenProviderFactory,
 )
+from pylogbroker.named_plugins import why_unfit
 
 T = TypeVar("T")
 Settings = Mapping[str, object]

@@ -335,7 +335,7 @@ class GroupCoordinator:
         _, group = self._find(group_id, may_be_empty=True)
         if isinstance(group, ConsumerGroup):
             return self.consumers.heartbeats(group)
-        members = () if group is None else group.members.values()
+        members = group.members.values() if isinstance(group, ClassicGroup) else ()
         return {
             member.member_id: member.session.due - member.session_timeout_ms
             for member in members

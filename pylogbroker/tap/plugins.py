@@ -11,9 +11,10 @@ from pylogbroker.assignors.group import BUILT_IN, KAFKA_CLASSES
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.requests.client_telemetry import telemetry_problem
 from pylogbroker.config import BrokerConfig
-from pylogbroker.discovery import Installed, installed, not_declared, why_unfit
+from pylogbroker.discovery import installed, not_declared
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IClientTelemetryReceiver, IDeletePolicy, IDeletePolicyFactory, IGroupAssignor
+from pylogbroker.named_plugins import Installed, why_unfit
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from zope.interface import implementer
 
 from pylogbroker.broker.apis import create_topics, incremental_alter_configs
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
-from pylogbroker.discovery import Installed
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+from pylogbroker.named_plugins import Installed
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.incremental_alter_configs import (

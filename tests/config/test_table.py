@@ -75,7 +75,7 @@ READ_BY_NOBODY = {
 USED = [setting for setting in SETTINGS if not setting.no_effect]
 SHARED = [setting for setting in USED if (setting.scope, setting.name) in DEFINED]
 OF_BROKERS = [setting for setting in SHARED if setting.scope == "broker"]
-OF_TOPICS = [setting for setting in SHARED if ("topic", setting.name) in KAFKA]
+OF_TOPICS = [setting for setting in SHARED if setting.scope == "topic" and ("topic", setting.name) in KAFKA]
 UNUSED = [setting for setting in SETTINGS if setting.no_effect]
 
 

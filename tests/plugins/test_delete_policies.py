@@ -12,9 +12,9 @@ from zope.interface.verify import verifyObject
 
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.config import BrokerConfig, TopicConfig
-from pylogbroker.discovery import Installed
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+from pylogbroker.named_plugins import Installed
 from pylogbroker.plugins import delete_policies as built_in
 from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
 from pylogbroker.tap import plugins

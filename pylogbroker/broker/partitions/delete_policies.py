@@ -20,9 +20,9 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.runtime.resources import LogRateLimit
 from pylogbroker.config import TOPIC, TopicConfig
-from pylogbroker.discovery import Installed, why_unfit
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView
+from pylogbroker.named_plugins import Installed, why_unfit
 from pylogbroker.storage import GuardedPolicy
 from pylogbroker.storage.formatting import listed
 
