@@ -12,11 +12,10 @@ from typing import Protocol
 import pytest
 
 from pylogbroker.blocking.admin import BlockingAdmin
-from tests.clients.adapters.confluent import Confluent
 from tests.clients.admin import create_topic
 from tests.clients.members.base import UNIFORM
 from tests.clients.members.member_process import Member, until, until_shared
-from tests.clients.model import Rec
+from tests.clients.members.read_once import Records
 from tests.peers import available as java_available
 from tests.peers.tools import tool
 from tests.support.brokers import Broker
@@ -80,36 +79,9 @@ def wait_for(bootstrap: str) -> Iterator[WaitFor]:
         yield wait
 
 
-class Records:
-    """Records that are written to all partitions, and read by members once each."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._written: list[str] = []
-
-    def go_through(self, members: Sequence[Member], gone: Sequence[Member] = ()) -> None:
-        """Write records, wait until `members` have read all that was written, each once, and let them commit it."""
-        word = len(self._written)
-        records = [
-            Rec(f"{word}-{partition}-{number}".encode(), partition=partition)
-            for partition in range(PARTITIONS)
-            for number in range(5)
-        ]
-        Confluent().write(self._bootstrap, TOPIC, records)
-        self._written += [(record.value or b"").decode() for record in records]
-
-        def values() -> list[str]:
-            return [value for member in (*members, *gone) for value in member.values]
-
-        until(members, lambda: len(values()) >= len(self._written))
-        assert sorted(values()) == sorted(self._written)
-        for member in members:
-            member.commit()
-
-
 @pytest.fixture
 def records(bootstrap: str) -> Records:
-    return Records(bootstrap)
+    return Records(bootstrap, TOPIC, PARTITIONS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
