@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
+from pylogbroker.testing import Broker
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.docs.page_programs import ADDRESS, ROOT
@@ -136,7 +137,7 @@ def test_operating(tmp_path: Path) -> None:
 
 def test_migration(tmp_path: Path) -> None:
     page = Page("migration.md", tmp_path)
-    logs, offsets = page.blocks
+    logs, offsets, _ = page.blocks
     write_partition(tmp_path / "old" / "kafka-logs" / "my_topic-0", [ONE, TWO, THREE])
     write_partition(tmp_path / "old" / "kafka-logs" / "my_topic-1", [ONE])
     shutil.copytree(FILES, tmp_path / "old" / "zookeeper")
@@ -146,3 +147,32 @@ def test_migration(tmp_path: Path) -> None:
     dry, imported = (page.run(command, "--chroot", CHROOT) for command in offsets)
     assert "group late, my_topic 0-0: 26" in dry
     assert "group late: committed 1 offset(s)" in imported
+
+
+def test_migration_of_newer_releases(tmp_path: Path) -> None:
+    create, copy, reset = Page("migration.md", tmp_path).blocks[-1]
+    with Broker() as old, Broker() as new:
+        addresses = {"old:9092": old.bootstrap, "new:9092": new.bootstrap}
+        old.create_topic("orders", 3, retention_ms=-1)
+        for number in range(3):
+            old.produce(
+                "orders",
+                "tea",
+                None,
+                b"\xff",
+                key=f"key {number}",
+                timestamp_ms=1_000 + number,
+                headers=[("a", b"\x00")],
+            )
+        for command in (create, copy, reset):
+            for name, address in addresses.items():
+                command = command.replace(name, address)
+            line = command.replace("pylogbroker", f"{sys.executable} -m pylogbroker.cli")
+            subprocess.run(line, shell=True, check=True, capture_output=True, timeout=600, cwd=ROOT)
+        contents = [
+            sorted((one.partition, one.key, one.timestamp, one.offset, one.value, one.headers) for one in records)
+            for records in (old.records("orders"), new.records("orders"))
+        ]
+        assert contents[0] == contents[1]
+        assert len(contents[1]) == 9
+        assert new.groups == ["billing"]
