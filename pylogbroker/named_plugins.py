@@ -1,4 +1,4 @@
-"""Plugins by name, whoever has found them, and whether an object is fit to be one."""
+"""Plugins by name, as they are found, and whether an object is fit to be one."""
 
 from __future__ import annotations
 
