@@ -532,6 +532,7 @@ class Services(
     HasShareOffsets,
     HasShareGroups,
     HasProducerIds,
+    HasTelemetry,
     HasTls,
     HasSasl,
     HasScram,

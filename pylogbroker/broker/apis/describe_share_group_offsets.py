@@ -109,9 +109,10 @@ def _topic(
         is_denied = not may_see_topic(context, name)
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_denied else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         missing = ShareOffset(error=code)
-        answers = [_partition(number, missing) for number in topic.partitions]
+        answers = [_partition(number, missing) for number in dict.fromkeys(topic.partitions)]
         return DescribeShareGroupOffsetsResponseTopic(name, NO_ID, answers)
-    answers = [_partition(number, offsets.get((topic_id, number), _NOT_READ)) for number in topic.partitions]
+    numbers = dict.fromkeys(topic.partitions)
+    answers = [_partition(number, offsets.get((topic_id, number), _NOT_READ)) for number in numbers]
     return DescribeShareGroupOffsetsResponseTopic(name, topic_id, answers)
 
 

@@ -103,7 +103,7 @@ class ClientTelemetryService:
     def subscription(self, instance_id: UUID) -> TelemetrySubscription:
         names = {prefix for receiver in self._receivers for prefix in receiver.metric_prefixes}
         prefixes = ("",) if "" in names else tuple(sorted(names))
-        interval_ms = min(receiver.interval_ms for receiver in self._receivers)
+        interval_ms = min((receiver.interval_ms for receiver in self._receivers), default=_INTERVAL_MS_MAX)
         checksum = crc32(repr((prefixes, interval_ms)).encode() + instance_id.bytes)
         return TelemetrySubscription(checksum - (1 << 31), interval_ms, prefixes)
 

@@ -38,6 +38,7 @@ Ask = Callable[[str, Request, int], Any]
 PASSWORD = "word"
 LEFT_OUT = {
     "throttle_time_ms",
+    "traffic",  # a tagged field of our own
     "brokers",
     "cluster_id",
     "controller_id",

@@ -45,6 +45,7 @@ from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -53,6 +54,7 @@ from pylogbroker.wire.messages.leader_and_isr import (
 from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.messages.push_telemetry import PushTelemetryRequest
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from pylogbroker.wire.messages.share_acknowledge import ShareAcknowledgeRequest
@@ -110,7 +112,9 @@ def test_every_client_api_is_compared_with_kafka() -> None:
     of_kafka_4 = {
         ConsumerGroupHeartbeatRequest.api_key,
         ConsumerGroupDescribeRequest.api_key,
+        GetTelemetrySubscriptionsRequest.api_key,
         ListConfigResourcesRequest.api_key,
+        PushTelemetryRequest.api_key,
         ShareFetchRequest.api_key,
         ShareGroupHeartbeatRequest.api_key,
         ShareGroupDescribeRequest.api_key,
