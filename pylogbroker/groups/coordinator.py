@@ -335,10 +335,11 @@ class GroupCoordinator:
         _, group = self._find(group_id, may_be_empty=True)
         if isinstance(group, ConsumerGroup):
             return self.consumers.heartbeats(group)
-        members = group.members.values() if isinstance(group, ClassicGroup) else ()
+        if not isinstance(group, ClassicGroup):
+            return {}
         return {
             member.member_id: member.session.due - member.session_timeout_ms
-            for member in members
+            for member in group.members.values()
             if member.session is not None and not member.is_waiting
         }
 
