@@ -29,6 +29,7 @@ class Batch:
     codec: str
     base_offset: int
     producer_id: int
+    producer_epoch: int
     base_sequence: int
     log_append_time: bool
 
@@ -45,6 +46,7 @@ def batches(bootstrap: str, topic: str, partition: int = 0) -> list[Batch]:
                 codec=CODECS[attributes & 7],
                 base_offset=batch.base_offset,
                 producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
                 base_sequence=batch.base_sequence,
                 log_append_time=bool(attributes & 8),
             )
