@@ -1,7 +1,7 @@
 """`python -m benchmarks.figures`: what two viewers of live figures cost a broker under constant load.
 
-A producer sends 600 requests of 16 KB a second, so that the broker is busy: an idle one also collects garbage, which
-takes more than the viewers. In every second interval, one viewer has the overview open and another one the topics, of
+A producer sends 600 requests of 16 KB a second, so that the broker is busy; with `--rate 20` it counts as idle, and may
+collect garbage. In every second interval, one viewer has the overview open and another one the topics, of
 which there are 200: a full page. The cost is the broker's processor time of each second with the viewers, less that of
 the interval beside it without them. Half of the pairs begin with the viewers. An interval begins once both pages have
 their first figures: a viewer looks at them for longer.
@@ -85,7 +85,9 @@ def error_of(costs: list[float]) -> float:
     return 2 * statistics.stdev(costs) / sqrt(len(costs)) if len(costs) > 1 else inf
 
 
-def measure(session: Session, pid: int, http_port: int, seconds: float, pairs: int) -> tuple[list[float], list[float]]:
+def measure(
+    session: Session, pid: int, http_port: int, seconds: float, pairs: int, rate: float
+) -> tuple[list[float], list[float]]:
     """Return the processor time of each second without viewers, and what they add, for each pair."""
     alone: list[float] = []
     costs: list[float] = []
@@ -95,16 +97,16 @@ def measure(session: Session, pid: int, http_port: int, seconds: float, pairs: i
         request = produce_request(topic, [(0, SIXTEEN_KILOBYTES.build())])
         try_produce(sock, request, [0])
         with Viewers(http_port).watching():  # it imports the pages, and compiles their templates
-            steady_flow(sock, request, pid, seconds, RATE)
+            steady_flow(sock, request, pid, seconds, rate)
         while len(costs) < pairs and (len(costs) < PAIRS_MIN or error_of(costs) > ERROR_MAX / 2):
             shares: dict[bool, float] = {}
             for is_watched in (False, True) if len(costs) % 2 else (True, False):
                 if not is_watched:
-                    shares[is_watched] = steady_flow(sock, request, pid, seconds, RATE)
+                    shares[is_watched] = steady_flow(sock, request, pid, seconds, rate)
                     continue
                 viewers = Viewers(http_port)
                 with viewers.watching():
-                    shares[is_watched] = steady_flow(sock, request, pid, seconds, RATE)
+                    shares[is_watched] = steady_flow(sock, request, pid, seconds, rate)
                 if viewers.events < 2 * len(PAGES):
                     raise BenchmarkError(f"the viewers got {viewers.events} figures in {seconds:g} s")
             alone.append(shares[False])
@@ -115,9 +117,10 @@ def measure(session: Session, pid: int, http_port: int, seconds: float, pairs: i
 @click.command()
 @click.option("--pairs", default=60, show_default=True, help="Pairs of measurements, if the error stays large.")
 @click.option("--seconds", default=12.0, show_default=True, help="Length of each measurement.")
+@click.option("--rate", default=RATE, show_default=True, help="Requests of the producer in a second.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
-def main(pairs: int, seconds: float, directory: Path | None, markdown: bool) -> None:
+def main(pairs: int, seconds: float, rate: float, directory: Path | None, markdown: bool) -> None:
     """Measure the processor time that viewers of live figures take."""
     with scratch(directory) as parent:
         port, http_port = free_ports(2)
@@ -126,7 +129,7 @@ def main(pairs: int, seconds: float, directory: Path | None, markdown: bool) -> 
             broker.start()
             assert broker.process is not None
             check_owner(http_port, broker.process.pid)
-            alone, costs = measure(Session(HOST, port), broker.process.pid, http_port, seconds, pairs)
+            alone, costs = measure(Session(HOST, port), broker.process.pid, http_port, seconds, pairs, rate)
         finally:
             broker.stop()
     row = [

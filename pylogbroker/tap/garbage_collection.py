@@ -63,10 +63,11 @@ def without_garbage_collection() -> Iterator[None]:
 class FrozenObjects:
     """Freezes the survivors of each collection.
 
-    `may_hold_garbage` is True if objects were frozen since the last full collection.
+    `may_hold_garbage` is True if objects were frozen since the last full collection; `freezes` counts how often.
     """
 
     may_hold_garbage: bool = False
+    freezes: int = 0
 
     def install(self) -> None:
         if self._follow not in gc.callbacks:
@@ -87,6 +88,7 @@ class FrozenObjects:
     def _freeze(self) -> None:
         gc.freeze()
         self.may_hold_garbage = True
+        self.freezes += 1
 
 
 def _young_objects() -> int:

@@ -15,10 +15,12 @@ import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.tap.full_collections import (
+    BLOCKS_CHANGED_MIN,
     BLOCKS_FREED_MIN,
     CHECK_SECONDS,
     IDLE_CPU_MAX,
     MEMORY_GROWTH_MAX,
+    QUIET_CHECKS_MIN,
     FullCollections,
 )
 from pylogbroker.tap.garbage_collection import (
@@ -152,6 +154,7 @@ class CountedCollections:
     """Counts full collections."""
 
     may_hold_garbage: bool = True
+    freezes: int = 0
     collections: int = 0
     meanwhile: Callable[[], None] = lambda: None
 
@@ -187,11 +190,28 @@ class TestFullCollections:
         self.clock.advance(CHECK_SECONDS)
         return self.collector.collections
 
-    def test_an_idle_broker_collects(self) -> None:
+    @pytest.mark.parametrize("change", [-BLOCKS_CHANGED_MIN, BLOCKS_CHANGED_MIN])
+    def test_an_idle_broker_collects_after_much_was_allocated_or_freed(self, change: int) -> None:
+        self.blocks += change - change // BLOCKS_CHANGED_MIN
+        self.collector.freezes += 1
+        assert self.check_after(IDLE_SECONDS) == 0
+        self.blocks += change // BLOCKS_CHANGED_MIN
+        self.collector.freezes += 1
         assert self.check_after(IDLE_SECONDS) == 1
+        self.collector.may_hold_garbage = True
+        self.collector.freezes += 1
+        assert self.check_after(IDLE_SECONDS) == 1, "it counts from the last collection"
+
+    def test_little_garbage_waits_until_the_broker_is_quiet(self) -> None:
+        """Viewers of an idle broker freeze temporary objects all the time."""
+        for _ in range(100):
+            self.collector.freezes += 1
+            assert self.check_after(IDLE_SECONDS) == 0
+        assert [self.check_after(IDLE_SECONDS) for _ in range(QUIET_CHECKS_MIN)] == [0] * (QUIET_CHECKS_MIN - 1) + [1]
 
     def test_a_busy_broker_waits_until_it_is_idle(self) -> None:
-        assert [self.check_after(BUSY_SECONDS) for _ in range(10)] == [0] * 10
+        self.blocks += BLOCKS_CHANGED_MIN
+        assert [self.check_after(BUSY_SECONDS) for _ in range(20)] == [0] * 20
         assert self.check_after(IDLE_SECONDS) == 1
 
     def test_without_new_frozen_objects_nothing_is_collected(self) -> None:
@@ -205,8 +225,10 @@ class TestFullCollections:
             self.cpu_seconds += 1
 
         self.collector.meanwhile = compute
+        self.blocks += BLOCKS_CHANGED_MIN
         assert self.check_after(IDLE_SECONDS) == 1
         self.collector.may_hold_garbage = True
+        self.blocks += BLOCKS_CHANGED_MIN
         assert self.check_after(IDLE_SECONDS) == 2
 
     def test_a_busy_broker_that_has_grown_collects(self) -> None:
@@ -228,6 +250,7 @@ class TestFullCollections:
         def free() -> None:
             self.blocks -= 1
 
+        self.collector.may_hold_garbage = False
         self.check_after(IDLE_SECONDS)
         self.blocks -= BLOCKS_FREED_MIN - 1
         self.check_after(IDLE_SECONDS)
