@@ -105,8 +105,11 @@ REJECTED: dict[str, tuple[dict[str, str], str]] = {
         {**BASE, "startingOffsetsByTimestamp": json_of(5), "endingOffsetsByTimestamp": json_of(4)},
         "which is before",
     ),
-    "offsets of no JSON": ({**BASE, "startingOffsets": "foo"}, "is not JSON"),
-    "offsets as texts": ({**BASE, "startingOffsets": '{"t": {"0": "7"}}'}, "expected JSON such as"),
+    "offsets of no JSON": (
+        {**BASE, "startingOffsets": "foo"},
+        "'foo' is not accepted; expected earliest, latest, or JSON",
+    ),
+    "offsets as texts": ({**BASE, "startingOffsets": '{"t": {"0": "7"}}'}, "JSON such as"),
     "a time that is none": ({**BASE, "startingTimestamp": "x"}, "startingTimestamp: 'x' is not accepted"),
     "no partitions": ({**BASE, "minPartitions": "0"}, "minPartitions: '0' is not accepted"),
     "partitions that are no number": ({**BASE, "minPartitions": "x"}, "minPartitions: 'x' is not accepted"),
@@ -134,8 +137,8 @@ REJECTED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
 #: What it would go on with, though it cannot be what is meant.
 REJECTED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "assign of nothing": ({**BARE, "assign": "{}"}, "names no partition"),
-    "an offset that is too large": ({**BASE, "startingOffsets": json_of(2**63)}, "expected JSON such as"),
-    "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "expected JSON such as"),
+    "an offset that is too large": ({**BASE, "startingOffsets": json_of(2**63)}, "JSON such as"),
+    "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "JSON such as"),
     "a pattern that means something else in Java": ({**BARE, "subscribePattern": "^[a-z&&[^b]]$"}, "set"),
     "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
     "a misspelt setting": ({**BASE, "kafka.isolaton.level": "read_committed"}, "did you mean kafka.isolation.level"),

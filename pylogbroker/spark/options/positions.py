@@ -89,12 +89,13 @@ def _by_partition(raw: RawOptions, name: str, least: int) -> dict[TopicPartition
         offsets = {
             (topic, int(number)): value for topic, numbers in by_topic.items() for number, value in numbers.items()
         }
-    except (AttributeError, ValueError):
+    except (AttributeError, ValueError):  # also of a text that is no JSON
         offsets = None
     if offsets is None or not all(type(offset) is int and least <= offset <= LONG_MAX for offset in offsets.values()):
+        words = "" if least == 0 else "earliest, latest, or "
         what = "times in ms" if least == 0 else "offsets, -2 for earliest, -1 for latest"
         raise ConfigError(
-            f"option {name}: {raw.text(name)!r} is not accepted; expected JSON such as"
+            f"option {name}: {raw.text(name)!r} is not accepted; expected {words}JSON such as"
             f' {{"topic": {{"0": 23}}}} with {what}'
         )
     return offsets

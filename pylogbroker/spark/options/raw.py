@@ -112,11 +112,11 @@ class RawOptions:
         return duration
 
     def json(self, name: str) -> Any:
-        text = self.text(name) or ""
+        """Return a value of JSON, or None if the text is none."""
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise ConfigError(f"option {name}: {text!r} is not JSON: {error}") from None
+            return json.loads(self.text(name) or "")
+        except ValueError:
+            return None
 
 
 def log_warnings(warnings: Iterable[str]) -> None:
