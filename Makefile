@@ -87,7 +87,8 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: $(PYTHON) is older or missing" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
-		|| { echo "$(PYTHON) cannot make virtual environments: install its venv package (python3-venv)" >&2; exit 1; }
+		|| { rm -f $@; \
+			echo "$(PYTHON) cannot make virtual environments: install its venv package (python3-venv)" >&2; exit 1; }
 
 $(VENV)/installed: $(PROJECT) $(REPAIR) | $(VENV)/bin/python
 	$(PIP) install --editable .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -45,3 +46,20 @@ def test_make_run_takes_more_options() -> None:
 
 def test_the_settings_for_development_are_known() -> None:
     assert BrokerConfig(properties.read(str(ROOT / "etc" / "development.properties"))).warnings == ()
+
+
+def test_each_run_names_a_missing_venv_package(tmp_path: Path) -> None:
+    """Debian's Python without that package fails after it has made a part of the environment."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "setup.cfg").touch()
+    (tmp_path / "pyproject.toml").touch()
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ntest $1 = -c && exit\nmkdir -p $3/bin && touch $3/bin/python && exit 1\n")
+    python.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    for _ in range(2):
+        done = subprocess.run(
+            ["make", "run", f"PYTHON={python}"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 2
+        assert f"{python} cannot make virtual environments: install its venv package" in done.stderr
