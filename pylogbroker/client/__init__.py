@@ -2,6 +2,7 @@
 
     `producer`          `Producer`: sends records
     `consumer`          `ConsumerConnector`: a group member and its streams
+    `share`             `ShareConsumer`: a member of a share group
     `admin`             `AdminClient`: topics, groups, settings, users, everything else
     `simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
     `messages`          messages and message sets
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
     from pylogbroker.client.errors import OutOfRange
     from pylogbroker.client.messages import Message, Messages, MessageSet
     from pylogbroker.client.producer import Producer, ProducerRecord, RecordMetadata
+    from pylogbroker.client.share.acknowledgements import AcknowledgeType
+    from pylogbroker.client.share.consumer import ShareConsumer
     from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AcknowledgeType",
     "AdminClient",
     "Blacklist",
     "ConsumerConnector",
@@ -50,12 +54,14 @@ __all__ = [
     "Producer",
     "ProducerRecord",
     "RecordMetadata",
+    "ShareConsumer",
     "SimpleConsumer",
     "Stream",
     "Whitelist",
 ]
 
 _MODULES: Final = {
+    "AcknowledgeType": ".share.acknowledgements",
     "AdminClient": ".admin.client",
     "Blacklist": ".consumer.filters",
     "ConsumerConnector": ".consumer.connector",
@@ -68,6 +74,7 @@ _MODULES: Final = {
     "Producer": ".producer",
     "ProducerRecord": ".producer",
     "RecordMetadata": ".producer",
+    "ShareConsumer": ".share.consumer",
     "SimpleConsumer": ".simple_consumer",
     "Stream": ".consumer.streams",
     "Whitelist": ".consumer.filters",

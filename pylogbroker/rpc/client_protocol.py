@@ -44,7 +44,9 @@ _EMPTY_TAGS_AT: Final = 4  # of a response, behind the correlation id
 _START_SIZE: Final = 8  # of a header's start, up to its client id
 _READ_IN_4: Final = frozenset({"consumer_group_describe"})
 """Modules of APIs whose callers use what their newest versions have."""
-_NEWEST_SENT: Final = {APIS[module][0]: version for module, version in LAST_IN_3_9.items() if module not in _READ_IN_4}
+_NEWEST_SENT: Final = {
+    APIS[module][0]: version for module, version in LAST_IN_3_9.items() if version >= 0 and module not in _READ_IN_4
+}
 """Newest versions in requests, by key of APIs that have newer ones, which callers use only if they name the version."""
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 

@@ -215,8 +215,8 @@ class ShareConsumer:
             (topic, number), offsets = next(iter(given.items()))
             count = sum(map(len, given.values()))
             raise NotAcknowledged(
-                f"{count} messages are not acknowledged, such as {topic}/{number}@{min(offsets)}: acknowledge each, or set"
-                " share.acknowledgement.mode=implicit"
+                f"{count} messages are not acknowledged, such as {topic}/{number}@{min(offsets)}: acknowledge each,"
+                " or set share.acknowledgement.mode=implicit"
             )
 
     def acknowledge(self, message: ShareMessage, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:

@@ -36,22 +36,26 @@ from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.client.consumer.filters import Blacklist, Whitelist
+    from pylogbroker.client.share.acknowledgements import AcknowledgeType
     from pylogbroker.client.simple_consumer import EARLIEST, LATEST
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.client.sync.background import OtherProcess, TimedOut, WrongThread
     from pylogbroker.client.sync.connector import ConsumerConnector
     from pylogbroker.client.sync.producer import Producer
+    from pylogbroker.client.sync.share_consumer import ShareConsumer
     from pylogbroker.client.sync.simple_consumer import SimpleConsumer
     from pylogbroker.client.sync.streams import Stream
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AcknowledgeType",
     "AdminClient",
     "Blacklist",
     "ConsumerConnector",
     "OtherProcess",
     "Producer",
+    "ShareConsumer",
     "SimpleConsumer",
     "Stream",
     "TimedOut",
@@ -60,6 +64,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "AcknowledgeType": "..share.acknowledgements",
     "AdminClient": ".admin",
     "Blacklist": "..consumer.filters",
     "ConsumerConnector": ".connector",
@@ -67,6 +72,7 @@ _MODULES: Final = {
     "LATEST": "..simple_consumer",
     "OtherProcess": ".background",
     "Producer": ".producer",
+    "ShareConsumer": ".share_consumer",
     "SimpleConsumer": ".simple_consumer",
     "Stream": ".streams",
     "TimedOut": ".background",
