@@ -93,6 +93,7 @@ OF_CLIENTS: Final[_Features] = {
         "pylogbroker.security.sasl.token_choice",
     ),
     "TLS of blocking connections": ("pylogbroker.blocking.tls_socket",),
+    "errors of a first contact": ("pylogbroker.blocking.listener_probe",),
     "brokers that a tree of ZooKeeper lists": ("pylogbroker.metadata.zk_schema",),
     "parts of the admin client: a program uses few, each has messages of its own": (
         "pylogbroker.client.admin.acls",

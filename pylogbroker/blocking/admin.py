@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import contextmanager
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylogbroker.blocking.cluster import bootstrap_addresses, first_connected
 from pylogbroker.blocking.connection import BlockingConnection, dial
@@ -22,29 +22,47 @@ from pylogbroker.client.admin.parts import AdminParts
 from pylogbroker.client.admin.routing import Router, call_seconds
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
-from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotConnected
+from pylogbroker.client.errors import (
+    ConnectionLost,
+    NeverReached,
+    NoBrokers,
+    NotConnected,
+    RequestTimedOut,
+)
 from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sync.parts import BlockingParts
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode
+from pylogbroker.features import on_first_use
 from pylogbroker.rpc.backoff import Backoff, RetryPolicy
 from pylogbroker.rpc.errors import error_of
+from pylogbroker.rpc.security import security_protocol
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+if TYPE_CHECKING:
+    from pylogbroker.blocking import listener_probe
+else:
+    listener_probe = on_first_use("pylogbroker.blocking.listener_probe")
+
 T = TypeVar("T")
 
+_QUIET_SECONDS: Final = 2.0  # before errors of attempts are reported
+_ADVERTISED_TRIED_MAX: Final = 5
 _SECONDS_MIN: Final = 0.001  # of a system call; 0 is no limit there
 
 
 class BlockingWaits:
-    def __init__(self, backoff: Backoff, seconds: float) -> None:
+    """`report` gets the errors of calls that are tried again for longer than a moment."""
+
+    def __init__(self, backoff: Backoff, seconds: float, report: Callable[[str], object] | None = None) -> None:
         self._backoff = backoff
         self._seconds = seconds
+        self._report = report
         self._until = inf  # monotonic time
 
     @property
@@ -70,7 +88,7 @@ class BlockingWaits:
 
     async def retrying(self, work: Callable[[], Awaitable[T]], retriable: Callable[[BaseException], bool]) -> T:
         with self.within(self._seconds) as until:
-            policy = RetryPolicy(self._backoff, until, retriable, None)
+            policy = RetryPolicy(self._backoff, until, retriable, self._reporter(until))
             while True:
                 try:
                     return await work()
@@ -81,13 +99,27 @@ class BlockingWaits:
                 if time.monotonic() >= until:
                     raise last
 
+    def _reporter(self, until: float) -> Callable[[Exception], None]:
+        """Return the function that reports errors of attempts, each text once."""
+        quiet_until, reported = time.monotonic() + _QUIET_SECONDS, set[str]()
+
+        def failed(error: Exception) -> None:
+            now, text = time.monotonic(), str(error)
+            if self._report is not None and now >= quiet_until and text not in reported:
+                reported.add(text)
+                self._report(f"{text}: trying again for up to {max(0, until - now):.0f} s")
+
+        return failed
+
 
 class BlockingNodes:
     def __init__(self, settings: Values, waits: BlockingWaits) -> None:
         self._waits = waits
         self._settings = connection_settings(settings)
+        self._protocol = security_protocol(settings)
         self._bootstrap = bootstrap_addresses(settings)
         self._first_contact = FirstContact(time.monotonic, settings)
+        self._first_advertised = FirstContact(time.monotonic, settings)
         self._metadata = MetadataCache()
         self._topics: frozenset[str] = frozenset()
         self._are_asked_for = False
@@ -158,7 +190,7 @@ class BlockingNodes:
         try:
             answer = connection.ask(request, version=version, timeout=seconds)
         except ConnectionLost as error:  # a listener with SASL answers ApiVersions, and then closes
-            raise self._first_contact.failed(str(error)) or error from None
+            raise self._ended_search(str(error), connection.address) or error from None
         self._first_contact.succeeded()
         return answer
 
@@ -166,7 +198,36 @@ class BlockingNodes:
         address = self._metadata.brokers.get(node_id)
         if address is None:
             raise NotConnected(f"broker {node_id} is unknown")
-        return self._connected(address)
+        try:
+            return self._connected(address)
+        except NotConnected as error:
+            raise self._unreachable(node_id, address, error) or error from None
+
+    def _unreachable(self, node_id: int, address: Address, error: NotConnected) -> NeverReached | None:
+        """Return the error that ends the waiting for a broker, if none is reached at an address that brokers advertise.
+
+        That is certain while another connection, to an address of `bootstrap.servers`, works.
+        """
+        others = [other for other in self._metadata.brokers.values() if other != address][:_ADVERTISED_TRIED_MAX]
+        bootstrap = [it for at, it in self._connections.items() if it.is_open and at not in (address, *others)]
+        if not bootstrap or any(map(self._is_reached, others)):
+            return None
+        try:
+            self._ask(bootstrap[0], MetadataRequest(topics=[]))
+        except (ConnectionLost, RequestTimedOut):
+            return None
+        text = (
+            f"{error}; the cluster says that this is the address of broker {node_id}: if it is wrong for this machine,"
+            " set the broker's advertised.listeners"
+        )
+        return self._first_advertised.failed(text, lambda: text)
+
+    def _is_reached(self, address: Address) -> bool:
+        try:
+            self._connected(address)
+        except NotConnected:
+            return False
+        return True
 
     def _any(self) -> BlockingConnection:
         for connection in self._connections.values():
@@ -176,8 +237,17 @@ class BlockingNodes:
         try:
             connection = first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._connected)
         except NoBrokers as error:
-            raise self._first_contact.failed(str(error)) or error from None
+            why, (address, cause) = str(error), error.accepted or (None, None)
+            if cause is not None and cause.is_late:  # what is silent says nothing of itself, either
+                raise self._first_contact.failed(why, lambda: why) or error from None
+            raise self._ended_search(why, address) or error from None
         return connection
+
+    def _ended_search(self, why: str, accepted: Address | None) -> NeverReached | None:
+        """Return the error that ends the search for a first broker, if it is time; say what listens at an address."""
+        if accepted is None:
+            return self._first_contact.failed(why)
+        return self._first_contact.failed(why, lambda: listener_probe.explained(why, accepted, self._protocol))
 
     def _connected(self, address: Address) -> BlockingConnection:
         connection = self._connections.get(address)
@@ -187,12 +257,17 @@ class BlockingNodes:
 
 
 class BlockingAdmin(BlockingParts):
-    """Admin client with `settings` of all clients. Each call may take `seconds`."""
+    """Admin client with `settings` of all clients. Each call may take `seconds`.
 
-    def __init__(self, settings: Mapping[str, Any], seconds: float) -> None:
+    `report` gets texts for people while calls are tried again.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], seconds: float, report: Callable[[str], object] | None = None
+    ) -> None:
         values = read(CLIENT, {"allow.auto.create.topics": False, **settings})
         self._seconds = seconds
-        self._waits = BlockingWaits(Backoff.of(values), call_seconds(values))
+        self._waits = BlockingWaits(Backoff.of(values), call_seconds(values), report)
         self._nodes = BlockingNodes(values, self._waits)
         self._of_router = AdminParts(Router.of(self._nodes, self._waits, values))
 

@@ -19,7 +19,14 @@ import attrs
 from pylogbroker.blocking.connection import BlockingConnection, dial
 from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.coordinator_requests import CoordinatorType, coordinator_of, find_coordinator_request
-from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotAuthenticated, RequestTimedOut, is_retriable
+from pylogbroker.client.errors import (
+    ConnectionLost,
+    NoBrokers,
+    NotAuthenticated,
+    RequestTimedOut,
+    SetUpFailed,
+    is_retriable,
+)
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.config import Values
@@ -264,7 +271,8 @@ def first_connected(
     addresses: Iterable[Address], connect: Callable[[Address], BlockingConnection]
 ) -> BlockingConnection:
     """Return the first connection that is made; raise NoBrokers, with the reasons, or NotAuthenticated."""
-    failures = []
+    failures: list[str] = []
+    accepted: tuple[Address, SetUpFailed] | None = None
     for address in dict.fromkeys(addresses):
         try:
             return connect(address)
@@ -272,7 +280,9 @@ def first_connected(
             raise  # the other brokers would not take the credentials either
         except (ConnectionLost, RequestTimedOut, KafkaError) as error:
             failures.append(str(error))
-    raise NoBrokers("; ".join(dict.fromkeys(failures)))
+            if accepted is None and isinstance(error, SetUpFailed):
+                accepted = address, error
+    raise NoBrokers("; ".join(dict.fromkeys(failures)), accepted)
 
 
 def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:

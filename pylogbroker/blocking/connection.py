@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
-from pylogbroker.client.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut
+from pylogbroker.blocking.name_lookup import looked_up
+from pylogbroker.client.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut, SetUpFailed
 from pylogbroker.features import on_first_use
 from pylogbroker.rpc.client_protocol import ClientProtocol, EncodedRequest
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
@@ -258,7 +259,7 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     retain_freed_memory()
     seconds = settings.setup_timeout if most_seconds is None else min(settings.setup_timeout, most_seconds)
     try:
-        connected, until = _connect(address, seconds)
+        connected, until = _connect(address, seconds, min(seconds, settings.lookup_timeout))
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NotConnected(f"cannot connect to {address}: {why}") from error
@@ -276,23 +277,23 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
         connection.close()
         if isinstance(error, RequestTimedOut):
             hint = "it accepts connections, but hangs, or is no broker's listener"
-            raise NotConnected(f"{error}: {hint}") from error
+            raise SetUpFailed(f"{error}: {hint}", is_late=True) from error
         if isinstance(error, ConnectionLost):
-            raise NotConnected(str(error)) from error
+            raise SetUpFailed(str(error)) from error
         raise
     return connection
 
 
-def _connect(address: Address, seconds: float) -> tuple[socket.socket, float]:
+def _connect(address: Address, seconds: float, lookup_seconds: float) -> tuple[socket.socket, float]:
     """Connect to the first address of the host that accepts; return the monotonic time until which it has time.
 
     Raise OSError, or UnicodeError.
     """
     failed: OSError | None = None
-    for _, _, _, _, (host, port, *_) in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+    for host, port in looked_up(address, lookup_seconds):
         until = time.monotonic() + seconds
         try:
-            return socket.create_connection((str(host), int(port)), seconds), until
+            return socket.create_connection((host, port), seconds), until
         except OSError as error:
             failed = error
     raise failed or OSError("the host has no address")
@@ -305,7 +306,10 @@ def _secured(connected: socket.socket, address: Address, make_engine: MakeEngine
         stream.shake_hands(until)
     except OSError as error:
         connected.close()
-        raise NotConnected(f"cannot connect to {address}: {error.strerror or error}") from None
+        late = "the TLS handshake takes too long: does this listener have TLS? See security.protocol"
+        is_late = isinstance(error, TimeoutError)
+        why = late if is_late else error.strerror or str(error)
+        raise SetUpFailed(f"cannot connect to {address}: {why}", is_late=is_late) from None
     return stream
 
 

@@ -27,7 +27,9 @@ from pylogbroker.rpc.errors import (
     NotAuthenticated,
     NotConnected,
     RequestTimedOut,
+    SetUpFailed,
 )
+from pylogbroker.rpc.settings import Address
 
 __all__ = [
     "COORDINATOR_MOVED",
@@ -44,6 +46,7 @@ __all__ = [
     "QueueFull",
     "RecordTooLarge",
     "RequestTimedOut",
+    "SetUpFailed",
     "TopicRecreated",
     "Truncated",
     "ZooKeeperUnreachable",
@@ -56,7 +59,14 @@ COORDINATOR_NOT_READY: Final = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_I
 
 
 class NoBrokers(ClientError):
-    """No broker is reachable; the text has each reason."""
+    """No broker is reachable; the text has each reason.
+
+    `accepted` has the first address that accepted a connection, if any, and why it is of no use.
+    """
+
+    def __init__(self, text: str, accepted: tuple[Address, SetUpFailed] | None = None) -> None:
+        super().__init__(text)
+        self.accepted = accepted
 
 
 class NeverReached(ClientError):

@@ -19,6 +19,14 @@ class NotConnected(ConnectionLost):
     """The request was not sent."""
 
 
+class SetUpFailed(NotConnected):
+    """The peer accepted the connection, and then TLS or the versions failed, or its answer did not come in time."""
+
+    def __init__(self, text: str, *, is_late: bool = False) -> None:
+        super().__init__(text)
+        self.is_late = is_late
+
+
 class RequestTimedOut(ClientError):
     """The response did not arrive in time; the outcome is unknown."""
 

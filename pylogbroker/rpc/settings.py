@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
 _PORT_DIGITS = 5
+_LOOKUP_SECONDS_MIN = 3.0
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]+))?")
 
@@ -44,12 +46,19 @@ def parse_address(text: str) -> Address:
     return Address(match["ipv6"] or match["host"], int(port))
 
 
+def first_contact_seconds(settings: Values) -> float:
+    """Return how long a client looks for a first broker while none answers."""
+    limit_ms = settings.integer("bootstrap.connect.max.ms")
+    return inf if limit_ms < 0 else limit_ms / 1000
+
+
 @attrs.frozen
 class ConnectionSettings:
     """Times in seconds, sizes in bytes."""
 
     client_id: str = "pylogbroker"
     setup_timeout: float = 10.0  # of connecting, version negotiation and authentication
+    lookup_timeout: float = 10.0  # of a host's addresses, for blocking connections
     request_timeout: float = 30.0
     send_buffer: int = -1  # of the socket; -1: the system chooses
     receive_buffer: int = -1
@@ -62,6 +71,7 @@ class ConnectionSettings:
         return cls(
             settings.text("client.id"),
             settings.integer("socket.connection.setup.timeout.ms") / 1000,
+            max(_LOOKUP_SECONDS_MIN, first_contact_seconds(settings)),  # a wrong name is to be known soon, too
             settings.integer("request.timeout.ms") / 1000,
             settings.integer("send.buffer.bytes"),
             settings.integer("receive.buffer.bytes"),

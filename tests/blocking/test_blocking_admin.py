@@ -9,7 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from pylogbroker.blocking import admin as blocking_admin
+from pylogbroker.blocking import listener_probe
 from pylogbroker.blocking.admin import BlockingAdmin, BlockingWaits
+from pylogbroker.blocking.listener_probe import SeenListener
 from pylogbroker.client.errors import ConnectionLost, NeverReached, RequestTimedOut, is_retriable
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
@@ -57,6 +60,16 @@ def test_the_last_error_is_raised_at_the_end_of_the_time() -> None:
     waits = BlockingWaits(Backoff.fixed(60.0), 0.0)
     with pytest.raises(RequestTimedOut, match="first"):
         finished(waits, [RequestTimedOut("first"), RequestTimedOut("second")])
+
+
+def test_errors_of_attempts_are_reported_after_a_moment_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    late = [RequestTimedOut("late")] * 3
+    assert finished(BlockingWaits(Backoff.fixed(0.0), 60.0, reported.append), [*late]) == "done"
+    assert reported == []
+    monkeypatch.setattr(blocking_admin, "_QUIET_SECONDS", 0.0)
+    assert finished(BlockingWaits(Backoff.fixed(0.0), 60.0, reported.append), [*late]) == "done"
+    assert reported == ["late: trying again for up to 60 s"]
 
 
 def test_inner_limits_do_not_outlast_outer_ones() -> None:
@@ -123,6 +136,9 @@ class _LostConnection:
 
     is_open = True
 
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
     def ask(self, request: object, **_: object) -> object:
         raise ConnectionLost("closed; does this listener have SASL?")
 
@@ -130,8 +146,12 @@ class _LostConnection:
         pass
 
 
-def test_a_listener_that_closes_at_the_first_request_is_not_tried_for_the_whole_time(listening: socket.socket) -> None:
+def test_a_listener_that_closes_at_the_first_request_is_not_tried_for_the_whole_time(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with BlockingAdmin(settings(listening, bootstrap_connect_max_ms="0"), 60.0) as admin:
-        admin._nodes._connections[Address(*listening.getsockname())] = cast(Any, _LostConnection())
-        with pytest.raises(NeverReached, match=r"does this listener have SASL\?"):
+        address = Address(*listening.getsockname())
+        admin._nodes._connections[address] = cast(Any, _LostConnection(address))
+        monkeypatch.setattr(listener_probe, "probe", lambda _: SeenListener(False, ("PLAIN",)))
+        with pytest.raises(NeverReached, match=r"is SASL_PLAINTEXT with PLAIN, but security"):
             admin.topics.list()

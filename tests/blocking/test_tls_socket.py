@@ -99,7 +99,7 @@ def trickle(start: bytes) -> Serve:
     ("start", "security", "cause"),
     [
         (struct.pack(">i", TRICKLED_BYTES), ConnectionSecurity(), "did not answer in time: ApiVersions"),
-        (b"\x16\3\3\x40\0", ConnectionSecurity(ClientTls.of(CLIENT).engine), "timed out"),
+        (b"\x16\3\3\x40\0", ConnectionSecurity(ClientTls.of(CLIENT).engine), "the TLS handshake takes too long"),
     ],
 )
 def test_a_broker_that_answers_byte_by_byte(start: bytes, security: ConnectionSecurity, cause: str) -> None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.blocking.fetcher import PartitionFetcher
+from pylogbroker.cli import main
 from pylogbroker.client import sync
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import PylogbrokerError
@@ -114,6 +117,25 @@ def test_a_wrong_protocol_is_named(broker: SaslBroker, way: str) -> None:
         how = broker.files(listener, "PLAIN") | {"security.protocol": protocol, "linger.ms": "0"}
         text = f"{expected} See security.protocol"
         assert any(text in error_of(way, how, limit) for limit in LIMITS_MS), (listener, protocol)
+
+
+def test_commands_name_the_protocol_of_a_listener(broker: SaslBroker) -> None:
+    """Every listener is asked with every other protocol than its own."""
+    addresses = {"PLAINTEXT": broker.process.bootstrap} | {
+        name: broker.files(name, "PLAIN")["bootstrap.servers"] for name in LISTENERS
+    }
+    for listener, protocol in product(addresses, ("PLAINTEXT", "SSL", *LISTENERS)):
+        how = {**broker.files(LISTENERS[0], "PLAIN"), "security.protocol": protocol}
+        del how["bootstrap.servers"]
+        options = [word for name, text in how.items() for word in ("-X", f"{name}={text}")]
+        done = CliRunner().invoke(main, ["topic", "list", "-b", addresses[listener], *options])
+        if protocol == listener:
+            assert done.exit_code == 0, done.output
+        elif (listener, protocol) == ("PLAINTEXT", "SASL_PLAINTEXT"):
+            assert "this listener has no SASL: set security.protocol to PLAINTEXT" in done.stderr
+        else:
+            assert f"but security.protocol is {protocol}: set security.protocol={listener}" in done.stderr
+            assert "is one running there" not in done.stderr
 
 
 def error_of(way: str, how: dict[str, str], limit_ms: int) -> str:

@@ -118,11 +118,13 @@ def test_failures_name_their_cause(tmp_path: Path) -> None:
     assert causes == [
         [
             "the client does not trust this broker's certificate",
-            "the broker's certificate is not trusted (ssl.truststore): unable to get local issuer certificate",
+            "the broker's certificate is not trusted (ssl.truststore): unable to get local issuer certificate; name its"
+            " authority's file by ssl.ca.location",
         ],
         [
             "the client does not trust this broker's certificate, or its host name",
-            "the broker's certificate is of another host: Hostname mismatch, certificate is not valid for 'localhost'",
+            "the broker's certificate is of another host: Hostname mismatch, certificate is not valid for 'localhost'"
+            "; connect by a name that it has, or give the broker one that has this name",
         ],
         [
             "the client sent no certificate, which ssl.client.auth=required asks for",

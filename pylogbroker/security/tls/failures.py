@@ -15,7 +15,10 @@ _NO_COMMON: Final = "the two sides have no {} in common"
 _PLACE: Final = re.compile(r"^\[[^]]*\] | \(_ssl\.c:\d+\)$")
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_TRUSTED: Final = (18, 19, 20, 21)  # self-signed, or no chain to an authority
+_NOT_YET_VALID: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
 _OTHER_HOST: Final = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
+_RENEWAL: Final = ": give the broker a new one, or is this machine's clock wrong?"
 
 _BOTH: Final[Mapping[str, str]] = {
     "NO_SHARED_CIPHER": _NO_COMMON.format("cipher suite (ssl.cipher.suites)"),
@@ -64,9 +67,13 @@ def _unverified(error: ssl.SSLCertVerificationError, is_server: bool) -> str:
     peer = "client" if is_server else "broker"
     why = error.verify_message
     if error.verify_code == _EXPIRED:
-        return f"the {peer}'s certificate has expired"
+        return f"the {peer}'s certificate has expired" + (_RENEWAL if not is_server else "")
+    if error.verify_code == _NOT_YET_VALID:
+        return f"the {peer}'s certificate is not valid yet: are the clocks of both machines right?"
     if error.verify_code in _NOT_TRUSTED:
-        return f"the {peer}'s certificate is not trusted (ssl.truststore): {why}"
+        cure = "" if is_server else "; name its authority's file by ssl.ca.location"
+        return f"the {peer}'s certificate is not trusted (ssl.truststore): {why}{cure}"
     if error.verify_code in _OTHER_HOST:
-        return f"the {peer}'s certificate is of another host: {why.rstrip('.')}"
+        cure = "" if is_server else "; connect by a name that it has, or give the broker one that has this name"
+        return f"the {peer}'s certificate is of another host: {why.rstrip('.')}{cure}"
     return f"the {peer}'s certificate is invalid: {why}"
