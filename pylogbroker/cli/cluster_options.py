@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli.output import note
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
@@ -75,10 +76,12 @@ class Connection:
         return _DEFAULTS | {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
-    def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[BlockingAdmin]:
+    def admin(
+        self, grace: float = _GRACE_SECONDS, report: Callable[[str], object] | None = note
+    ) -> Iterator[BlockingAdmin]:
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
         settings = {**timeout, **self.settings(client_settings.CLIENT)}
-        with self.explained(), brokers_admin.BlockingAdmin(settings, self.seconds + grace) as admin:
+        with self.explained(), brokers_admin.BlockingAdmin(settings, self.seconds + grace, report) as admin:
             yield admin
 
     @contextmanager
@@ -188,7 +191,7 @@ def complete_from_cluster(
 
     def from_admin(connection: Connection) -> list[str]:
         connection.seconds = _COMPLETION_SECONDS
-        with connection.admin(grace=0) as admin:
+        with connection.admin(grace=0, report=None) as admin:
             return [*names(admin)]
 
     return _completed(context, incomplete, from_admin)

@@ -104,7 +104,7 @@ class _Sampler(threading.Thread):
 
     def run(self) -> None:
         try:
-            with self._connection.admin(grace=0) as admin:
+            with self._connection.admin(grace=0, report=None) as admin:
                 self._go_on(admin)
         except BaseException as error:
             self._put(error)  # raised by the main thread

@@ -37,6 +37,7 @@ else:
 _CREATED_TOGETHER: Final = 100
 _PROPAGATION_SECONDS: Final = 0.5
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_SIZES_SECONDS: Final = 5.0  # in which brokers must have answered, or the list comes without sizes
 
 
 @click.group("topic", short_help="List, create, describe, alter, delete and trim topics.")
@@ -79,8 +80,9 @@ def list_topics(internal: bool, watch: float | None, connection: Connection, out
 def _sizes(admin: BlockingAdmin, topics: Mapping[str, TopicDescription]) -> dict[str, int | None]:
     """Return the bytes of each topic at its leaders; nothing for a user who may not see log directories."""
     try:
-        by_broker = admin.replicas.log_dirs()
-    except PylogbrokerError:
+        by_broker = admin.replicas.log_dirs(timeout=_SIZES_SECONDS)
+    except PylogbrokerError as error:
+        note(f"Sizes are not shown: {error}")
         return {}
     replicas = {
         (broker, key): replica.size
@@ -153,7 +155,9 @@ def create(
             raise failed[0]
         for error in dict.fromkeys(map(str, failed)):
             note(error)
-        raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created")
+        unanswered = sum(map(_is_of_connection, failed))
+        fate = f"; some of the last {unanswered} may have been, as no answer came" if unanswered else ""
+        raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created{fate}")
 
 
 def _is_there_already(error: Exception) -> bool:
@@ -165,7 +169,7 @@ def _create_all(
 ) -> tuple[list[CreatedTopic], list[Exception]]:
     """Create topics, with some in each request; return those that were created, and the errors of others.
 
-    Topics after a request that failed as a whole are not tried.
+    Topics after a request that failed as a whole, or was not answered, are not tried.
     """
     made: list[CreatedTopic] = []
     failed: list[Exception] = []
@@ -178,12 +182,18 @@ def _create_all(
             except admin_api.ItemsFailed as error:
                 made += error.results.values()
                 failed += error.errors.values()
+                if all(map(_is_of_connection, error.errors.values())):
+                    break
             except PylogbrokerError as error:
                 failed.append(error)
                 if len(some) > 1:
                     break
             bar.update(len(some))
     return made, failed
+
+
+def _is_of_connection(error: Exception) -> bool:
+    return isinstance(error, client_errors.ClientError)
 
 
 @command.command("describe", short_help="Show partitions, replicas, offsets and settings of topics.")
