@@ -23,7 +23,6 @@ EXTRAS: Final = {
     "joserfc": "oauth",
     "jsonschema": "schema-registry",
     "jsonschema_specifications": "schema-registry",
-    "kazoo": "zookeeper",
     "keyring": "keyring",
     "puresasl": "sasl",
     "pyarrow": "spark",

@@ -16,6 +16,10 @@ import pytest
 from pylogbroker.extras import EXTRAS, MissingExtra, required_by
 
 ROOT = Path(__file__).parents[1]
+TOKENS = (
+    "--listener SASL_PLAINTEXT://127.0.0.1:0 --override sasl.enabled.mechanisms=OAUTHBEARER "
+    "--override sasl.oauthbearer.jwks.endpoint.url=file:///none"
+)
 
 
 def requirements(text: str) -> set[str]:
@@ -70,20 +74,17 @@ def test_each_import_is_required(metadata: ConfigParser, imported: dict[str, set
 def test_a_missing_package_of_an_extra_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "kazoo", None)
-    expected = re.escape(
-        f"zookeeper.connect needs kazoo, which is not installed: {sys.executable} -m pip install 'kazoo"
-    )
-    with pytest.raises(MissingExtra, match=expected), required_by("zookeeper.connect"):
-        import kazoo.client  # noqa: F401
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    expected = re.escape(f"OAUTHBEARER needs joserfc, which is not installed: {sys.executable} -m pip install 'joserfc")
+    with pytest.raises(MissingExtra, match=expected), required_by("OAUTHBEARER"):
+        import joserfc.jwt  # noqa: F401
 
 
 @pytest.mark.parametrize(
     ("package", "command", "feature"),
     [
         ("pyspark", "load a -b 127.0.0.1:1 -t x", "the command"),
-        ("kazoo", "migrate zookeeper 127.0.0.1:1 --data-dir {}/data", "reading a ZooKeeper server"),
-        ("kazoo", "broker start --data-dir {}/data --override zookeeper.connect=127.0.0.1:1", "zookeeper.connect"),
+        ("joserfc", f"broker start --data-dir {{}}/data {TOKENS}", "OAUTHBEARER on the listener SASL_PLAINTEXT"),
         ("yaml", "verify --data-dir {} --format yaml", "--format yaml"),
     ],
 )

@@ -31,7 +31,6 @@ from pylogbroker.client.errors import Closed, ZooKeeperUnreachable
 from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, StartupError
-from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import (
     Acl,
@@ -191,8 +190,7 @@ def zookeeper_of(settings: Values, coordination: ITree | None, reactor: Any) -> 
 
 async def _connect_by_kazoo(servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any) -> ITree:
     """Return a tree of kazoo's once the reactor runs; raise StartupError."""
-    with required_by("zookeeper.connect"):
-        connect = zookeeper.ZooKeeperTree.connect
+    connect = zookeeper.ZooKeeperTree.connect
     running: Deferred[None] = Deferred()
     reactor.callWhenRunning(running.callback, None)
     await running

@@ -9,7 +9,6 @@ import attrs
 from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.value_kinds import render
-from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.zk_acl import secure_acl
@@ -24,8 +23,7 @@ else:
 
 async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> ITree:
     """Return the tree in ZooKeeper; raise StartupError if it is not reached within the connection timeout."""
-    with required_by("zookeeper.connect"):
-        connect_tree = zookeeper.ZooKeeperTree.connect
+    connect_tree = zookeeper.ZooKeeperTree.connect
     settings = {name: render(value) for name, value in config.by_name().items() if name.startswith("zookeeper.")}
     servers = parse_connect(config.text("zookeeper.connect"))
     options = attrs.evolve(parse_options(settings, secure_acl), digest=tree_login.take())

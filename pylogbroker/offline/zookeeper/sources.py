@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.zookeeper import dump, snapshot, transaction_log
@@ -47,9 +46,7 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
         if os.path.exists(source):
             nodes |= _read_source(source, files)
         elif _ADDRESS.fullmatch(source):
-            with required_by("reading a ZooKeeper server"):
-                read_server = server.read_server
-            nodes |= read_server(source, chroot)
+            nodes |= server.read_server(source, chroot)
         else:
             raise OfflineError(f"{source} is neither an existing file nor the host:port of a server")
     nodes = _read_files(files, report) | nodes
