@@ -52,6 +52,7 @@ OF_A_BROKER: Final[_Features] = {
     "delegation tokens": ("pylogbroker.broker.security.delegation.manager",),
     "share groups: requests to other brokers": (
         "pylogbroker.broker.share.remote_appends",
+        "pylogbroker.broker.share.remote_ends",
         "pylogbroker.broker.share.state_calls",
         "pylogbroker.wire.messages.list_offsets",
     ),

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
     from pylogbroker.broker.share.delivery_settings import DeliverySettings
-    from pylogbroker.broker.share.group_offsets import ShareOffset
     from pylogbroker.broker.share.led_partitions import LedSharePartitions
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
+    from pylogbroker.groups.share.requests import ShareOffset
     from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
     from pylogbroker.groups.share.state_coordinator import StateWrite
     from pylogbroker.groups.share.state_records import SharePartitionKey

@@ -17,8 +17,8 @@ from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import HasGroups, HasMetadata, HasShareOffsets
-from pylogbroker.broker.share.group_offsets import ShareOffset
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.share.requests import ShareOffset
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.describe_share_group_offsets import (

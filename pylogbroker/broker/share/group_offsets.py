@@ -9,27 +9,30 @@ while the partition has no leader.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.broker.services import LogServices
 from pylogbroker.broker.share.persister import StatePeers
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode
 from pylogbroker.features import on_first_use
+from pylogbroker.groups.share.requests import UNKNOWN_OFFSET, ShareOffset
 from pylogbroker.groups.share.sessions import TopicIdPartition
 from pylogbroker.groups.share.stored_state import NO_START, StoredState
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import NO_LEADER
 
 if TYPE_CHECKING:
-    from pylogbroker.wire.messages import list_offsets
+    from pylogbroker.broker.share import remote_ends
 else:
-    list_offsets = on_first_use("pylogbroker.wire.messages.list_offsets")
+    remote_ends = on_first_use("pylogbroker.broker.share.remote_ends")
 
-UNKNOWN: Final = -1
-_CONSUMER: Final = -1
+if TYPE_CHECKING:
+    from pylogbroker.broker.share import remote_ends
+else:
+    remote_ends = on_first_use("pylogbroker.broker.share.remote_ends")
 
 TopicPartition = tuple[str, int]
 
@@ -38,16 +41,6 @@ class Summaries(Protocol):
     async def summaries(
         self, group_id: str, partitions: Collection[TopicIdPartition], /
     ) -> Mapping[TopicIdPartition, StoredState | ErrorCode]: ...
-
-
-@attrs.frozen
-class ShareOffset:
-    """`start` and `lag` are -1 if they are not known."""
-
-    start: int = UNKNOWN
-    leader_epoch: int = 0
-    lag: int = UNKNOWN
-    error: ErrorCode = ErrorCode.NONE
 
 
 @attrs.define(eq=False, repr=False)
@@ -96,35 +89,15 @@ class ShareGroupOffsets:
             state = None if topic is None else topic.partitions.get(key[1])
             if state is not None and state.leader not in (NO_LEADER, self._broker_id):
                 elsewhere.setdefault(state.leader, {}).setdefault(key[0], []).append(key[1])
-        for leader, by_topic in elsewhere.items():
-            ends |= await self._ends_at(leader, by_topic)
+        if self._peers is not None:
+            for leader, by_topic in elsewhere.items():
+                ends |= await remote_ends.log_ends(self._peers, leader, by_topic)
         return ends
-
-    async def _ends_at(self, broker_id: int, partitions: Mapping[str, Collection[int]]) -> dict[TopicPartition, int]:
-        """Return what another broker says; nothing if it does not answer."""
-        if self._peers is None:
-            return {}
-        topics = [
-            list_offsets.ListOffsetsTopic(
-                name, [list_offsets.ListOffsetsPartition(number, timestamp=list_offsets.LATEST) for number in numbers]
-            )
-            for name, numbers in partitions.items()
-        ]
-        try:
-            response = await self._peers.send(broker_id, list_offsets.ListOffsetsRequest(_CONSUMER, 0, topics))
-        except KafkaError:
-            return {}
-        return {
-            (topic.name, partition.partition_index): partition.offset
-            for topic in response.topics
-            for partition in topic.partitions
-            if not partition.error_code
-        }
 
 
 def _offset(state: StoredState | ErrorCode, end: int | None) -> ShareOffset:
     if not isinstance(state, StoredState):
         return ShareOffset(error=state)
     start, finished = state.start_offset, max(state.delivery_complete_count, 0)
-    lag = UNKNOWN if end is None or start == UNKNOWN else max(end - start - finished, 0)
+    lag = UNKNOWN_OFFSET if end is None or start == UNKNOWN_OFFSET else max(end - start - finished, 0)
     return ShareOffset(start, state.leader_epoch, lag)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 
+UNKNOWN_OFFSET: Final = -1
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
@@ -59,6 +61,16 @@ class ShareGroupDescription:
     target_epoch: int = 0
     assignor: str = ""
     members: tuple[ShareMemberDescription, ...] = ()
+
+
+@attrs.frozen
+class ShareOffset:
+    """Offset at which a group starts in a partition, and its lag; -1 if they are not known."""
+
+    start: int = UNKNOWN_OFFSET
+    leader_epoch: int = 0
+    lag: int = UNKNOWN_OFFSET
+    error: ErrorCode = ErrorCode.NONE
 
 
 @attrs.frozen
