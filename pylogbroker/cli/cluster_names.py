@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pylogbroker.cli.cluster_options import complete_from_cluster, complete_names, complete_topics
+from pylogbroker.cli.cluster_options import complete_from_cluster, complete_groups, complete_names, complete_topics
 from pylogbroker.features import on_first_use
 from pylogbroker.java.text import is_digits
 
@@ -51,9 +51,11 @@ def _users_in(file: Path, incomplete: str) -> list[str]:
 
 
 def complete_config_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return topics, or numbers of brokers, as the argument KIND before says."""
+    """Return topics, groups, or numbers of brokers, as the argument KIND before says."""
     if context.params.get("kind") == "topic":
         return complete_topics(context, parameter, incomplete)
+    if context.params.get("kind") == "group":
+        return complete_groups(context, parameter, incomplete)
 
     return complete_names(context, incomplete, lambda: name_queries.brokers)
 
@@ -61,7 +63,7 @@ def complete_config_names(context: click.Context, parameter: click.Parameter, in
 def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return names of settings, with the `=` that NAME=VALUE needs.
 
-    They are those of the topic or broker in the arguments before; without one, this broker's settings of topics.
+    They are those of the topic, group or broker in the arguments before; without one, this broker's settings of topics.
     """
     end = "=" if "=" in str(parameter.metavar) else ""
     resource = _resource(context)
@@ -86,6 +88,8 @@ def _resource(context: click.Context) -> ConfigResource | None:
         kind, *words = words
     if kind == "broker":
         return admin_api.ConfigResource.broker(int(words[0]) if words and is_digits(words[0]) else None)
+    if kind == "group" and words:
+        return admin_api.ConfigResource.group(words[0])
     return admin_api.ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
 
 

@@ -23,9 +23,9 @@ else:
     admin_api = on_first_use("pylogbroker.client.admin")
 
 
-@click.group("config", short_help="Show and change settings of topics and brokers.")
+@click.group("config", short_help="Show and change settings of topics, brokers and groups.")
 def command() -> None:
-    """Show and change settings of topics and brokers."""
+    """Show and change settings of topics, brokers and groups."""
 
 
 def _resource(kind: str, name: str | None) -> ConfigResource:
@@ -33,6 +33,10 @@ def _resource(kind: str, name: str | None) -> ConfigResource:
         if not name:
             raise click.UsageError("give the topic's name")
         return admin_api.ConfigResource.topic(name)
+    if kind == "group":
+        if not name:
+            raise click.UsageError("give the group's id")
+        return admin_api.ConfigResource.group(name)
     if name is not None and not is_digits(name):
         raise click.UsageError(f"{name!r}: expected a broker's number; without one, the defaults of all brokers")
     return admin_api.ConfigResource.broker(None if name is None else int(name))
@@ -43,7 +47,7 @@ def _topics(kind: str, name: str | None) -> list[str]:
 
 
 @command.command("describe", short_help="Show settings with their sources.")
-@click.argument("kind", type=click.Choice(["topic", "broker"]))
+@click.argument("kind", type=click.Choice(["topic", "broker", "group"]))
 @click.argument("name", required=False, shell_complete=complete_config_names)
 @click.option(
     "--setting",
@@ -59,9 +63,9 @@ def _topics(kind: str, name: str | None) -> list[str]:
 def describe(
     kind: str, name: str | None, names: tuple[str, ...], everything: bool, connection: Connection, output: str
 ) -> None:
-    """Show the settings of a topic, of the broker with number NAME, or of all brokers.
+    """Show the settings of a topic, of a group, of the broker with number NAME, or of all brokers.
 
-    The source of a value is topic, broker, cluster (all brokers), static (the broker's file) or default.
+    The source of a value is topic, group, broker, cluster (all brokers), static (the broker's file) or default.
     """
     resource = _resource(kind, name)
     with connection.admin() as admin, known_topics(admin, _topics(kind, name)):
@@ -88,7 +92,7 @@ def describe(
 
 
 @command.command("alter", short_help="Change settings while brokers run.")
-@click.argument("kind", type=click.Choice(["topic", "broker"]))
+@click.argument("kind", type=click.Choice(["topic", "broker", "group"]))
 @click.argument("name", required=False, shell_complete=complete_config_names)
 @set_option
 @delete_option
@@ -118,7 +122,7 @@ def alter(
     validate_only: bool,
     connection: Connection,
 ) -> None:
-    """Change settings of a topic, of the broker with number NAME, or of all brokers."""
+    """Change settings of a topic, of a group, of the broker with number NAME, or of all brokers."""
     resource = _resource(kind, name)
     given = (
         (admin_api.ConfigOperation.SET, "--set", changed),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer
 
 from pylogbroker.cli import main
@@ -69,9 +69,23 @@ def test_a_group_of_our_broker(new_broker: Callable[..., Broker]) -> None:
         assert "(^t.*)" in table
         assert [row["group"] for row in ours(broker, "group", "list", "--type", "consumer")] == ["g"]
         assert ours(broker, "group", "list", "--type", "classic") == []
+        check_settings(broker)
     finally:
         for consumer in consumers:
             consumer.close()
+
+
+def check_settings(broker: Broker) -> None:
+    """Change a group's own settings, as the ranges of the broker's file allow."""
+
+    def alter(value: str) -> Result:
+        words = ("config", "alter", "group", "g", "-s", f"consumer.heartbeat.interval.ms={value}")
+        return CliRunner().invoke(main, [*words, "-b", broker.bootstrap])
+
+    assert alter("300").exit_code == 0
+    [row] = ours(broker, "config", "describe", "group", "g")
+    assert (row["name"], row["value"], row["source"]) == ("consumer.heartbeat.interval.ms", "300", "group")
+    assert "consumer.heartbeat.interval.ms" in alter("1").stderr
 
 
 def is_shared(broker: Broker) -> bool:

@@ -33,8 +33,10 @@ class ConfigResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    GROUP = 32
 
 
+_OF_BROKERS: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 _EXAMPLE: Final = "ConfigResource.topic('orders')"
 _CHANGE_EXAMPLE: Final = "SettingChange('retention.ms', ConfigOperation.SET, '1000')"
 _SOURCES = {
@@ -62,7 +64,7 @@ _TYPES = {
 
 @attrs.frozen
 class ConfigResource:
-    """Topic or broker with settings; a broker without a name stands for the defaults of all brokers."""
+    """Topic, broker or group with settings; a broker without a name stands for the defaults of all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -74,6 +76,10 @@ class ConfigResource:
     @classmethod
     def broker(cls, broker_id: int | None) -> Self:
         return cls(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> Self:
+        return cls(ConfigResourceType.GROUP, group_id)
 
     def __str__(self) -> str:
         return f"{self.type.name.lower().replace('_', ' ')} {self.name or 'defaults'}"
@@ -173,7 +179,7 @@ class ConfigAdmin:
         controller = self._router.controller()
 
         async def node_of(resource: ConfigResource) -> int:
-            if resource.type is ConfigResourceType.TOPIC or not is_digits(resource.name):
+            if resource.type not in _OF_BROKERS or not is_digits(resource.name):
                 return await controller.node_of(resource)
             return await self._router.node(int(resource.name)).node_of(resource)
 
