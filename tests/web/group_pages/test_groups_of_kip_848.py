@@ -56,7 +56,7 @@ class TestGroupOfKip848(PageTests):
         self.assertEqual(members["b"]["subscription"], {"topics": [], "expression": "cli.*"})
         page = self.show(f"/groups/{GROUP}")
         self.assertIn("Partitions move between members; the others are read meanwhile.", page.text)
-        self.assertIn("has to give up clicks", page.text)
+        self.assertIn("has to revoke clicks", page.text)
         self.assertIn("waits for clicks", page.text)
 
     def test_lists_show_members_and_kind(self) -> None:
