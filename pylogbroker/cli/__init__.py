@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
     "completion": "Print the completion of a shell.",
-    "config": "Show and change settings of topics and brokers.",
+    "config": "Show and change settings of topics, brokers and groups.",
     "consume": "Print records of topics.",
     "coordination": "Rebuild a lost coordination.sqlite.",
     "demo": "Run a broker with live sample data and its web UI, until Ctrl-C.",
