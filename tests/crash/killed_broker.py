@@ -21,6 +21,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "log.flush.scheduler.interval.ms": "400",
     "offsets.topic.segment.bytes": "20000",
     "auto.create.topics.enable": "false",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.assignment.interval.ms": "0",
 }
 _CUT: Final = re.compile(r": recovered \d+ segments?, (?!all batches are valid)")
 _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")

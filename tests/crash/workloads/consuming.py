@@ -38,8 +38,20 @@ class Member(Protocol):
         """Leave."""
 
 
-Assigned = Callable[[Sequence[Partition]], None]
-Join = Callable[["Place", Assigned], Member]
+class Assignment(Protocol):
+    """Partitions of a member, as its client says them."""
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        """Take partitions, which are all that the member has."""
+
+    def added(self, partitions: Sequence[Partition]) -> None:
+        """Take partitions besides those that the member has."""
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Read and commit some partitions no more."""
+
+
+Join = Callable[["Place", Assignment], Member]
 
 
 @attrs.frozen
@@ -63,31 +75,34 @@ class Place:
 class confluent:  # noqa: N801  (named as the client)
     """librdkafka."""
 
-    def __init__(self, place: Place, assigned: Assigned) -> None:
+    membership: Mapping[str, Any] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+
+    def __init__(self, place: Place, assignment: Assignment) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
+        self._assignment = assignment
         self._consumer = Consumer(
             {
                 "bootstrap.servers": place.bootstrap,
                 "group.id": place.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 500,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
                 "fetch.wait.max.ms": 50,
                 "fetch.error.backoff.ms": 20,
                 "log_level": 0,
+                **self.membership,
             }
         )
         if place.shares:
-            self._consumer.subscribe(
-                place.topics, on_assign=lambda _, found: assigned([(each.topic, each.partition) for each in found])
-            )
+            self._subscribe(place.topics)
         else:
-            assigned(place.partitions)
+            assignment.assigned(place.partitions)
             self._consumer.assign([TopicPartition(*partition) for partition in place.partitions])
+
+    def _subscribe(self, topics: list[str]) -> None:
+        self._consumer.subscribe(topics, on_assign=lambda _, found: self._assignment.assigned(_keys(found)))
 
     def poll(self) -> Found:
         for message in self._consumer.consume(200, 0.05):
@@ -108,15 +123,34 @@ class confluent:  # noqa: N801  (named as the client)
         self._consumer.close()
 
 
+class confluent_of_kip_848(confluent):  # noqa: N801
+    """librdkafka, as a member of a group whose broker assigns: it keeps partitions over rebalances."""
+
+    membership = {"group.protocol": "consumer"}
+
+    def _subscribe(self, topics: list[str]) -> None:
+        assignment = self._assignment
+        self._consumer.subscribe(
+            topics,
+            on_assign=lambda _, found: assignment.added(_keys(found)),
+            on_revoke=lambda _, found: assignment.revoked(_keys(found)),
+            on_lost=lambda _, found: assignment.revoked(_keys(found)),
+        )
+
+
+def _keys(partitions: Iterable[Any]) -> list[Partition]:
+    return [(partition.topic, partition.partition) for partition in partitions]
+
+
 class kafka_python:  # noqa: N801
     """kafka-python."""
 
-    def __init__(self, place: Place, assigned: Assigned) -> None:
+    def __init__(self, place: Place, assignment: Assignment) -> None:
         from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
         class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_assigned(self, found: Any) -> None:
-                assigned([(each.topic, each.partition) for each in found])
+                assignment.assigned(_keys(found))
 
             def on_partitions_revoked(self, found: Any) -> None:
                 """Forget the position; the assignment has the next one."""
@@ -136,7 +170,7 @@ class kafka_python:  # noqa: N801
         if place.shares:
             self._consumer.subscribe(place.topics, listener=Listener())
         else:
-            assigned(place.partitions)
+            assignment.assigned(place.partitions)
             self._consumer.assign([TopicPartition(*partition) for partition in place.partitions])
 
     def poll(self) -> Found:
@@ -183,6 +217,8 @@ SEATS: Final = (
     Seat("py", kafka_python),
     Seat("rd-alone", confluent, shares=False),
     Seat("py-alone", kafka_python, shares=False),
+    Seat("rd-848", confluent_of_kip_848),
+    Seat("rd-848", confluent_of_kip_848),
 )
 
 
@@ -254,7 +290,7 @@ class _Running:
 
     def _sit(self, until: float) -> None:
         """Join, read and commit for a while, and leave."""
-        member = persistently(lambda: self.seat.client(self._place, self._assigned))
+        member = persistently(lambda: self.seat.client(self._place, self))
         commit_at = time.monotonic()
         while time.monotonic() < until and not self.ending.is_set():
             for partition, offset, value in member.poll():
@@ -265,12 +301,19 @@ class _Running:
         self._next.clear()
         member.close()
 
-    def _assigned(self, partitions: Sequence[Partition]) -> None:
+    def assigned(self, partitions: Sequence[Partition]) -> None:
         self._next.clear()
-        self._floors = {
-            partition: self._world.history.commit_of(self.seat.group, partition).acknowledged
-            for partition in partitions
-        }
+        self._floors.clear()
+        self.added(partitions)
+
+    def added(self, partitions: Sequence[Partition]) -> None:
+        self.revoked(partitions)
+        commit_of = self._world.history.commit_of
+        self._floors |= {key: commit_of(self.seat.group, key).acknowledged for key in partitions}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            self._next.pop(partition, None)
 
     def _take(self, partition: Partition, offset: int, value: bytes | None) -> None:
         history = self._world.history
