@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "profile": "Name clusters with their settings: create, use, list, show, delete.",
     "quota": "Show and set quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, and elect leaders.",
+    "share": "Show share groups, set where they start, show and redrive their dead letters.",
     "token": "Create, list, renew and expire delegation tokens.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "top": "Show topics, groups and brokers live: rates, lag, problems.",

@@ -13,6 +13,7 @@ Modules:
     `groups`            groups, members, committed offsets
     `records`           offsets by time, deletion
     `cluster_info`      brokers, controller, features
+    `share_groups`      share groups, and where they start
     `transactions`      transactions; producers of partitions
     `replicas`          log directories, reassignments, elections of leaders
     `acls`              access control lists
@@ -69,6 +70,11 @@ if TYPE_CHECKING:
     from pylogbroker.client.admin.records import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
     from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignment, ReplicaInfo
     from pylogbroker.client.admin.routing import ItemsFailed
+    from pylogbroker.client.admin.share_groups import (
+        ShareGroupOffset,
+        ShareGroupSummary,
+        ShareMemberSummary,
+    )
     from pylogbroker.client.admin.topics import (
         CreatedTopic,
         NewTopic,
@@ -120,6 +126,9 @@ __all__ = [
     "ReplicaInfo",
     "ResourcePattern",
     "SettingChange",
+    "ShareGroupOffset",
+    "ShareGroupSummary",
+    "ShareMemberSummary",
     "TopicDescription",
     "TopicListing",
     "TransactionDescription",
@@ -167,6 +176,9 @@ _MODULES: Final = {
     "ReplicaInfo": ".replicas",
     "ResourcePattern": ".acls",
     "SettingChange": "pylogbroker.config.changes",
+    "ShareGroupSummary": ".share_groups",
+    "ShareGroupOffset": ".share_groups",
+    "ShareMemberSummary": ".share_groups",
     "TopicDescription": ".topics",
     "TopicListing": ".topics",
     "TransactionDescription": ".transactions",

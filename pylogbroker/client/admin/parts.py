@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         quotas,
         records,
         replicas,
+        share_groups,
         tokens,
         topics,
         transactions,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pylogbroker.client.admin.quotas import QuotaAdmin
     from pylogbroker.client.admin.records import RecordAdmin
     from pylogbroker.client.admin.replicas import ReplicaAdmin
+    from pylogbroker.client.admin.share_groups import ShareGroupAdmin
     from pylogbroker.client.admin.tokens import TokenAdmin
     from pylogbroker.client.admin.topics import TopicAdmin
     from pylogbroker.client.admin.transactions import TransactionAdmin
@@ -41,6 +43,7 @@ else:
     quotas = on_first_use("pylogbroker.client.admin.quotas")
     records = on_first_use("pylogbroker.client.admin.records")
     replicas = on_first_use("pylogbroker.client.admin.replicas")
+    share_groups = on_first_use("pylogbroker.client.admin.share_groups")
     tokens = on_first_use("pylogbroker.client.admin.tokens")
     topics = on_first_use("pylogbroker.client.admin.topics")
     transactions = on_first_use("pylogbroker.client.admin.transactions")
@@ -94,3 +97,7 @@ class AdminParts:
     @cached_property
     def tokens(self) -> TokenAdmin:
         return tokens.TokenAdmin(self._router)
+
+    @cached_property
+    def share_groups(self) -> ShareGroupAdmin:
+        return share_groups.ShareGroupAdmin(self._router)

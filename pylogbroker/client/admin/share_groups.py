@@ -41,7 +41,7 @@ _COORDINATOR: Final = "the coordinator"
 
 
 @attrs.frozen
-class ShareMemberDescription:
+class ShareMemberSummary:
     """Member of a share group. Several members may have the same partition."""
 
     member_id: str
@@ -53,13 +53,13 @@ class ShareMemberDescription:
 
 
 @attrs.frozen
-class ShareGroupDescription:
+class ShareGroupSummary:
     group: str
     state: str
     epoch: int
     target_epoch: int
     assignor: str
-    members: tuple[ShareMemberDescription, ...]
+    members: tuple[ShareMemberSummary, ...]
 
 
 @attrs.frozen
@@ -78,10 +78,10 @@ class ShareGroupAdmin:
     _router: Router
 
     @deferred
-    async def describe(self, groups: Iterable[str]) -> dict[str, ShareGroupDescription]:
+    async def describe(self, groups: Iterable[str]) -> dict[str, ShareGroupSummary]:
         """Return share groups by name; an error for a group that is none."""
 
-        def read(response: ShareGroupDescribeResponse) -> Iterator[tuple[str, ShareGroupDescription | KafkaError]]:
+        def read(response: ShareGroupDescribeResponse) -> Iterator[tuple[str, ShareGroupSummary | KafkaError]]:
             for group in response.groups:
                 subject = f"share group {group.group_id}"
                 yield group.group_id, outcome(subject, group.error_code, group.error_message, _description(group))
@@ -132,7 +132,7 @@ class ShareGroupAdmin:
 
     @deferred
     async def delete_offsets(self, group: str, topics: Iterable[str]) -> None:
-        """Forget what a group without members knows of topics: it starts there anew."""
+        """Forget what a group without members knows of topics: it starts there as if it were new."""
         names = arguments.texts("topics", topics)
         if not names:
             return
@@ -159,16 +159,16 @@ class ShareGroupAdmin:
         return answers[group]
 
 
-def _description(group: DescribedShareGroup) -> ShareGroupDescription:
+def _description(group: DescribedShareGroup) -> ShareGroupSummary:
     members = tuple(map(_member, group.members))
-    return ShareGroupDescription(
+    return ShareGroupSummary(
         group.group_id, group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name, members
     )
 
 
-def _member(member: ShareGroupMember) -> ShareMemberDescription:
+def _member(member: ShareGroupMember) -> ShareMemberSummary:
     topics = member.assignment.topic_partitions
-    return ShareMemberDescription(
+    return ShareMemberSummary(
         member.member_id,
         member.client_id,
         member.client_host,

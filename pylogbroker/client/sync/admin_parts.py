@@ -16,6 +16,7 @@ from pylogbroker.client.admin.groups import CommittedOffset, GroupDescription, G
 from pylogbroker.client.admin.quotas import AnyName, Entity
 from pylogbroker.client.admin.records import ListedOffset
 from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignments, ReplicaKey
+from pylogbroker.client.admin.share_groups import ShareGroupOffset, ShareGroupSummary
 from pylogbroker.client.admin.topics import CreatedTopic, NewTopic, TopicDescription, TopicListing
 from pylogbroker.client.admin.transactions import ProducerDescription, TransactionDescription, TransactionListing
 from pylogbroker.client.admin.users import Credentials
@@ -132,6 +133,17 @@ class BlockingReplicaAdmin(Protocol):
         *,
         timeout: float | None = None,
     ) -> None: ...
+
+
+class BlockingShareGroupAdmin(Protocol):
+    def describe(self, groups: Iterable[str], *, timeout: float | None = None) -> dict[str, ShareGroupSummary]: ...
+    def offsets(
+        self, groups: Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, ShareGroupOffset]]: ...
+    def alter_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> None: ...
+    def delete_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None: ...
 
 
 class BlockingTokenAdmin(Protocol):

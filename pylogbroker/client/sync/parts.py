@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         BlockingQuotaAdmin,
         BlockingRecordAdmin,
         BlockingReplicaAdmin,
+        BlockingShareGroupAdmin,
         BlockingTokenAdmin,
         BlockingTopicAdmin,
         BlockingTransactionAdmin,
@@ -70,6 +71,7 @@ class BlockingParts:
     users: PartAttribute[BlockingUserAdmin] = PartAttribute()
     quotas: PartAttribute[BlockingQuotaAdmin] = PartAttribute()
     tokens: PartAttribute[BlockingTokenAdmin] = PartAttribute()
+    share_groups: PartAttribute[BlockingShareGroupAdmin] = PartAttribute()
 
     def _parts(self) -> AdminParts:
         raise NotImplementedError

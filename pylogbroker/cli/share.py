@@ -1,0 +1,368 @@
+"""`pylogbroker share`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
+from pylogbroker.cli.dead_letters import DeadLetter, dead_letter_topic, of_group
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.partition_reader import PartitionReader
+from pylogbroker.cli.topic import check_complete, offsets_at, partitions_of
+from pylogbroker.cli.watching import views, watch_option
+from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.features import on_first_use
+
+if TYPE_CHECKING:
+    from pylogbroker.blocking.admin import BlockingAdmin
+    from pylogbroker.client import admin as admin_api
+    from pylogbroker.client import settings as client_settings
+    from pylogbroker.client import sync
+    from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.records import Header
+    from pylogbroker.spark.loading import times
+else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    client_settings = on_first_use("pylogbroker.client.settings")
+    sync = on_first_use("pylogbroker.client.sync")
+    times = on_first_use("pylogbroker.spark.loading.times")
+
+_TYPE: Final = "share"
+_EMPTY: Final = "Empty"
+_IN_TRANSACTION_MAX: Final = 500
+_SHOWN_BYTES_MAX: Final = 60
+Content = tuple["bytes | None", "bytes | None", "Sequence[Header]"]
+
+
+@click.group("share", short_help="Show share groups, set where they start, show and redrive their dead letters.")
+def command() -> None:
+    """Share groups (KIP-932), whose members read the same partitions, record by record."""
+
+
+@command.command("list", short_help="List share groups with their lag.")
+@watch_option
+@cluster_options
+@format_option
+def list_groups(watch: float | None, connection: Connection, output: str) -> None:
+    """List share groups with their members and their lag over all partitions."""
+    with connection.admin() as admin:
+        for _ in views(watch):
+            names = [group.group for group in admin.groups.list(types=[_TYPE])]
+            groups = admin.share_groups.describe(names) if names else {}
+            offsets = admin.share_groups.offsets(names) if names else {}
+            rows = []
+            for name, group in groups.items():
+                lags = [offset.lag for offset in offsets[name].values()]
+                known = [lag for lag in lags if lag is not None]
+                rows.append(
+                    {
+                        "group": name,
+                        "state": group.state,
+                        "members": len(group.members),
+                        "topics": sorted({topic for topic, _ in offsets[name]}),
+                        "lag": sum(known) if known or not lags else None,
+                    }
+                )
+            show(rows, output)
+
+
+@command.command("describe", short_help="Show members of share groups and their partitions.")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@cluster_options
+@format_option
+def describe(groups: tuple[str, ...], connection: Connection, output: str) -> None:
+    """Show members of share groups. Several members may have the same partition."""
+    with connection.admin() as admin:
+        described = admin.share_groups.describe(groups).values()
+    rows = [
+        {
+            "group": group.group,
+            "state": group.state,
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "epoch": member.epoch,
+            "topics": [*member.topics],
+            "partitions": [f"{topic}/{number}" for topic, number in member.assignment],
+        }
+        for group in described
+        for member in group.members
+    ]
+    for group in described:
+        if not group.members:
+            click.echo(f"Share group {group.group} is {group.state}: it has no members.", err=True)
+    show(rows, output)
+
+
+@command.command("lag", short_help="Show where share groups start, and their lag.")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
+@watch_option
+@cluster_options
+@format_option
+def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, output: str) -> None:
+    """Show where share groups, or all of them, start in each partition, and how many records they have to deliver.
+
+    Records before the start are acknowledged, or dead.
+    """
+    with connection.admin() as admin:
+        for _ in views(watch):
+            names = groups or [group.group for group in admin.groups.list(types=[_TYPE])]
+            offsets = admin.share_groups.offsets(names) if names else {}
+            rows = [
+                {
+                    "group": group,
+                    "topic": topic,
+                    "partition": number,
+                    "start": None if offset.start < 0 else offset.start,
+                    "lag": offset.lag,
+                }
+                for group in names
+                for (topic, number), offset in sorted(offsets[group].items())
+            ]
+            show(rows, output)
+
+
+@command.command("reset", short_help="Set where a share group starts, with a preview.")
+@click.argument("group", shell_complete=complete_groups)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    shell_complete=complete_topics,
+    help="Only these partitions; may be repeated. Default: all that the group has.",
+)
+@click.option("--to-earliest", is_flag=True, help="The log's start.")
+@click.option("--to-latest", is_flag=True, help="The log's end.")
+@click.option("--to-offset", type=click.IntRange(0), help="This offset, or the nearest one that the log has.")
+@click.option("--to-time", metavar="TIME", help="The first record since: 2023-11-14T22:13:20Z, 12h (ago), ms.")
+@click.option("--dry-run", is_flag=True, help="Only show the old and the new offsets.")
+@yes_option
+@cluster_options
+@format_option
+def reset(
+    group: str,
+    topics: tuple[str, ...],
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_time: str | None,
+    dry_run: bool,
+    yes: bool,
+    connection: Connection,
+    output: str,
+) -> None:
+    """Set where a share group without members starts. What it knows of single records is forgotten."""
+    if sum((to_earliest, to_latest, to_offset is not None, to_time is not None)) != 1:
+        raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset and --to-time")
+    since = times.milliseconds("--to-time", to_time)
+    with connection.admin() as admin:
+        state = admin.share_groups.describe([group])[group].state
+        before = admin.share_groups.offsets([group])[group]
+        keys = partitions_of(admin, topics) if topics else sorted(before)
+        if not keys:
+            raise ConfigError(f"share group {group} has no partitions: name some by --topic")
+        ends = offsets_at(admin, keys, admin_api.LATEST)
+        starts = offsets_at(admin, [key for key in keys if key in ends], admin_api.EARLIEST)
+        targets: Mapping[TopicPartition, int] = starts if to_earliest else ends
+        if to_offset is not None:
+            targets = dict.fromkeys(starts, to_offset)
+        elif since is not None:
+            listed = admin.records.offsets(dict.fromkeys(starts, since))
+            targets = {key: listed[key].or_end(ends[key]) for key in starts}
+        new = {key: min(max(targets[key], starts[key]), ends[key]) for key in starts}
+        rows = [
+            {
+                "group": group,
+                "topic": topic,
+                "partition": number,
+                "old_start": before[topic, number].start if (topic, number) in before else None,
+                "new_start": new.get((topic, number)),
+            }
+            for topic, number in keys
+        ]
+        show(rows, output)
+        if not dry_run:
+            if state != _EMPTY:
+                raise ConfigError(f"share group {group} is {state}: stop its members first")
+            confirm(f"Set where share group {group} starts?", yes)
+            admin.share_groups.alter_offsets(group, new)
+    check_complete("not reset", keys, new)
+
+
+@command.command("forget", short_help="Delete what a share group knows of topics.")
+@click.argument("group", shell_complete=complete_groups)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@yes_option
+@cluster_options
+def forget(group: str, topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete what a share group without members knows of topics: it starts there by share.auto.offset.reset."""
+    with connection.admin() as admin:
+        confirm(f"Delete what share group {group} knows of {', '.join(topics)}?", yes)
+        admin.share_groups.delete_offsets(group, topics)
+    click.echo(f"Deleted what share group {group} knew of {', '.join(topics)}.", err=True)
+
+
+def _letters_option(function: Any) -> Any:
+    """Pass the topic of dead letters as `letters`."""
+    return click.option(
+        "--letters",
+        metavar="TOPIC",
+        shell_complete=complete_topics,
+        help="Topic of the dead letters; by default that of the group's settings.",
+    )(function)
+
+
+@command.command("letters", short_help="Show dead letters of a share group.")
+@click.argument("group", shell_complete=complete_groups)
+@_letters_option
+@click.option("--all", "everything", is_flag=True, help="Those that were sent again, too.")
+@click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
+@cluster_options
+@format_option
+def show_letters(
+    group: str, letters: str | None, everything: bool, count: int, connection: Connection, output: str
+) -> None:
+    """Show dead letters of a share group, the oldest first: records that were rejected, or delivered too often."""
+    with connection.admin() as admin:
+        topic = letters or dead_letter_topic(admin, group)
+        starts, ends = _ranges(admin, group, topic, everything)
+        rows = [
+            {
+                "topic": letter.topic,
+                "partition": letter.partition,
+                "offset": letter.offset,
+                "deliveries": letter.delivery_count,
+                "why": letter.why,
+                "died_ms": letter.message.timestamp,
+                "key": _text(letter.message.key) if letter.has_copy else None,
+                "value": _text(letter.message.value) if letter.has_copy else None,
+            }
+            for letter in islice(_read(connection, admin, group, starts, ends), count)
+        ]
+    show(rows, output)
+    if not rows:
+        purpose = "" if everything else " to redrive"
+        click.echo(f"Share group {group} has no dead letters in {topic}{purpose}.", err=True)
+
+
+@command.command("redrive", short_help="Send the records of dead letters again.")
+@click.argument("group", shell_complete=complete_groups)
+@_letters_option
+@click.option("-n", "--count", type=click.IntRange(1), help="At most so many, the oldest first.")
+@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
+@yes_option
+@cluster_options
+def redrive(
+    group: str, letters: str | None, count: int | None, dry_run: bool, yes: bool, connection: Connection
+) -> None:
+    """Write the records of dead letters to the ends of their topics again, each once.
+
+    All groups that read these topics get them, too. Records that the dead letters do not have are read from their
+    topics. What was sent is committed by the group GROUP.redrive.
+    """
+    with connection.admin() as admin:
+        topic = letters or dead_letter_topic(admin, group)
+        starts, ends = _ranges(admin, group, topic, everything=False)
+        total = sum(1 for _ in islice(_read(connection, admin, group, starts, ends), count))
+        if dry_run or not total:
+            click.echo(f"{total} dead letters of share group {group} in {topic}.", err=True)
+            return
+        confirm(f"Write the records of {total} dead letters to their topics again?", yes)
+        sender = _Sender(connection, admin, group, starts)
+        sender.send(islice(_read(connection, admin, group, starts, ends), count))
+    click.echo(f"Sent {sender.sent} records again.", err=True)
+    if sender.lost:
+        raise ConfigError(
+            f"{len(sender.lost)} records are no longer in their topics, and the dead letters have no copies: "
+            + ", ".join(sender.lost[:5])
+        )
+
+
+class _Sender:
+    """Sends records of dead letters, with their positions, in transactions."""
+
+    def __init__(
+        self, connection: Connection, admin: BlockingAdmin, group: str, positions: Mapping[TopicPartition, int]
+    ) -> None:
+        self._connection, self._admin, self._group = connection, admin, group
+        self._positions = dict(positions)
+        self.sent = 0
+        self.lost: list[str] = []
+
+    def send(self, letters: Iterator[DeadLetter]) -> None:
+        settings = self._connection.settings(client_settings.PRODUCER)
+        name = _redrive_group(self._group)
+        with sync.Producer(
+            settings=settings, transactional_id=name, acks="all", timeout=self._connection.seconds
+        ) as producer:
+            while chunk := [*islice(letters, _IN_TRANSACTION_MAX)]:
+                contents = [self._content(letter) for letter in chunk]
+                with producer.transaction():
+                    for letter, content in zip(chunk, contents, strict=True):
+                        if content is not None:
+                            key, value, headers = content
+                            producer.submit(letter.topic, value, key, partition=letter.partition, headers=headers)
+                        message = letter.message
+                        self._positions[message.topic, message.partition] = message.next_offset
+                    producer.send_offsets(self._positions, name)
+                self.sent += sum(content is not None for content in contents)
+
+    def _content(self, letter: DeadLetter) -> Content | None:
+        """Return the record of a dead letter, read from its topic if need be; None if it is gone."""
+        message = letter.message
+        if letter.has_copy:
+            return message.key, message.value, letter.headers
+        place = f"{letter.topic}/{letter.partition}@{letter.offset}"
+        try:
+            reader = PartitionReader(
+                self._connection, self._admin, {letter.origin: letter.offset}, {letter.origin: letter.offset + 1}
+            )
+            original = next((read for read in reader.messages() if read.offset == letter.offset), None)
+        except KafkaError as error:
+            click.echo(f"{place} cannot be read: {error}", err=True)
+            original = None
+        if original is None:
+            self.lost.append(place)
+            return None
+        return original.key, original.value, original.headers
+
+
+def _redrive_group(group: str) -> str:
+    return f"{group}.redrive"
+
+
+def _ranges(
+    admin: BlockingAdmin, group: str, topic: str, everything: bool
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return where to begin in each partition of dead letters, and the ends."""
+    keys = partitions_of(admin, [topic])
+    ends = offsets_at(admin, keys, admin_api.LATEST)
+    starts = offsets_at(admin, [*ends], admin_api.EARLIEST)
+    check_complete("dead letters cannot be read", keys, starts)
+    done = {} if everything else admin.groups.offsets(_redrive_group(group), keys)
+    for key, committed in done.items():
+        starts[key] = min(max(starts[key], committed.offset), ends[key])
+    return starts, ends
+
+
+def _read(
+    connection: Connection,
+    admin: BlockingAdmin,
+    group: str,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Iterator[DeadLetter]:
+    return of_group(PartitionReader(connection, admin, starts, ends).messages(), group)
+
+
+def _text(content: bytes | None) -> str | None:
+    if content is None:
+        return None
+    text = content.decode(errors="replace")
+    return text if len(text) <= _SHOWN_BYTES_MAX else f"{text[:_SHOWN_BYTES_MAX]}..."
