@@ -54,7 +54,6 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.broker.share.remote_appends",
         "pylogbroker.broker.share.remote_ends",
         "pylogbroker.broker.share.state_calls",
-        "pylogbroker.wire.messages.list_offsets",
     ),
     "regular expressions of consumer groups": ("pylogbroker.broker.coordinators.topic_expressions",),
     "names that nearly are a setting": ("difflib",),
