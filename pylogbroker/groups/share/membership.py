@@ -10,7 +10,9 @@ A heartbeat, by the epoch that it sends; E is the member's epoch, P its previous
     -1       leaves                                                        UNKNOWN_MEMBER_ID
     other    FENCED_MEMBER_EPOCH                                           UNKNOWN_MEMBER_ID
 
-Its steps:
+Clients send their topics again after an error, and get their assignment again, whether it has changed or not.
+
+A heartbeat's steps:
 
     subscribe     another subscription bumps the group's epoch
     initialize    partitions of new topics get a state at the share coordinator; then the group's epoch is bumped
@@ -104,7 +106,7 @@ class ShareMemberManager:
             self.bump(group, now_ms)
         self.keep_alive(group, member, now_ms)
         self.states.note_missing(group, self.existing_topics(group))
-        gives_assignment = beat.epoch == JOIN_EPOCH or beat.epoch != member.epoch
+        gives_assignment = beat.topics is not None or beat.epoch != member.epoch  # it joins, or may have lost an answer
         answer = partial(self._reconcile, group, member, before, gives_assignment, reply)
         self.states.begin(group, now_ms)
         if beat.epoch == JOIN_EPOCH:  # with the partitions of new topics, or the client waits for its next heartbeat
