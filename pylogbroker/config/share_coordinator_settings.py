@@ -59,6 +59,14 @@ class ShareCoordinatorRows(Values):
         "high",
         "Time for the replication of a record in __share_group_state.",
     )
+    share_coordinator_state_topic_prune_interval_ms = fixed(
+        "share.coordinator.state.topic.prune.interval.ms",
+        at_least(1),
+        300_000,
+        "low",
+        "Time between two deletions of records in __share_group_state that are not needed any more.",
+        internal=True,
+    )
     share_coordinator_snapshot_update_records_per_snapshot = fixed(
         "share.coordinator.snapshot.update.records.per.snapshot",
         between(0, 500),

@@ -57,6 +57,7 @@ from tests.broker.trees import now
 
 TOPIC = UUID(int=77)
 KEY = SharePartitionKey("g", TOPIC, 0)
+OTHER = SharePartitionKey("g", TOPIC, 1)
 ACKNOWLEDGED = RecordState.ACKNOWLEDGED
 WRITE = StateWrite(3, 5, 12, 2, (StateBatch(14, 15, ACKNOWLEDGED, 1),))
 
@@ -234,3 +235,57 @@ class PersisterTests(SynchronousTestCase):
         other = self.cluster[2].broker.share_states.persister
         self.result(other.read(self.here, 6))
         self.assertEqual(self.result(self.states.persister.write(self.here, WRITE)), ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class PruningTests(NodeTests):
+    """The log of states does not grow forever, and nothing that counts is lost."""
+
+    settings = {
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.snapshot.update.records.per.snapshot": "10",
+    }
+
+    def setUp(self) -> None:
+        super().setUp()
+        now(self.node.broker.share_states.ensure_topic())
+
+    def write(self, key: SharePartitionKey, count: int) -> None:
+        for number in range(count):
+            batch = StateBatch(20 + number, 20 + number, ACKNOWLEDGED, 1)
+            write = StateWrite(0, 0, number, 0, (batch,))
+            self.assertEqual(now(self.node.broker.share_states.write(key, write)), ErrorCode.NONE)
+
+    @property
+    def records(self) -> tuple[int, int]:
+        log = self.node.broker.partitions.find("__share_group_state", 0).log
+        return log.log_start_offset, log.log_end_offset
+
+    def states(self) -> list[Any]:
+        keys = (KEY, OTHER)
+        return [self.node.broker.share_states.summary(key) for key in keys]
+
+    def test_log_before_the_oldest_snapshot_is_deleted(self) -> None:
+        self.write(KEY, 60)
+        before = self.states()
+        self.node.clock.advance(301)
+        start, end = self.records
+        self.assertGreater(start, 40)
+        self.assertEqual(end, 60)
+        self.restart()
+        self.assertEqual([state.batches for state in self.states()], [state.batches for state in before])
+
+    def test_state_that_does_not_change_is_stored_again(self) -> None:
+        self.write(OTHER, 3)
+        self.write(KEY, 1_100)
+        before = self.states()
+        for _ in range(3):
+            self.node.clock.advance(301)
+        self.assertGreater(self.records[0], 1_000)
+        self.restart()
+        self.assertEqual([state.batches for state in self.states()], [state.batches for state in before])
+
+    def test_log_without_states_is_deleted(self) -> None:
+        self.write(KEY, 20)
+        now(self.node.broker.share_states.delete(KEY))
+        self.node.clock.advance(301)
+        self.assertEqual(self.records, (21, 21))

@@ -35,6 +35,7 @@ from pylogbroker.metadata.image import ClusterImage, group_resource
 log = Logger()
 SHARE_VERSION: Final = "share.version"
 _FIRST_WITH_DEAD_LETTERS: Final = 2
+_SETTINGS_KEPT_MAX: Final = 1_000
 
 
 @attrs.define(eq=False, repr=False)
@@ -45,6 +46,7 @@ class ShareGroupService:
     dead_letters: DeadLetters
     sessions: ShareSessions = attrs.field(init=False)
     partitions: LedSharePartitions = attrs.field(init=False)
+    _settings: dict[str, tuple[Mapping[str, str], bool, DeliverySettings]] = attrs.field(factory=dict, init=False)
     _fetches: dict[ShareSession, dict[StoppableFetch, None]] = attrs.field(factory=dict, init=False)
     _connections: dict[Caller, None] = attrs.field(factory=dict, init=False)
 
@@ -55,7 +57,14 @@ class ShareGroupService:
     def settings_of(self, group_id: str) -> DeliverySettings:
         stored = self._services.metadata.image.settings(group_resource(group_id))
         has_dead_letters = self._features.level(SHARE_VERSION) >= _FIRST_WITH_DEAD_LETTERS
-        return DeliverySettings.of(self._services.config, stored, has_dead_letters)
+        parsed = self._settings.get(group_id)
+        if parsed is not None and parsed[:2] == (stored, has_dead_letters):
+            return parsed[2]
+        if len(self._settings) >= _SETTINGS_KEPT_MAX:
+            self._settings.clear()
+        settings = DeliverySettings.of(self._services.config, stored, has_dead_letters)
+        self._settings[group_id] = stored, has_dead_letters, settings
+        return settings
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 

@@ -51,8 +51,9 @@ class ShareStateService:
         settings = ShareStateSettings(
             config.share_coordinator_state_topic_num_partitions,
             config.share_coordinator_snapshot_update_records_per_snapshot,
+            config.share_coordinator_state_topic_prune_interval_ms,
         )
-        self.coordinator = ShareStateCoordinator(settings, self._topic)
+        self.coordinator = ShareStateCoordinator(settings, self._topic, self)
         self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "share groups")
         self.persister = SharePersister(self, self.leader_of, self._broker_id, self._peers, services.runtime)
 
@@ -101,6 +102,17 @@ class ShareStateService:
 
     def summary(self, key: SharePartitionKey) -> StoredState | ErrorCode:
         return self.coordinator.summary(key)
+
+    def end_offset(self, partition: int) -> int:
+        """Return the end of a partition's log; 0 if this broker does not lead it."""
+        led = self._topic.partition(partition)
+        return 0 if led is None else led.log.log_end_offset
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete records before an offset that no state needs, if they are replicated."""
+        led = self._topic.partition(partition)
+        if led is not None and offset > led.log.log_start_offset:
+            led.delete_records_before(min(offset, led.log.high_watermark))
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:

@@ -6,6 +6,9 @@ Leaders of partitions write what their groups do with the records; the group coo
     write        an update, or a snapshot after `updates_per_snapshot` of them
     delete       a tombstone
 
+The log is pruned up to the oldest snapshot that a state needs. A state that has not changed for long would hold back
+its log, so all of it is stored again.
+
 One append of a share partition is under way at a time. Writes that come meanwhile wait, and their batches are appended
 together. A state counts when its record is stored; if that fails, the former one holds.
 """
@@ -13,7 +16,7 @@ together. A state counts when its record is stored; if that fails, the former on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
@@ -39,10 +42,20 @@ from pylogbroker.groups.share.state_records import (
     encode_value,
     to_schema,
 )
-from pylogbroker.groups.share.state_shard import ReplayedStates, StateEntry, StateShard, StateShardHandler, Work
+from pylogbroker.groups.share.state_shard import (
+    NOT_STORED,
+    ReplayedStates,
+    StateEntry,
+    StateShard,
+    StateShardHandler,
+    Work,
+)
 from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.groups.share.values import StateBatch
+from pylogbroker.long_loops import give_way
 
+_HELD_RECORDS_MIN: Final = 1_000
+_HELD_RECORDS_PER_STATE: Final = 4
 _WRITE_ERRORS: Final = {**APPEND_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
@@ -50,6 +63,7 @@ _WRITE_ERRORS: Final = {**APPEND_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.
 class ShareStateSettings:
     partitions: int = 50  # share.coordinator.state.topic.num.partitions
     updates_per_snapshot: int = 500  # share.coordinator.snapshot.update.records.per.snapshot
+    prune_interval_ms: int = 300_000  # share.coordinator.state.topic.prune.interval.ms
 
 
 @attrs.frozen
@@ -63,12 +77,20 @@ class StateWrite:
     batches: Sequence[StateBatch]
 
 
+class PrunedLog(Protocol):
+    """Partitions of `__share_group_state` that grow, and are pruned."""
+
+    def end_offset(self, partition: int, /) -> int: ...
+    def delete_before(self, partition: int, offset: int, /) -> None: ...
+
+
 @attrs.define(eq=False, repr=False)
 class ShareStateCoordinator:
     """States of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 
     settings: ShareStateSettings
     _log_port: LogPort
+    _log: PrunedLog
     runtime: CoordinatorRuntime[ReplayedStates, StateShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
     _writer: RecordWriter = attrs.field(init=False)
@@ -77,7 +99,9 @@ class ShareStateCoordinator:
         context = CoordinatorContext(self._log_port)
         self._events = context.events
         self._writer = context.writer
-        self.runtime = CoordinatorRuntime(self.settings.partitions, context, StateShardHandler())
+        self.runtime = CoordinatorRuntime(
+            self.settings.partitions, context, StateShardHandler(self.settings.prune_interval_ms, self._prune)
+        )
 
     def partition_for(self, key: SharePartitionKey) -> int:
         return self.runtime.partition_for(str(key))
@@ -138,6 +162,19 @@ class ShareStateCoordinator:
         """Delete the state; NONE also if there is none."""
         self._change(key, lambda state: None, reply, now_ms)
 
+    # -- pruning -----------------------------------------------------------------------------------------------------
+
+    async def _prune(self, shard: StateShard, now_ms: int) -> None:
+        """Delete the log before the oldest snapshot, and take new ones of states that hold much of it back."""
+        end = self._log.end_offset(shard.partition)
+        oldest = shard.oldest_snapshot()
+        self._log.delete_before(shard.partition, end if oldest is None else oldest)
+        held_max = max(_HELD_RECORDS_MIN, _HELD_RECORDS_PER_STATE * len(shard.entries))
+        for key, entry in tuple(shard.entries.items()):
+            await give_way()
+            if entry.snapshot_at != NOT_STORED and end - entry.snapshot_at > held_max:
+                self._change(key, lambda state: state, _ignore, now_ms, is_snapshot=True)
+
     # -- appends -----------------------------------------------------------------------------------------------------
 
     def _change(
@@ -146,6 +183,8 @@ class ShareStateCoordinator:
         change: Callable[[StoredState | None], StoredState | ErrorCode | None],
         reply: Reply[ErrorCode],
         now_ms: int,
+        *,
+        is_snapshot: bool = False,
     ) -> None:
         """Store what `change` makes of the state, after the changes before it; None deletes the state."""
         with self._events:
@@ -154,13 +193,14 @@ class ShareStateCoordinator:
                 self._events.reply(reply, shard)
                 return
             entry = shard.entry(key)
-            entry.waiting.append(Work(change, reply))
+            entry.waiting.append(Work(change, reply, is_snapshot))
             if not entry.is_storing:
                 self._store_next(shard, key, entry, now_ms)
 
     def _store_next(self, shard: StateShard, key: SharePartitionKey, entry: StateEntry, now_ms: int) -> None:
         """Append one record with all changes that wait."""
         target, done = entry.state, []
+        is_snapshot = any(work.is_snapshot for work in entry.waiting)
         for work in entry.waiting:
             result = work.change(target)
             if isinstance(result, ErrorCode):
@@ -169,19 +209,24 @@ class ShareStateCoordinator:
                 target = result
                 done.append(work.reply)
         entry.waiting.clear()
-        if target is entry.state:
+        if target is entry.state and not (is_snapshot and target is not None):
             self._answer(done, ErrorCode.NONE)
             shard.forget_if_empty(key, entry)
             return
         entry.is_storing = True
-        stored_target, records = self._records(key, entry.state, target, now_ms)
+        stored_target, records = self._records(key, entry.state, target, now_ms, is_snapshot)
+        appended_at = entry.storing_at = self._log.end_offset(shard.partition)  # or behind it
 
         def stored(error: ErrorCode, done_ms: int) -> None:
-            entry.is_storing = False
+            entry.is_storing, entry.storing_at = False, NOT_STORED
             if not shard.active:
                 error = ErrorCode.NOT_COORDINATOR
             elif not error:
                 entry.state = stored_target
+                if stored_target is None:
+                    entry.snapshot_at = NOT_STORED
+                elif not stored_target.updates:
+                    entry.snapshot_at = appended_at
             self._answer(done, error)
             if shard.active:
                 self._store_next(shard, key, entry, done_ms)
@@ -189,12 +234,17 @@ class ShareStateCoordinator:
         self._writer.append(shard.partition, records, now_ms, stored, _WRITE_ERRORS)
 
     def _records(
-        self, key: SharePartitionKey, former: StoredState | None, target: StoredState | None, now_ms: int
+        self,
+        key: SharePartitionKey,
+        former: StoredState | None,
+        target: StoredState | None,
+        now_ms: int,
+        is_snapshot: bool,
     ) -> tuple[StoredState | None, LazyRecords]:
         """Return the state with the epoch of its snapshot, and the record that stores it."""
         if target is None:
             return None, LazyRecords(1, lambda: iter([record(encode_key(key, SNAPSHOT), None, now_ms)]))
-        if former is None or self._needs_snapshot(former, target):
+        if former is None or is_snapshot or self._needs_snapshot(former, target):
             epoch = 0 if former is None else former.snapshot_epoch + 1
             state = attrs.evolve(target, snapshot_epoch=epoch, updates=0)
             snapshot = record(encode_key(key, SNAPSHOT), encode_value(state.snapshot(now_ms)), now_ms)
@@ -231,3 +281,7 @@ def _changed(former: Sequence[StateBatch], target: Sequence[StateBatch]) -> list
     """Return the batches that an update has to name."""
     unchanged = set(former)
     return [batch for batch in target if batch not in unchanged]
+
+
+def _ignore(error: ErrorCode) -> None:
+    """Leave it to the next sweep."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
@@ -20,20 +20,31 @@ from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.long_loops import give_way
 from pylogbroker.records import Record
 
-_SWEEP_INTERVAL_MS: Final = 600_000
+NOT_STORED: Final = -1
 
 
 @attrs.frozen
 class Work:
-    """A change of a state that waits for the append under way, and its reply."""
+    """A change of a state that waits for the append under way, and its reply.
+
+    With `is_snapshot`, all of the state is stored again, also if nothing changes.
+    """
 
     change: Callable[[StoredState | None], StoredState | ErrorCode | None]
     reply: Reply[ErrorCode]
+    is_snapshot: bool = False
 
 
 @attrs.define(eq=False, repr=False)
 class StateEntry:
+    """`snapshot_at` is an offset of the log that is not above the state's last snapshot.
+
+    `storing_at` is one that is not above the append under way.
+    """
+
     state: StoredState | None = None
+    snapshot_at: int = NOT_STORED
+    storing_at: int = NOT_STORED
     is_storing: bool = False
     waiting: list[Work] = attrs.field(factory=list)
 
@@ -50,6 +61,11 @@ class StateShard:
             entry = self.entries[key] = StateEntry()
         return entry
 
+    def oldest_snapshot(self) -> int | None:
+        """Return the offset from which the log is needed; None if it has no state."""
+        offsets = (offset for entry in self.entries.values() for offset in (entry.snapshot_at, entry.storing_at))
+        return min((offset for offset in offsets if offset != NOT_STORED), default=None)
+
     def forget_if_empty(self, key: SharePartitionKey, entry: StateEntry) -> None:
         if entry.state is None and not entry.waiting:
             self.entries.pop(key, None)
@@ -58,6 +74,7 @@ class StateShard:
 @attrs.define(eq=False, repr=False)
 class ReplayedStates:
     states: dict[SharePartitionKey, StoredState] = attrs.field(factory=dict, init=False)
+    snapshots: dict[SharePartitionKey, int] = attrs.field(factory=dict, init=False)  # offsets in the log
 
     def apply(self, record: Record, producer_id: int | None) -> None:
         kind_and_key = None if record.key is None else decode_key(record.key)
@@ -66,8 +83,10 @@ class ReplayedStates:
         kind, key = kind_and_key
         if record.value is None:
             self.states.pop(key, None)
+            self.snapshots.pop(key, None)
         elif kind == SNAPSHOT:
             self.states[key] = StoredState.of_snapshot(decode_snapshot(record.value))
+            self.snapshots[key] = record.offset
         else:
             update = decode_update(record.value)
             state = self.states.get(key)
@@ -80,9 +99,8 @@ class ReplayedStates:
 
 @attrs.frozen
 class StateShardHandler:
-    @property
-    def sweep_interval_ms(self) -> int:
-        return _SWEEP_INTERVAL_MS
+    sweep_interval_ms: int
+    _prune: Callable[[StateShard, int], Awaitable[None]]
 
     def new_state(self) -> ReplayedStates:
         return ReplayedStates()
@@ -90,7 +108,7 @@ class StateShardHandler:
     async def make_shard(self, replay: PartitionReplay[ReplayedStates], now_ms: int) -> StateShard:
         shard = StateShard(replay.partition)
         for key, state in replay.state.states.items():
-            shard.entries[key] = StateEntry(state)
+            shard.entries[key] = StateEntry(state, replay.state.snapshots.get(key, NOT_STORED))
             await give_way()
         return shard
 
@@ -106,4 +124,5 @@ class StateShardHandler:
                 work.reply(ErrorCode.NOT_COORDINATOR)
 
     async def sweep(self, shard: StateShard, now_ms: int) -> None:
-        """Do nothing: states do not expire, groups delete them."""
+        """Prune the log: states do not expire, groups delete them."""
+        await self._prune(shard, now_ms)

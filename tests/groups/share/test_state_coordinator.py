@@ -26,10 +26,17 @@ ACKNOWLEDGED, AVAILABLE = RecordState.ACKNOWLEDGED, RecordState.AVAILABLE
 class StateHarness(RuntimeHarness[ReplayedStates, StateShard]):
     def __init__(self, loaded: bool = True) -> None:
         self.log_port = FakeLogPort(lambda: self.now)
-        self.coordinator = ShareStateCoordinator(SETTINGS, self.log_port)
+        self.pruned: dict[int, int] = {}
+        self.coordinator = ShareStateCoordinator(SETTINGS, self.log_port, self)
         super().__init__(self.coordinator.runtime)
         if loaded:
             self.load_all()
+
+    def end_offset(self, partition: int) -> int:
+        return len(self.log_port.logs[partition])
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        self.pruned[partition] = offset
 
     def restarted(self) -> StateHarness:
         other = StateHarness(loaded=False)
