@@ -15,7 +15,7 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Subscription
-from pylogbroker.wire.consumer_protocol import encode_assignment, encode_subscription
+from pylogbroker.wire.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from pylogbroker.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedConsumerGroup
 from pylogbroker.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -88,7 +88,7 @@ class Group:
 
     def error(self, member_id: str, epoch: int, **fields: Any) -> ErrorCode:
         answer = self.beat(member_id, epoch, **fields)
-        assert bool(answer.error_code) == bool(answer.error_message)
+        assert answer.error_code in NOT_READY or bool(answer.error_code) == bool(answer.error_message)
         return ErrorCode(answer.error_code)
 
     def commit(self, member_id: str, epoch: int, *numbers: int, version: int = 9) -> set[ErrorCode]:
@@ -340,3 +340,67 @@ def test_a_classic_member_that_replaces_the_last_new_one_makes_a_classic_group(g
     )
     assert synced.error_code == 0
     assert group.states() == {"classic": {"Stable"}}
+
+
+@attrs.define
+class ClassicMember:
+    """Member of the classic protocol in a group of KIP-848; it keeps what it has over rebalances."""
+
+    group: Group
+    id: str = ""
+    generation: int = -1
+
+    def join(self, name: str = "cooperative-sticky", **fields: Any) -> ErrorCode:
+        protocols = [JoinGroupRequestProtocol(name, encode_subscription(Subscription((self.group.topic,))))]
+        answer = self.group.classic_join(self.id, protocols=protocols, **fields)
+        if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            self.id, self.generation = answer.member_id, answer.generation_id
+        if not answer.error_code:
+            assert (answer.protocol_type, answer.protocol_name, answer.leader, answer.members) == (None, name, "", [])
+        return ErrorCode(answer.error_code)
+
+    def sync(
+        self, kind: str = "consumer", name: str = "cooperative-sticky", later: int = 0
+    ) -> ErrorCode | set[tuple[str, int]]:
+        """Return the assigned partitions, or an error."""
+        request = SyncGroupRequest(self.group.id, self.generation + later, self.id, None, kind, name)
+        answer = self.group.ask(request, 5)
+        return ErrorCode(answer.error_code) if answer.error_code else set(decode_assignment(answer.assignment))
+
+    def beat(self, later: int = 0) -> ErrorCode:
+        request = HeartbeatRequest(self.group.id, self.generation + later, self.id, None)
+        return ErrorCode(self.group.ask(request, 4).error_code)
+
+
+def test_a_classic_member_shares_a_group(group: Group) -> None:
+    illegal, rebalances = ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS
+    epoch = joined(group, "new").member_epoch
+    member = ClassicMember(group)
+    assert (member.join(), member.join()) == (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NONE)
+    assert (member.beat(), member.sync()) == (ErrorCode.NONE, set())
+    assert (member.sync(later=-1), member.sync(later=1)) == (illegal, illegal)
+    for kind, name in (("connect", "cooperative-sticky"), ("consumer", "range")):
+        assert member.sync(kind, name) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (member.beat(), member.beat(-1), member.beat(1)) == (ErrorCode.NONE, illegal, illegal)
+    assert ClassicMember(group, "new", epoch).sync() == ClassicMember(group, "new", epoch).beat() == UNKNOWN
+    [kept] = group.beat("new", epoch).assignment.topic_partitions  # type: ignore[union-attr]
+    assert group.error("new", epoch, topic_partitions=[kept]) == ErrorCode.NONE
+    assert (member.beat(), member.beat()) == (rebalances, rebalances)
+    assert member.join() == ErrorCode.NONE
+    [released] = {0, 1} - {*kept.partitions}
+    assert (member.sync(), member.beat()) == ({(group.topic, released)}, ErrorCode.NONE)
+    generation = member.generation
+    assert group.commit(member.id, generation, released, version=8) == {ErrorCode.NONE}
+    assert group.commit(member.id, generation, released) == {ErrorCode.NONE}
+    assert group.commit(member.id, generation - 1) == group.commit(member.id, generation + 1) == {illegal}
+    types = {described.member_id: described.member_type for described in group.describe().members}
+    assert types == {"new": 1, member.id: 0}
+
+
+def test_a_classic_member_becomes_a_new_one(group: Group) -> None:
+    joined(group, "new")
+    member = ClassicMember(group)
+    assert (member.join(), member.join()) == (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NONE)
+    assert group.join(member.id).error_code == ErrorCode.NONE
+    assert (member.beat(), member.sync()) == (UNKNOWN, UNKNOWN)
+    assert {described.member_type for described in group.describe().members} == {1}
