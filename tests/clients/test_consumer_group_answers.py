@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -350,14 +350,38 @@ class ClassicMember:
     id: str = ""
     generation: int = -1
 
-    def join(self, name: str = "cooperative-sticky", **fields: Any) -> ErrorCode:
-        protocols = [JoinGroupRequestProtocol(name, encode_subscription(Subscription((self.group.topic,))))]
-        answer = self.group.classic_join(self.id, protocols=protocols, **fields)
+    def join(self, owned: Collection[tuple[str, int]] = ()) -> ErrorCode:
+        """Join a group of KIP-848, which has no leader."""
+        answer = self._join(owned)
+        if not answer.error_code:
+            assert (answer.protocol_name, answer.leader, answer.members) == ("cooperative-sticky", "", [])
+        return ErrorCode(answer.error_code)
+
+    def join_alone(self) -> ErrorCode:
+        """Become the leader of a classic group."""
+        self._join(())
+        answer = self._join(())
+        assert answer.leader == self.id
+        return ErrorCode(answer.error_code)
+
+    def _join(self, owned: Collection[tuple[str, int]]) -> Any:
+        metadata = encode_subscription(Subscription((self.group.topic,), tuple(sorted(owned))))
+        protocols = [JoinGroupRequestProtocol("cooperative-sticky", metadata)]
+        answer = self.group.classic_join(self.id, protocols=protocols)
         if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self.id, self.generation = answer.member_id, answer.generation_id
-        if not answer.error_code:
-            assert (answer.protocol_type, answer.protocol_name, answer.leader, answer.members) == (None, name, "", [])
-        return ErrorCode(answer.error_code)
+        return answer
+
+    def assign_all(self) -> set[tuple[str, int]]:
+        """Take all partitions, as the leader of a classic group."""
+        assignment = encode_assignment([(self.group.topic, 0), (self.group.topic, 1)])
+        given = [SyncGroupRequestAssignment(self.id, assignment)]
+        request = SyncGroupRequest(
+            self.group.id, self.generation, self.id, None, "consumer", "cooperative-sticky", given
+        )
+        answer = self.group.ask(request, 5)
+        assert answer.error_code == 0
+        return set(decode_assignment(answer.assignment))
 
     def sync(
         self, kind: str = "consumer", name: str = "cooperative-sticky", later: int = 0
@@ -404,3 +428,33 @@ def test_a_classic_member_becomes_a_new_one(group: Group) -> None:
     assert group.join(member.id).error_code == ErrorCode.NONE
     assert (member.beat(), member.sync()) == (UNKNOWN, UNKNOWN)
     assert {described.member_type for described in group.describe().members} == {1}
+
+
+def test_a_classic_group_with_members_becomes_one_of_kip_848(group: Group) -> None:
+    """The classic member keeps its partitions until it has revoked what the new one is to have."""
+    member = ClassicMember(group)
+    all_partitions = {(group.topic, 0), (group.topic, 1)}
+    assert member.join_alone() == ErrorCode.NONE
+    assert member.assign_all() == all_partitions
+    new = group.join("new")
+    assert (new.error_code, new.assignment and new.assignment.topic_partitions) == (0, [])
+    assert group.states() == {"consumer": {"Reconciling"}}
+    assert member.sync() in (ErrorCode.REBALANCE_IN_PROGRESS, all_partitions)
+    assert member.beat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert member.join(owned=all_partitions) == ErrorCode.NONE
+    kept = member.sync()
+    assert isinstance(kept, set)
+    assert len(kept) == 1
+    assert member.beat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.beat("new", new.member_epoch).assignment is None
+    assert member.join(owned=kept) == ErrorCode.NONE
+    assert (member.sync(), member.beat()) == (kept, ErrorCode.NONE)
+    assignment = group.beat("new", new.member_epoch).assignment
+    assert assignment is not None
+    assert [topic.partitions for topic in assignment.topic_partitions] == [
+        [number for _, number in sorted(all_partitions - kept)]
+    ]
+    assert group.states() == {"consumer": {"Stable"}}
+    assert group.error("new", -1) == ErrorCode.NONE
+    assert group.states() == {"classic": {"PreparingRebalance"}}
+    assert member.beat() == ErrorCode.REBALANCE_IN_PROGRESS
