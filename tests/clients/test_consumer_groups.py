@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.clients.admin import create_topic
 from tests.support.broker_process import BrokerProcess
@@ -141,3 +141,36 @@ def test_classic_and_new_members_share_a_group(broker: BrokerProcess) -> None:
     wait_until(lambda: members.poll() or len(members.values) == 400)
     members.stop(members.consumers[0])
     assert sorted(map(int, members.values)) == list(range(400))
+
+
+def test_a_member_commits_in_a_transaction(broker: BrokerProcess) -> None:
+    """Commit in a transaction at the member's epoch; a member that was removed is fenced."""
+    produce(broker, range(PARTITIONS))
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "copier"})
+    producer.init_transactions(60)
+    members = Members(broker)
+    consumer = members.start()
+    wait_until(lambda: members.poll() or len(members.values) == PARTITIONS)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction(offsets_of(consumer), consumer.consumer_group_metadata(), 60)
+    producer.commit_transaction(60)
+    assert [offset.offset for offset in consumer.committed(partitions(), 60)] == [1] * PARTITIONS
+    former = consumer.consumer_group_metadata()
+    members.stop(consumer)
+    producer.begin_transaction()
+    with pytest.raises(KafkaException) as raised:
+        producer.send_offsets_to_transaction([TopicPartition("t", 0, 9)], former, 60)
+    assert raised.value.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError._FENCED)
+    producer.abort_transaction(60)
+    other = members.start()
+    wait_until(lambda: members.have(PARTITIONS))
+    assert [offset.offset for offset in other.committed(partitions(), 60)] == [1] * PARTITIONS
+    members.stop(other)
+
+
+def partitions() -> list[TopicPartition]:
+    return [TopicPartition("t", number) for number in range(PARTITIONS)]
+
+
+def offsets_of(consumer: Any) -> list[TopicPartition]:
+    return [position for position in consumer.position(partitions()) if position.offset >= 0]
