@@ -31,6 +31,8 @@ from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribedG
 
 _DEAD: Final = GroupState.DEAD.value
 _CLASSIC_MEMBER: Final = 0
+_FIRST_WITH_PROTOCOLS: Final = 1
+"""First version of ConsumerGroupDescribe that says which protocol a member uses."""
 _ERRORS_OF_MISSING: Final = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -126,7 +128,7 @@ async def _of_kip_848(visitor: Visitor, broker_id: int, ids: Sequence[str]) -> d
         described = [visitor.services.groups.consumers.describe(group_id) for group_id in shown]
         return {group.group_id: await _here(visitor, group) for group in described if not group.error}
     with suppress(UnsupportedVersion):
-        answer = await visitor.send(broker_id, ConsumerGroupDescribeRequest(shown))
+        answer = await visitor.send(broker_id, ConsumerGroupDescribeRequest(shown), _FIRST_WITH_PROTOCOLS)
         rows = rows_by_key(answer, "groups", broker_id, shown, attrgetter("group_id"))
         return {
             group_id: await _elsewhere(visitor, row) async for group_id, row in over(rows.items()) if not row.error_code

@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import offset_commit
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
 from pylogbroker.security.acls.bindings import (
     CLUSTER_NAME,
     AccessControlEntry,
@@ -30,6 +31,7 @@ from pylogbroker.security.acls.bindings import (
 from pylogbroker.web.pages import PageRoot
 from pylogbroker.web.site import AllowedHosts, CheckedSite
 from pylogbroker.web.views import Source
+from pylogbroker.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
@@ -252,6 +254,59 @@ class TestGroups(GroupTests):
         )
         self.assertEqual(self.change("reset-group", id="readers", to="shift", by=3)["offsets"], preview["offsets"])
         self.assertEqual(self.offsets(), [(0, 7, 10, 3), (1, 9, 10, 1)])
+
+
+class GroupOfKip848Tests(ClusterViewTests):
+    """A group of KIP-848, which broker 2 coordinates."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster.create("__consumer_offsets", [2])
+        for member_id, names in (("a", {"clicks"}), ("b", {"clicks", "secret"})):
+            self.beat(MemberHeartbeat("readers", member_id, 0, None, None, 60_000, frozenset(names), owned=frozenset()))
+        self.beat(MemberHeartbeat("readers", "a", 1))
+
+    def beat(self, heartbeat: MemberHeartbeat) -> None:
+        results: list[HeartbeatResult] = []
+        broker = self.cluster[2].broker
+        broker.groups.consumers.heartbeat(heartbeat, results.append, broker.runtime.now_ms())
+        self.cluster.run()
+        [result] = results
+        self.assertEqual(result.error, ErrorCode.NONE, result.text)
+
+    def shown(self) -> dict[str, Any]:
+        group = self.ask("group?id=readers")
+        self.assertEqual((group["type"], group["state"], group["epoch"]), ("consumer", "Reconciling", 2))
+        return {member["id"]: member for member in group["members"]}
+
+
+class TestGroupOfKip848(GroupOfKip848Tests):
+    settings = {"group.consumer.assignment.interval.ms": "0"}
+
+    def test_the_coordinator_describes_it(self) -> None:
+        members = self.shown()
+        counts = {name: (member["partition_count"], member["target_count"]) for name, member in members.items()}
+        self.assertEqual(counts, {"a": (2, 1), "b": (0, 1)})
+        self.assertEqual(members["b"]["subscription"], {"topics": ["clicks", "secret"], "expression": ""})
+        [row] = self.ask("groups")["groups"]
+        self.assertEqual((row["members"], row["coordinator"]), (2, 2))
+
+    def test_a_coordinator_that_does_not_know_such_groups(self) -> None:
+        self.cluster.newest[ConsumerGroupDescribeRequest.api_key] = -1
+        self.ask("group?id=readers", 404)
+
+
+class TestRightsOnGroupOfKip848(GroupOfKip848Tests, RightsTests):
+    settings = {**RightsTests.settings, **TestGroupOfKip848.settings}
+
+    def test_topics_are_hidden(self) -> None:
+        self.ask("group?id=readers", 403)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
+        self.assertEqual(self.shown()["a"]["partitions"], [])
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
+        members = self.shown()
+        self.assertEqual(len(members["a"]["partitions"]), 2)
+        self.assertEqual(members["b"]["subscription"]["topics"], ["clicks"])
 
 
 class TestLogDirectories(ClusterViewTests):
