@@ -150,8 +150,8 @@ def test_classic_and_new_members_share_a_group(join: Joins, records: Records, wa
 
 @pytest.mark.skipif(not java_available(), reason="needs a JDK and Maven")
 def test_kafkas_tools_show_a_group(bootstrap: str, join: Joins, records: Records, wait_for: WaitFor) -> None:
-    def run(*arguments: str) -> list[list[str]]:
-        done = tool("kafka-consumer-groups", "--bootstrap-server", bootstrap, *arguments, release="kafka-4.4")
+    def run(*arguments: str, name: str = "kafka-consumer-groups") -> list[list[str]]:
+        done = tool(name, "--bootstrap-server", bootstrap, *arguments, release="kafka-4.4")
         return [line.split() for line in done.stdout.splitlines() if line.startswith(GROUP)]
 
     members = [join("confluent"), join("java-4")]
@@ -168,3 +168,9 @@ def test_kafkas_tools_show_a_group(bootstrap: str, join: Joins, records: Records
     for member in members:
         member.leave()
     assert run("--list", "--state", "empty", "--type", "consumer") == [[GROUP, "Consumer", "Empty"]]
+    assert run("--list", "--consumer", name="kafka-groups") == [[GROUP, "Consumer", "consumer"]]
+    to_start = ("--reset-offsets", "--group", GROUP, "--topic", TOPIC, "--to-earliest", "--execute")
+    assert {row[3] for row in run(*to_start)} == {"0"}
+    assert {row[5] for row in run("--describe", "--group", GROUP)} == {"5"}
+    run("--delete", "--group", GROUP)
+    assert run("--list", "--consumer", name="kafka-groups") == []
