@@ -72,15 +72,22 @@ class Completion:
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
         self.decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
-    def decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
-        """Store a decision, and call `done`; then write the markers."""
+    def decide(
+        self,
+        transaction: Transaction,
+        target: TransactionMetadata,
+        now_ms: int,
+        done: AppendCallback,
+        on_disk: bool = False,
+    ) -> None:
+        """Store a decision, with `on_disk` synced, and call `done`; then write the markers."""
 
         def decided(error: ErrorCode, later_ms: int) -> None:
             done(error, later_ms)
             if not error:
                 self.resume(transaction, later_ms)
 
-        self._writer.write(transaction, target, now_ms, decided)
+        self._writer.write(transaction, target, now_ms, decided, on_disk)
 
     def bar(self, transaction: Transaction, now_ms: int) -> None:
         """Let the producer wait until its decided transaction is complete."""

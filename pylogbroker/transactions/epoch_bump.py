@@ -11,6 +11,10 @@ Late requests of a transaction cannot reach the next one. The answer to a produc
     transaction          CompleteAbort    TRANSACTION_ABORTABLE    NONE, present pair
     another one          any              PRODUCER_FENCED
 
+A power failure may cut the log behind epochs that were assigned. Not each of them is synced: at most
+EPOCHS_UNSYNCED_MAX follow a synced one of transactions v2, and as many are left out by the next InitProducerId of a
+transactional id that was loaded. So none is assigned twice (see `initialization`).
+
 While a record or markers are written: CONCURRENT_TRANSACTIONS. A commit that comes after an abort by timeout may go on:
 the producer aborts and gets the next pair. In Apache Kafka that is the end of the producer (KAFKA-20785).
 """
@@ -98,9 +102,12 @@ class EpochBump:
     ) -> None:
         target = prepared_for_next(transaction.metadata, committed, next_id, now_ms)
         answer = _next_pair(completed(target, now_ms))
-        self._completion.decide(
-            transaction, target, now_ms, lambda error, later_ms: reply(EndResult(error) if error else answer)
-        )
+
+        def decided(error: ErrorCode, later_ms: int) -> None:
+            reply(EndResult(error) if error else answer)
+
+        on_disk = not transaction.may_assign(target, self._port.transaction_version)
+        self._completion.decide(transaction, target, now_ms, decided, on_disk)
 
 
 def _next_pair(metadata: TransactionMetadata) -> EndResult:

@@ -28,6 +28,8 @@ _EPOCH_MAX = 2**15 - 1
 _ASSIGNABLE_EPOCH_MAX = _EPOCH_MAX - 1
 TRANSACTIONS_V2 = 2
 """Level of transaction.version from which each transaction has an epoch of its own."""
+EPOCHS_UNSYNCED_MAX = 100
+"""Epochs of transactions v2 that are assigned without a sync. Each of them is one that a restart may cost."""
 
 
 @attrs.frozen
@@ -68,18 +70,21 @@ def may_initialize(metadata: TransactionMetadata, request: InitProducerId) -> bo
     return _is_current(metadata, request) or _is_retry(metadata, request)
 
 
-def needs_new_id(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    return metadata.is_exhausted and not _is_retry(metadata, request)
+def needs_new_id(metadata: TransactionMetadata, request: InitProducerId, epochs_left_out: int = 0) -> bool:
+    is_exhausted = metadata.producer_epoch + epochs_left_out >= _ASSIGNABLE_EPOCH_MAX
+    return is_exhausted and not _is_retry(metadata, request)
 
 
-def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: int) -> TransactionMetadata:
+def initialized(
+    metadata: TransactionMetadata, request: InitProducerId, now_ms: int, epochs_left_out: int = 0
+) -> TransactionMetadata:
     """Assign the next epoch; a retry gets the same one."""
     if _is_retry(metadata, request):
         return _initialized(metadata, request, now_ms)
     named = request.producer_id != NO_PRODUCER_ID
     return attrs.evolve(
         _initialized(metadata, request, now_ms),
-        producer_epoch=metadata.producer_epoch + 1,
+        producer_epoch=metadata.producer_epoch + epochs_left_out + 1,
         last_producer_id=metadata.producer_id,
         last_producer_epoch=metadata.producer_epoch if named else NO_PRODUCER_EPOCH,
     )

@@ -20,7 +20,7 @@ from pylogbroker.coordinators import (
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.transactions import record_schema
-from pylogbroker.transactions.metadata import TransactionMetadata
+from pylogbroker.transactions.metadata import TRANSACTIONS_V2, TransactionMetadata
 from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.states import PREDECESSORS, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
@@ -61,6 +61,10 @@ class TransactionRecordWriter:
                 error = ErrorCode.NOT_COORDINATOR
             elif not error:
                 transaction.metadata = target
+                if target.client_version < TRANSACTIONS_V2:
+                    transaction.synced = None  # a load of this record leaves no epochs out
+                elif on_disk:
+                    transaction.synced = target
             done(error, done_ms)
 
         records = LazyRecords(1, encode)

@@ -13,7 +13,7 @@ from pylogbroker.long_loops import give_way
 from pylogbroker.records import Record
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.completion import Completion
-from pylogbroker.transactions.metadata import TransactionMetadata
+from pylogbroker.transactions.metadata import EPOCHS_UNSYNCED_MAX, TRANSACTIONS_V2, TransactionMetadata
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
@@ -56,7 +56,9 @@ class TransactionShardHandler:
     async def make_shard(self, replay: PartitionReplay[ReplayedTransactions], now_ms: int) -> TransactionShard:
         shard = TransactionShard(replay.partition, replay.leader_epoch)
         for transactional_id, metadata in replay.state.metadata.items():
-            shard.create(transactional_id, metadata)
+            transaction = shard.create(transactional_id, metadata)
+            if metadata.client_version >= TRANSACTIONS_V2:
+                transaction.epochs_left_out = EPOCHS_UNSYNCED_MAX
             await give_way()
         return shard
 

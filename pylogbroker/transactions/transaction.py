@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 
 import attrs
 
-from pylogbroker.coordinators import Reply, Timer, TopicPartition, cancel
+from pylogbroker.coordinators import NO_PRODUCER_ID, Reply, Timer, TopicPartition, cancel
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions.metadata import TransactionMetadata
+from pylogbroker.transactions.metadata import EPOCHS_UNSYNCED_MAX, TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 
 
@@ -60,6 +60,24 @@ class Transaction:
     """Called with True when the end of the transaction is complete, or the shard is closed."""
     additions: list[Addition] = attrs.field(factory=list)
     """Partitions that wait until others are stored."""
+    epochs_left_out: int = 0
+    """Epochs above the stored one that may have been assigned, if a power failure has cut the log."""
+    synced: TransactionMetadata | None = None
+    """Last state of transactions v2 that is known to be synced."""
+
+    def may_assign(self, target: TransactionMetadata, transaction_version: int) -> bool:
+        """Return whether the epoch of the next transaction v2 may be assigned without a sync.
+
+        Records below version 1 do not say that a producer uses transactions v2.
+        """
+        synced = self.synced
+        return (
+            transaction_version > 0
+            and synced is not None
+            and synced.producer_id == target.producer_id
+            and target.next_producer_id == NO_PRODUCER_ID
+            and target.producer_epoch - synced.producer_epoch <= EPOCHS_UNSYNCED_MAX
+        )
 
     @property
     def is_retrying(self) -> bool:

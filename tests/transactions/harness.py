@@ -51,6 +51,7 @@ class FakeLogPort:
         self.marker_errors: dict[tuple[str, int], ErrorCode] = {}
         self.held: list[Work] | None = None
         self.transaction_version = 0
+        self.synced: dict[int, int] = defaultdict(int)  # records by partition
         self._clock = clock
         self._ids = ids
 
@@ -66,6 +67,8 @@ class FakeLogPort:
             error = self.error
             if self.lies or not error:
                 self._keep(partition, records)
+                if on_disk:
+                    self.synced[partition] = len(self.records[partition])
             return lambda: done(error, self._clock())
 
         self._soon(work)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.records import build
 from pylogbroker.transactions import record_schema
 from tests.transactions.harness import T0, U0, Harness, harness_with_epoch
 
@@ -211,3 +214,72 @@ def test_version_of_records_follows_the_level(harness: Harness, level: int, vers
     last = record_schema.decode_value(values[-1])
     assert last.client_version == (2 if version else 0)
     assert harness.restarted().now_has() == harness.now_has()
+
+
+def after_power_failures(harness: Harness, name: str = "x") -> Iterator[Harness]:
+    """Coordinators that have loaded what was synced, and more and more of what was not."""
+    port, partition = harness.log_port, harness.coordinator.partition_for(name)
+    records = port.records[partition]
+    for kept in range(port.synced[partition], len(records) + 1):
+        port.records[partition] = records[:kept]
+        port.batches[partition] = [build(records[:kept])]
+        yield harness.restarted(2)
+
+
+def newer(harness: Harness, pair: Pair) -> Pair:
+    """Return what the next producer is given, which must not be what another one has."""
+    harness.init()  # aborts an open transaction
+    after = harness.pair()
+    assert after[0] != pair[0] or after[1] > pair[1]
+    return after
+
+
+@pytest.mark.parametrize("ends", [1, 2, 50, 100, 101, 102, 250])
+def test_no_epoch_is_assigned_twice_after_a_power_failure(harness: Harness, ends: int) -> None:
+    pair = harness.pair()
+    for _ in range(ends):
+        pair = next_after(harness, pair)
+    for other in after_power_failures(harness):
+        after = newer(other, pair)
+        newer(other.restarted(3), next_after(other, after))
+
+
+def next_after(harness: Harness, pair: Pair) -> Pair:
+    """Run a transaction v2; return the pair of the next one."""
+    assert harness.ask_add(pair, (T0, U0), client_version=2).value is ErrorCode.NONE
+    following = harness.end_for_next(pair)
+    assert isinstance(following, tuple)
+    return following
+
+
+def test_most_ends_are_not_synced(harness: Harness) -> None:
+    pair = harness.pair()
+    synced = set()
+    for _ in range(301):
+        pair = next_after(harness, pair)
+        synced.add(harness.log_port.synced[harness.coordinator.partition_for("x")])
+    assert len(synced) == 3
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_old_ends_between_new_ones_cost_no_epoch(harness: Harness, level: int) -> None:
+    """Their records do not say that the producer uses transactions v2."""
+    harness.log_port.transaction_version = level
+    pair = harness.pair()
+    for _ in range(3):
+        pair = next_after(harness, pair)
+        assert harness.end(begun(harness, pair)) is ErrorCode.NONE
+        pair = next_after(harness, pair)
+        following = harness.end_for_next(begun(harness, pair))
+        assert isinstance(following, tuple)
+        pair = following
+    for other in after_power_failures(harness):
+        newer(other, pair)
+
+
+def test_a_new_id_follows_if_the_epochs_that_are_left_out_are_the_last() -> None:
+    harness = harness_with_epoch(LAST_EPOCH - 50)
+    harness.log_port.transaction_version = 2
+    assert next_after(harness, (7, LAST_EPOCH - 50)) == (7, LAST_EPOCH - 49)
+    after = harness.restarted(2).pair()
+    assert (after[0] != 7, after[1]) == (True, 0)
