@@ -17,12 +17,18 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.client.coordinator_requests import CoordinatorType
+from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.web.page_routes import PageRoute
 from pylogbroker.web.pages import FAULT_PAGES, PAGES
+from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
 from tests.web.sample_data import ADMINISTERED, administer, ask
 
 GROUP: Final = "a-group-with-a-rather-long-name-" + "y" * 60
+SHARE_GROUP: Final = "a-share-group-with-a-rather-long-name-" + "s" * 60
 TRANSACTION: Final = "a-transactional-id-with-a-rather-long-name-" + "z" * 60
 ADDRESSES: Final = {
     "/": ("",),
@@ -49,6 +55,7 @@ ADDRESSES: Final = {
     "/topics/{topic}/records/new": ("topics/orders/records/new", "topics/orders/records/new?at=0:3"),
     "/groups": ("groups", "groups?search=no-such-group"),
     "/groups/{id}": (f"groups/{GROUP}",),
+    "/share-groups/{id}": (f"share-groups/{SHARE_GROUP}",),
     "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
     "/brokers": ("brokers",),
     "/brokers/{broker}": ("brokers/1001",),
@@ -86,6 +93,7 @@ OF_EMPTY_BROKER: Final = (
 """Pages of a broker without topics, groups or an authorizer."""
 REJECTED: Final = "topics/orders/records?where=value+is"
 WIDTHS: Final = {1280: 900, 390: 844}
+_UPGRADE: Final = 1
 SCHEMES: Final = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
 """Options of axe-core, by the scheme of colours."""
 WIDER_JS: Final = """return [
@@ -146,6 +154,18 @@ def fill(broker: PageBroker) -> None:
     consumer = Consumer({**servers, "group.id": GROUP})
     consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
     consumer.close()
+    join_share_group(broker)
+
+
+def join_share_group(broker: PageBroker) -> None:
+    """Switch share groups on, and let one have a member, which never reads."""
+    update = FeatureUpdateKey("share.version", 1, upgrade_type=_UPGRADE)
+    with BlockingCluster(read(CONSUMER, {"bootstrap.servers": broker.bootstrap})) as cluster:
+        switched: UpdateFeaturesResponse = cluster.any_connection().ask(UpdateFeaturesRequest(30_000, [update]))
+        assert switched.error_code == 0, switched.error_message
+        request = ShareGroupHeartbeatRequest(SHARE_GROUP, "m" * 22, 0, None, ["orders", "clicks"])
+        answer: ShareGroupHeartbeatResponse = cluster.coordinator(SHARE_GROUP, CoordinatorType.GROUP).ask(request)
+        assert answer.error_code == 0, answer.error_message
 
 
 def opened_transaction(broker: PageBroker) -> Producer:

@@ -158,6 +158,11 @@ class SharePartition:
         return sum(piece.size for piece in self._ranges if piece.state in FINISHED)
 
     @property
+    def in_flight(self) -> int:
+        """Records that members have acquired."""
+        return sum(piece.size for piece in self._ranges if piece.state is RecordState.ACQUIRED)
+
+    @property
     def is_idle(self) -> bool:
         """True if no record is locked, being changed, or to become a dead letter."""
         return not any(

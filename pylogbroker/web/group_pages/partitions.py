@@ -37,21 +37,21 @@ class ShownMember:
     @property
     def by_topic(self) -> list[tuple[str, str]]:
         """Return topics with their partitions, of which those that follow each other are one range."""
-        return _by_topic(self.partitions or ())
+        return ranges_by_topic(self.partitions or ())
 
     @property
     def to_revoke(self) -> list[tuple[str, str]]:
         """Return partitions that the member has, but not in the target assignment."""
         reconciliation = self.reconciliation
         target = None if reconciliation is None else {*reconciliation.target}
-        return _by_topic([key for key in self.partitions or () if target is not None and key not in target])
+        return ranges_by_topic([key for key in self.partitions or () if target is not None and key not in target])
 
     @property
     def awaited(self) -> list[tuple[str, str]]:
         """Return partitions of the target assignment that the member does not have yet."""
         held = {*(self.partitions or ())}
         reconciliation = self.reconciliation
-        return _by_topic([key for key in (reconciliation.target if reconciliation else ()) if key not in held])
+        return ranges_by_topic([key for key in (reconciliation.target if reconciliation else ()) if key not in held])
 
 
 @attrs.frozen
@@ -74,7 +74,7 @@ class GroupPartition:
         return None if self.offset is None or self.end is None else self.end - self.offset
 
 
-def _by_topic(partitions: Iterable[Key]) -> list[tuple[str, str]]:
+def ranges_by_topic(partitions: Iterable[Key]) -> list[tuple[str, str]]:
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

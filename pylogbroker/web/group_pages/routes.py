@@ -13,6 +13,7 @@ from pylogbroker.web.group_pages.deletion import (
 )
 from pylogbroker.web.group_pages.details import group_details
 from pylogbroker.web.group_pages.reset import reset_group_confirmed, reset_page
+from pylogbroker.web.group_pages.share import share_group_details
 from pylogbroker.web.group_pages.table import group_table
 from pylogbroker.web.links import link, path_of
 from pylogbroker.web.page_routes import form, moved, page
@@ -41,6 +42,7 @@ def _moved_reset(given: Mapping[str, str]) -> str:
 GROUP_PAGES: Final = (
     page(_LIST, group_table, is_live=True),
     page("/groups/{id}", group_details, "group", is_live=True),
+    page("/share-groups/{id}", share_group_details, "share-group", is_live=True),
     _RESET,
     _DELETE,
     _DELETE_OFFSETS,

@@ -7,10 +7,12 @@ of their groups once these are shown, so that a sort order by such a value has t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import attrs
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupType
 from pylogbroker.web.group_lags import GroupPace
 from pylogbroker.web.group_views import counts_of
@@ -18,7 +20,9 @@ from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Search
 from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
 from pylogbroker.web.router.values import OneOf
+from pylogbroker.web.share_groups import ShareGroup, share_groups
 from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 _KEYS: Final = ("id", "state", "kind", "members", "lag", "behind", "trend", "topics")
@@ -28,6 +32,9 @@ _SIMPLE: Final = "simple"
 """Kind of a group that commits offsets, and never had members."""
 OF_KIP_848: Final = "consumer (KIP-848)"
 """Kind of a group whose coordinator assigns partitions."""
+OF_KIP_932: Final = "share (KIP-932)"
+"""Kind of a group whose members share the records of partitions."""
+_KINDS: Final[Mapping[str, str]] = {GroupType.CONSUMER: OF_KIP_848, GroupType.SHARE: OF_KIP_932}
 
 
 @attrs.frozen
@@ -49,6 +56,10 @@ class GroupLine:
     topics: tuple[str, ...] | None = None
     history: Sequence[int | None] = ()
     is_hidden: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        return self.kind == OF_KIP_932
 
     @property
     def shown_topics(self) -> tuple[str, ...]:
@@ -106,11 +117,11 @@ async def group_table(
 def _row(visitor: Visitor, broker_id: int, listed: ListedGroup, members: Mapping[str, int]) -> GroupLine:
     """Return a group as the last sample found it."""
     group_id, lags = listed.group_id, visitor.samples.group_lags
-    kind = OF_KIP_848 if listed.group_type == GroupType.CONSUMER else listed.protocol_type or _SIMPLE
+    kind = _KINDS.get(listed.group_type, listed.protocol_type or _SIMPLE)
     named = (group_id, listed.group_state, kind, broker_id)
     if not visitor.sees_group(group_id):
         return GroupLine(*named, is_hidden=True)
-    if broker_id != visitor.services.node.id:
+    if broker_id != visitor.services.node.id or kind == OF_KIP_932:  # samples are of groups that commit offsets
         return GroupLine(*named)
     pace, count = lags.paces.get(group_id), members.get(group_id)
     if pace is None:
@@ -148,13 +159,29 @@ async def _completed(visitor: Visitor, shown: Sequence[GroupLine]) -> list[Group
     """Return rows with the last hour of sampled groups; the coordinators of the others are asked for these."""
     lags, here = visitor.samples.group_lags, visitor.services.node.id
     to_ask = [row for row in shown if row.topics is None and not row.is_hidden]
-    counts = await counts_of(visitor, [(row.coordinator, row.id) for row in to_ask])
+    counts = await counts_of(visitor, [(row.coordinator, row.id) for row in to_ask if not row.is_share])
+    shared = await _shared(visitor, [row for row in to_ask if row.is_share])
     rows: list[GroupLine] = []
     for row in shown:
-        if row.id in counts:
+        if row.id in shared:
+            group = shared[row.id]
+            rows.append(attrs.evolve(row, members=len(group.members), lag=group.lag, topics=group.topics))
+        elif row.id in counts:
             rows.append(attrs.evolve(row, members=counts[row.id].members, lag=counts[row.id].lag))
         elif row.coordinator == here and row.behind_ms is not None:
             rows.append(attrs.evolve(row, history=lags.sparse(row.id)))
         else:
             rows.append(row)
     return rows
+
+
+async def _shared(visitor: Visitor, rows: Sequence[GroupLine]) -> dict[str, ShareGroup]:
+    """Return share groups by id; those whose coordinator does not answer are left out."""
+    by_broker: dict[int, list[str]] = {}
+    for row in rows:
+        by_broker.setdefault(row.coordinator, []).append(row.id)
+    groups: dict[str, ShareGroup] = {}
+    for broker_id, ids in by_broker.items():
+        with suppress(KafkaError, UnsupportedVersion):
+            groups |= await share_groups(visitor, broker_id, ids)
+    return groups
