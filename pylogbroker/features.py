@@ -121,6 +121,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.cli.line_sender",
         "pylogbroker.cli.name_queries",
         "pylogbroker.cli.profiles",
+        "pylogbroker.cli.rights",
         "pylogbroker.client.admin",
         "pylogbroker.client.errors",
         "pylogbroker.client.messages",

@@ -10,7 +10,8 @@ the other, and each await has its result at once. Not thread-safe.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from types import TracebackType
@@ -34,7 +35,7 @@ from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sync.parts import BlockingParts
 from pylogbroker.config import Values
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.features import on_first_use
 from pylogbroker.rpc.backoff import Backoff, RetryPolicy
 from pylogbroker.rpc.errors import error_of
@@ -51,6 +52,7 @@ else:
 
 T = TypeVar("T")
 
+_SENT_KEPT: Final = 8
 _QUIET_SECONDS: Final = 2.0  # before errors of attempts are reported
 _ADVERTISED_TRIED_MAX: Final = 5
 _SECONDS_MIN: Final = 0.001  # of a system call; 0 is no limit there
@@ -124,6 +126,7 @@ class BlockingNodes:
         self._topics: frozenset[str] = frozenset()
         self._are_asked_for = False
         self._coordinators: dict[tuple[str, CoordinatorType], int] = {}
+        self.sent: deque[Request] = deque(maxlen=_SENT_KEPT)  # by the present call
         self._connections: dict[Address, BlockingConnection] = {}
 
     def close(self) -> None:
@@ -187,6 +190,7 @@ class BlockingNodes:
 
     def _ask(self, connection: BlockingConnection, request: Request, version: int | None = None) -> Any:
         seconds = min(self._settings.request_timeout, self._waits.seconds_left)
+        self.sent.append(request)
         try:
             answer = connection.ask(request, version=version, timeout=seconds)
         except ConnectionLost as error:  # a listener with SASL answers ApiVersions, and then closes
@@ -259,14 +263,20 @@ class BlockingNodes:
 class BlockingAdmin(BlockingParts):
     """Admin client with `settings` of all clients. Each call may take `seconds`.
 
-    `report` gets texts for people while calls are tried again.
+    `report` gets texts for people while calls are tried again. `explain` gets the error of a call and its last
+    requests, and returns the error to raise.
     """
 
     def __init__(
-        self, settings: Mapping[str, Any], seconds: float, report: Callable[[str], object] | None = None
+        self,
+        settings: Mapping[str, Any],
+        seconds: float,
+        report: Callable[[str], object] | None = None,
+        explain: Callable[[PylogbrokerError, Sequence[Request]], PylogbrokerError] = lambda error, _: error,
     ) -> None:
         values = read(CLIENT, {"allow.auto.create.topics": False, **settings})
         self._seconds = seconds
+        self._explain = explain
         self._waits = BlockingWaits(Backoff.of(values), call_seconds(values), report)
         self._nodes = BlockingNodes(values, self._waits)
         self._of_router = AdminParts(Router.of(self._nodes, self._waits, values))
@@ -282,8 +292,11 @@ class BlockingAdmin(BlockingParts):
 
     def _call(self, what: str, work: Callable[[], Awaitable[Any]], timeout: float | None) -> Any:
         with self._waits.within(self._seconds if timeout is None else timeout):
+            self._nodes.sent.clear()
             try:
                 next(work().__await__())
             except StopIteration as end:
                 return end.value
+            except PylogbrokerError as error:
+                raise self._explain(error, [*self._nodes.sent]) from error.__cause__
         raise AssertionError(f"{what} waits for something that does not block")

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pylogbroker.cli.output import note
-from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking import admin as brokers_admin
     from pylogbroker.blocking.admin import BlockingAdmin
-    from pylogbroker.cli import group_names, name_queries, profiles
+    from pylogbroker.cli import group_names, name_queries, profiles, rights
     from pylogbroker.cli.name_queries import NamesOf
+    from pylogbroker.cli.rights import Right
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client import settings as client_settings
     from pylogbroker.config import properties
+    from pylogbroker.wire import Request
 else:
     group_names = on_first_use("pylogbroker.cli.group_names")
     name_queries = on_first_use("pylogbroker.cli.name_queries")
     client_errors = on_first_use("pylogbroker.client.errors")
     client_settings = on_first_use("pylogbroker.client.settings")
     profiles = on_first_use("pylogbroker.cli.profiles")
+    rights = on_first_use("pylogbroker.cli.rights")
     properties = on_first_use("pylogbroker.config.properties")
     brokers_admin = on_first_use("pylogbroker.blocking.admin")
 
@@ -65,6 +68,8 @@ class Connection:
         }
         self._settings = settings
         self._remedy = remedy
+        self.needs: Mapping[str, Right] = {}
+        """Rights that the whole command needs, by the kind of resource in a broker's error."""
 
     def with_settings(self, settings: Mapping[str, str]) -> Connection:
         """Return the connection with settings that options of a command name."""
@@ -81,14 +86,45 @@ class Connection:
     ) -> Iterator[BlockingAdmin]:
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
         settings = {**timeout, **self.settings(client_settings.CLIENT)}
-        with self.explained(), brokers_admin.BlockingAdmin(settings, self.seconds + grace, report) as admin:
+        with (
+            self.explained(),
+            brokers_admin.BlockingAdmin(settings, self.seconds + grace, report, self._with_rights) as admin,
+        ):
             yield admin
+
+    def _with_rights(self, error: PylogbrokerError, requests: Sequence[Request]) -> PylogbrokerError:
+        return rights.explained(error, requests, self.needs, self.principal)
+
+    @property
+    def principal(self) -> str | None:
+        """The user as brokers call it without rules of their own; None if only they know."""
+        protocol = self._settings.get("security.protocol", "PLAINTEXT").strip().upper()
+        if protocol.startswith("SASL_"):
+            mechanism = self._settings.get("sasl.mechanism", "").upper()
+            user = self._settings.get("sasl.username")
+            return f"User:{user}" if user and mechanism.startswith(("PLAIN", "SCRAM")) else None
+        has_certificate = any(name.startswith(("ssl.keystore", "ssl.certificate")) for name in self._settings)
+        return None if has_certificate else "User:ANONYMOUS"
+
+    def note_hidden(self, admin: BlockingAdmin, what: str) -> None:
+        """Say that a list may lack what this user may not describe, if so."""
+        if not admin.cluster.may_describe():
+            note(f"{what} that {self.principal or 'this user'} may not describe are not shown.")
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say in errors of clients that reached no broker where the address is from."""
+        """Say in errors where the address of a broker that is not reached is from, and which right is missing."""
         try:
             yield
+        except client_errors.NotAuthenticated as error:
+            user = self._settings.get("sasl.username")
+            if not user or error.code is not ErrorCode.SASL_AUTHENTICATION_FAILED:
+                raise
+            raise client_errors.NotAuthenticated(
+                f"{error} (user {user}): are sasl.username and sasl.password right?", error.code
+            ) from error
+        except KafkaError as error:
+            raise self._with_rights(error, ()) from error
         except PylogbrokerError as error:
             if self._remedy and isinstance(error, client_errors.NeverReached):
                 raise client_errors.NeverReached(f"{error} {self._remedy}") from error

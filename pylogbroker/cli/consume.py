@@ -27,7 +27,7 @@ from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
-    from pylogbroker.cli import bulk_reader, record_schemas
+    from pylogbroker.cli import bulk_reader, record_schemas, rights
     from pylogbroker.cli.record_schemas import RecordDecoder
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import messages as client_messages
@@ -44,6 +44,7 @@ else:
     bulk_reader = on_first_use("pylogbroker.cli.bulk_reader")
     client_messages = on_first_use("pylogbroker.client.messages")
     record_schemas = on_first_use("pylogbroker.cli.record_schemas")
+    rights = on_first_use("pylogbroker.cli.rights")
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
@@ -128,6 +129,7 @@ def command(
     decoder = _decoder(connection, deserializers)
     printer = _Printer(output, base64, _filter(key, grep, headers), count, decoder)
     start = offset or "beginning"
+    connection.needs = {"topic": rights.Right("read", "topic"), "group": rights.Right("read", "group", group)}
     try:
         if group is not None:
             _print_of_group(printer, connection, topics, group, group_protocol, start, to_end)
@@ -279,7 +281,10 @@ def _print_of_group(
     }
     if protocol is not None:
         settings["group.protocol"] = protocol
-    with sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
+    with (
+        connection.explained(),
+        sync.ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer,
+    ):
         names = "|".join(map(re.escape, topics))
         [stream] = consumer.create_message_streams_by_filter(sync.Whitelist(names))
         printer.print_stream(stream)

@@ -76,6 +76,8 @@ def list_groups(
             ]
             left_out = () if watch and with_lag else ("lag_per_second",) if with_lag else ("lag", "lag_per_second")
             show(rows, output, [{name: row[name] for name in row if name not in left_out} for row in rows])
+            if not rows:
+                connection.note_hidden(admin, "Groups")
 
 
 def _total_lag(admin: BlockingAdmin, group: str) -> int | None:

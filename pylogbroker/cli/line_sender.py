@@ -29,7 +29,7 @@ import click
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.line_records import Columnize, LineRecords, LineRejected, Target
 from pylogbroker.cli.output import note
-from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -394,7 +394,7 @@ def _descriptor(file: BinaryIO) -> int | None:
 def _of_lot(lot: Lot, error: BaseException) -> PylogbrokerError:
     if isinstance(error, client_errors.NeverReached):
         return error  # no line's fault
-    return PylogbrokerError(f"{_lines(lot.first, lot.first + lot.count - 1)}: {error}")
+    return _placed(error, f"{_lines(lot.first, lot.first + lot.count - 1)}: {error}")
 
 
 def _lines(first: int, last: int) -> str:
@@ -403,4 +403,8 @@ def _lines(first: int, last: int) -> str:
 
 def _at_line(number: int, error: BaseException, count: int) -> PylogbrokerError:
     others = f"; {count - 1} later records failed, too" if count > 1 else ""
-    return PylogbrokerError(f"line {number}: {error}{others}")
+    return _placed(error, f"line {number}: {error}{others}")
+
+
+def _placed(error: BaseException, text: str) -> PylogbrokerError:
+    return KafkaError(text, error.code) if isinstance(error, KafkaError) else PylogbrokerError(text)

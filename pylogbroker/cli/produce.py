@@ -15,7 +15,7 @@ from pylogbroker.cli.topic import create_if_missing, partitions_of, wait_for_top
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.cli import line_records, line_sender, record_schemas
+    from pylogbroker.cli import line_records, line_sender, record_schemas, rights
     from pylogbroker.cli.line_records import Columnize
     from pylogbroker.cli.record_format import Parsed
     from pylogbroker.cli.record_schemas import RecordEncoder, SchemaChoice
@@ -23,6 +23,7 @@ else:
     line_sender = on_first_use("pylogbroker.cli.line_sender")
     line_records = on_first_use("pylogbroker.cli.line_records")
     record_schemas = on_first_use("pylogbroker.cli.record_schemas")
+    rights = on_first_use("pylogbroker.cli.rights")
 
 _STRATEGIES: Final = ("topic", "record", "topic-record")
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -133,6 +134,8 @@ def command(
         encoder = record_schemas.encoder_of(client, schemas, topic)
     fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
     columns_of = _of_json(base64, encoder) if is_json else _of_lines(fixed_key, delimiter, nulls=nulls, encoder=encoder)
+    write = rights.Right("write", "topic", topic)
+    connection.needs = {"topic": write, "cluster": write}  # the cluster's error: no idempotent writes without a topic
     with connection.admin() as admin:  # the producer would wait for the topic, or create one of a mistyped name
         if may_create:
             create_if_missing(admin, topic)
@@ -140,7 +143,8 @@ def command(
             wait_for_topics(admin, [topic])
         if partition is not None:
             partitions_of(admin, [f"{topic}:{partition}"])
-    status = line_sender.LineSender(target, file, columns_of, connection, whole=file_as_value).run()
+    with connection.explained():
+        status = line_sender.LineSender(target, file, columns_of, connection, whole=file_as_value).run()
     context.exit(status)
 
 

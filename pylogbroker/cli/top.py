@@ -75,6 +75,8 @@ def _print_once(connection: Connection, interval: float, screen: Screen, output:
         history.add(take_sample(admin, time.monotonic))
         time.sleep(interval)
         figures = history.add(take_sample(admin, time.monotonic))
+        if not (figures["topics"] and figures["groups"]):
+            connection.note_hidden(admin, "Topics and groups")
     if output != "table":
         show(figures, output)
         return

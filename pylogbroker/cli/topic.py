@@ -60,7 +60,7 @@ def list_topics(internal: bool, watch: float | None, connection: Connection, out
         for _ in views(watch):
             names = [topic.name for topic in admin.topics.list(include_internal=internal)]
             topics = existing_topics(admin, names)
-            sizes = _sizes(admin, topics)
+            sizes = _sizes(admin, topics) if topics else {}
             rate = rates.of(sizes)
             rows = [
                 {
@@ -75,6 +75,8 @@ def list_topics(internal: bool, watch: float | None, connection: Connection, out
                 for topic in topics.values()
             ]
             show(rows, output, [_with_readable_sizes(row, with_rate=watch is not None) for row in rows])
+            if not rows:
+                connection.note_hidden(admin, "Topics")
 
 
 def _sizes(admin: BlockingAdmin, topics: Mapping[str, TopicDescription]) -> dict[str, int | None]:

@@ -40,6 +40,8 @@ def list_transactions(states: tuple[str, ...], watch: float | None, connection: 
                 for transaction in transactions
             ]
             show(rows, output)
+            if not rows:
+                connection.note_hidden(admin, "Transactional ids")
 
 
 @command.command("describe", short_help="Show the state and the partitions of transactions.")

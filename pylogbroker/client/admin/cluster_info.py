@@ -13,7 +13,10 @@ from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
+from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -66,6 +69,16 @@ class ClusterInfoAdmin:
         ]
         controller = response.controller_id if response.controller_id >= 0 else None
         return ClusterDescription(response.cluster_id, controller, tuple(sorted(brokers, key=lambda it: it.broker_id)))
+
+    @deferred
+    async def may_describe(self) -> bool:
+        """Return whether this user may describe the cluster; others see only what ACLs name. True if it is unknown."""
+        try:
+            response: DescribeClusterResponse = await self._router.anywhere(DescribeClusterRequest(True))
+        except UnsupportedVersion:
+            return True
+        operations = response.cluster_authorized_operations
+        return bool(response.error_code) or operations < 0 or bool(operations >> AclOperation.DESCRIBE & 1)
 
     @deferred
     async def features(self) -> dict[str, FeatureLevels]:
