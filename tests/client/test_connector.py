@@ -57,7 +57,7 @@ async def test_a_later_consumer_continues_at_the_committed_offset(broker: Broker
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, numbered(100), 2)
     first = connector(broker.bootstrap, group)
-    stream = (await first.create_message_streams({topic: 1}))[topic][0]
+    stream = await first.stream(topic)
     seen: list[str] = []
     async for message in stream:
         seen.append(message.value.decode())

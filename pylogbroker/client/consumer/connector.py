@@ -1,10 +1,11 @@
 """The group consumer: streams of messages from topics that a group's members share.
 
     connector = ConsumerConnector("localhost:9092", group="billing")
-    streams = await connector.create_message_streams({"orders": 2})
-    async for message in streams["orders"][0]:
+    async for message in await connector.stream("orders"):
         ...
     await connector.shutdown()
+
+`create_message_streams({"orders": 2})` creates several streams.
 
 The streams of a connector share its partitions evenly; surplus streams stay empty.
 """
@@ -142,6 +143,10 @@ class ConsumerConnector:
     def create_message_streams(self, topics: Mapping[str, int]) -> Deferred[dict[str, list[Stream]]]:
         """Create each topic's number of streams; wait for the first assignment."""
         return ensureDeferred(self._create_message_streams(topics))
+
+    def stream(self, topic: str) -> Deferred[Stream]:
+        """Create one stream of a topic; wait for the first assignment."""
+        return self.create_message_streams({topic: 1}).addCallback(lambda streams: streams[topic][0])
 
     def create_message_streams_by_filter(self, topics: TopicFilter, count: int = 1) -> Deferred[list[Stream]]:
         """Create `count` streams for all matching topics, including later ones."""
