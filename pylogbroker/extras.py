@@ -37,7 +37,7 @@ _PROJECTS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools"}
 """Names of projects that are not those of their packages."""
 
 
-class MissingExtra(StartupError):
+class MissingExtra(StartupError, ImportError):
     """An optional feature is used whose packages are not installed."""
 
 

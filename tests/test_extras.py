@@ -98,6 +98,21 @@ def test_commands_name_the_missing_extra_in_one_line(package: str, command: str,
     assert "Traceback" not in done.stderr
 
 
+def test_an_import_of_sparks_names_says_which_packages_are_missing() -> None:
+    script = """
+import sys
+sys.modules["pyarrow"] = None
+try:
+    from pylogbroker.spark import load
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith(
+        f"pylogbroker.spark needs pyarrow, which is not installed: {sys.executable} -m pip install 'pyspark"
+    )
+
+
 def test_other_import_errors_are_not_changed() -> None:
     with pytest.raises(ModuleNotFoundError, match="nothing_like_this"), required_by("a feature"):
         import nothing_like_this  # type: ignore[import-not-found]  # noqa: F401

@@ -6,8 +6,9 @@ Modules are imported on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.lazy_names import lazy_names
 
@@ -38,4 +39,9 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(spark_source.PylogbrokerSource)
 
 
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+_get, __dir__ = lazy_names(__name__, _MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    with required_by(__name__):
+        return _get(name)
