@@ -73,6 +73,14 @@ class ShareFetchSettings:
 
 
 @attrs.define(eq=False, repr=False)
+class Received:
+    """Results of a fetch."""
+
+    messages: list[ShareMessage] = attrs.field(factory=list)
+    errors: list[Exception] = attrs.field(factory=list)
+
+
+@attrs.define(eq=False, repr=False)
 class ShareLeader:
     node: int
     session: ClientShareSession = attrs.field(factory=ClientShareSession)
@@ -165,18 +173,22 @@ class ShareExchange:
 
     async def _fetch_from(self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition]) -> None:
         await leader.lock.acquire()
+        received = Received()
         try:
             if any(self.acquired(*key).renews for key in leader.partitions.values()):
                 await self._send_acknowledgements_to(leader, False, self.settings.request_timeout)
-            await self._exchange_fetch(leader, partitions)
+            await self._exchange_fetch(leader, partitions, received)
         except UnsupportedVersion as error:
-            self._reader.received([], [error])
+            received.errors.append(error)
         except PylogbrokerError as error:
             self._failed(leader, error)
         finally:
             leader.lock.release()
+        self._reader.received(received.messages, received.errors)  # a poll may fetch again at once
 
-    async def _exchange_fetch(self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition]) -> None:
+    async def _exchange_fetch(
+        self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition], received: Received
+    ) -> None:
         settings = self.settings
         request = ShareFetchRequest(
             self._group,
@@ -199,23 +211,24 @@ class ShareExchange:
             for data in topic.partitions:
                 key = leader.partitions.get((topic.topic_id, data.partition_index))
                 if key is not None:
-                    self._take_partition(leader, key, data)
-        self._reader.received([], [])  # else a poll would not fetch again
+                    self._take_partition(leader, key, data, received)
 
-    def _take_partition(self, leader: ShareLeader, key: TopicPartition, data: ShareFetchPartitionData) -> None:
+    def _take_partition(
+        self, leader: ShareLeader, key: TopicPartition, data: ShareFetchPartitionData, received: Received
+    ) -> None:
         if data.acknowledge_error_code:
             self._rejected(key, error_of(data.acknowledge_error_code, data.acknowledge_error_message))
         code = code_of(data.error_code)
         if not code:
             messages, errors = self._unpack(key[0], data, self.acquired(*key))
-            if messages or errors:
-                self._reader.received(messages, errors)
+            received.messages += messages
+            received.errors += errors
         elif code in _MOVED or code.retriable:
             self._cluster.leader_is_stale(*key)
             leader.not_before = self._clock.seconds() + self.settings.backoff
         else:
             text = f"{key[0]}/{key[1]}: {data.error_message or code.meaning}"
-            self._reader.received([], [error_of(data.error_code, text)])
+            received.errors.append(error_of(data.error_code, text))
 
     async def _acknowledge_to(self, leader: ShareLeader) -> dict[TopicPartition, KafkaError]:
         await leader.lock.acquire()
@@ -225,6 +238,7 @@ class ShareExchange:
             return self._failed(leader, error)
         finally:
             leader.lock.release()
+            self._reader.received([], [])  # a poll may fetch again
 
     async def _close_session(self, leader: ShareLeader) -> None:
         await leader.lock.acquire()
@@ -304,5 +318,4 @@ class ShareExchange:
             self._reader.received([], [error])
         else:
             log.debug("a request to broker {node} failed: {error}", node=leader.node, error=error)
-            self._reader.received([], [])
         return errors
