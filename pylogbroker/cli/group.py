@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,7 +17,7 @@ from pylogbroker.features import on_first_use
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
-    from pylogbroker.client.admin import CommittedOffset
+    from pylogbroker.client.admin import CommittedOffset, GroupListing, ShareGroupOffset
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.spark.loading import times
 else:
@@ -26,6 +26,7 @@ else:
 
 _UNKNOWN = "Dead"
 _NO_MEMBERS = ("Empty", _UNKNOWN)
+SHARE: Final = "share"
 _CLASSIC = "classic"
 _OF_KIP_848 = "consumer"
 _MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions", "epoch", "target", "topics", "expression")
@@ -60,7 +61,7 @@ def list_groups(
     with connection.admin() as admin:
         for _ in views(watch):
             groups = admin.groups.list(states=states, types=types)
-            lags = {group.group: _total_lag(admin, group.group) for group in groups} if with_lag else {}
+            lags = {group.group: _lag_of(admin, group) for group in groups} if with_lag else {}
             rate = rates.of(lags)
             rows = [
                 {
@@ -78,6 +79,18 @@ def list_groups(
             show(rows, output, [{name: row[name] for name in row if name not in left_out} for row in rows])
             if not rows:
                 connection.note_hidden(admin, "Groups")
+
+
+def _lag_of(admin: BlockingAdmin, group: GroupListing) -> int | None:
+    if group.type != SHARE:
+        return _total_lag(admin, group.group)
+    return total_share_lag(admin.share_groups.offsets([group.group])[group.group])
+
+
+def total_share_lag(offsets: Mapping[TopicPartition, ShareGroupOffset]) -> int | None:
+    """Return the lag of a share group over all its partitions; None if it is not known of any."""
+    known = [offset.lag for offset in offsets.values() if offset.lag is not None]
+    return sum(known) if known or not offsets else None
 
 
 def _total_lag(admin: BlockingAdmin, group: str) -> int | None:
@@ -133,8 +146,18 @@ def _short(partitions: list[dict[str, Any]] | None) -> list[str]:
 def _no_such_groups(admin: BlockingAdmin, names: Iterable[str]) -> ConfigError | None:
     """Return the error for groups that are missing, with similar names; None without any."""
     missing = [*names]
-    groups = [group.group for group in admin.groups.list()] if missing else []
-    return ConfigError("; ".join(no_such("group", name, groups) for name in missing)) if missing else None
+    if not missing:
+        return None
+    types = {group.group: group.type for group in admin.groups.list()}
+    return ConfigError("; ".join(_why_missing(name, types) for name in missing))
+
+
+def _why_missing(name: str, types: Mapping[str, str]) -> str:
+    if types.get(name) == SHARE:
+        return (
+            f"{name} is a share group: `pylogbroker share describe {name}` shows it, `pylogbroker share` has its verbs"
+        )
+    return no_such("group", name, types)
 
 
 def _check_groups(admin: BlockingAdmin, names: Iterable[str]) -> None:
@@ -187,7 +210,7 @@ def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, ou
     """
     with connection.admin() as admin:
         for _ in views(watch):
-            names = groups or [group.group for group in admin.groups.list()]
+            names = groups or [group.group for group in admin.groups.list() if group.type != SHARE]
             show([row for group in names for row in _lag(admin, group)], output)
 
 
@@ -356,7 +379,8 @@ def _preview(
 def delete(groups: tuple[str, ...], yes: bool, connection: Connection) -> None:
     """Delete groups without members, with their offsets."""
     with connection.admin() as admin:
-        _check_groups(admin, groups)
+        share_groups = {group.group for group in admin.groups.list() if group.type == SHARE}
+        _check_groups(admin, (group for group in groups if group not in share_groups))
         confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
         admin.groups.delete(groups)
     click.echo(f"Deleted {', '.join(groups)}.", err=True)

@@ -10,6 +10,7 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.dead_letters import DeadLetter, dead_letter_topic, of_group
+from pylogbroker.cli.group import SHARE, total_share_lag
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.topic import check_complete, offsets_at, partitions_of
@@ -31,7 +32,6 @@ else:
     sync = on_first_use("pylogbroker.client.sync")
     times = on_first_use("pylogbroker.spark.loading.times")
 
-_TYPE: Final = "share"
 _EMPTY: Final = "Empty"
 _IN_TRANSACTION_MAX: Final = 500
 _SHOWN_BYTES_MAX: Final = 60
@@ -51,20 +51,18 @@ def list_groups(watch: float | None, connection: Connection, output: str) -> Non
     """List share groups with their members and their lag over all partitions."""
     with connection.admin() as admin:
         for _ in views(watch):
-            names = [group.group for group in admin.groups.list(types=[_TYPE])]
+            names = [group.group for group in admin.groups.list() if group.type == SHARE]
             groups = admin.share_groups.describe(names) if names else {}
             offsets = admin.share_groups.offsets(names) if names else {}
             rows = []
             for name, group in groups.items():
-                lags = [offset.lag for offset in offsets[name].values()]
-                known = [lag for lag in lags if lag is not None]
                 rows.append(
                     {
                         "group": name,
                         "state": group.state,
                         "members": len(group.members),
                         "topics": sorted({topic for topic, _ in offsets[name]}),
-                        "lag": sum(known) if known or not lags else None,
+                        "lag": total_share_lag(offsets[name]),
                     }
                 )
             show(rows, output)
@@ -110,7 +108,7 @@ def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, ou
     """
     with connection.admin() as admin:
         for _ in views(watch):
-            names = groups or [group.group for group in admin.groups.list(types=[_TYPE])]
+            names = groups or [group.group for group in admin.groups.list() if group.type == SHARE]
             offsets = admin.share_groups.offsets(names) if names else {}
             rows = [
                 {

@@ -144,11 +144,18 @@ def test_groups_are_shown_and_begin_elsewhere(broker: BrokerProcess) -> None:
         assert (busy.exit_code, "stop its members first" in busy.stderr) == (1, True)
     listed = {row["group"]: row for row in rows(broker, "share", "list")}
     assert (listed[group]["state"], listed[group]["topics"]) == ("Empty", [f"{group}-orders"])
+    lags = {row["group"]: row["lag"] for row in rows(broker, "group", "list", "--lag")}
+    assert lags[group] == listed[group]["lag"] == 2
+    assert group not in {row["group"] for row in rows(broker, "group", "lag")}
+    described = invoke(broker, "group", "describe", group)
+    assert (described.exit_code, f"{group} is a share group: `pylogbroker share" in described.stderr) == (1, True)
     assert invoke(broker, "share", "reset", group, "--to-latest", "-y").exit_code == 0
     [row] = rows(broker, "share", "lag", group)
     assert (row["topic"], row["partition"], row["start"], row["lag"]) == (f"{group}-orders", 0, 2, 0)
     assert invoke(broker, "share", "forget", group, f"{group}-orders", "-y").exit_code == 0
     assert rows(broker, "share", "lag", group) == []
+    assert invoke(broker, "group", "delete", group, "-y").exit_code == 0
+    assert group not in {row["group"] for row in rows(broker, "share", "list")}
 
 
 def test_wrong_use_is_explained(broker: BrokerProcess) -> None:
