@@ -187,6 +187,12 @@ def test_first_heartbeats_that_are_wrong(group: Group, case: str) -> None:
     assert group.describe().error_code == NOT_FOUND
 
 
+def test_an_expression_that_cannot_be_read_says_why(group: Group) -> None:
+    answer = group.join("m", subscribed_topic_names=None, subscribed_topic_regex="a(")
+    assert "a(" in (answer.error_message or "")
+    assert "missing" in (answer.error_message or "")
+
+
 def test_epochs_and_ids_that_are_wrong(group: Group) -> None:
     assert group.error("m", 3) == NOT_FOUND
     assert group.error("m", -1) == NOT_FOUND

@@ -15,7 +15,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_values
 from pylogbroker.features import on_first_use
-from pylogbroker.groups.consumer.port import GroupTimes, Matches, TopicShape
+from pylogbroker.groups.consumer.port import GroupTimes, InvalidExpression, Matches, TopicShape
 from pylogbroker.groups.consumer.requests import MaySee
 from pylogbroker.long_loops import over
 from pylogbroker.metadata.image import group_resource
@@ -89,14 +89,15 @@ def _outcome(work: Callable[[], T]) -> T | Exception:
         return failure
 
 
-def _search(expressions: tuple[str, ...], topics: Any) -> dict[str, list[str] | None]:
+def _search(expressions: tuple[str, ...], topics: Any) -> dict[str, list[str] | InvalidExpression]:
     return topic_expressions.match_topics(expressions, topics)
 
 
-async def _visible(matches: dict[str, list[str] | None], may_see: MaySee) -> Matches:
-    visible: dict[str, frozenset[str] | None] = {}
+async def _visible(matches: dict[str, list[str] | InvalidExpression], may_see: MaySee) -> Matches:
+    visible: dict[str, frozenset[str] | InvalidExpression] = {}
     for expression, names in matches.items():
-        visible[expression] = (
-            None if names is None else frozenset([name async for name in over(names) if may_see(name)])
-        )
+        if isinstance(names, InvalidExpression):
+            visible[expression] = names
+        else:
+            visible[expression] = frozenset([name async for name in over(names) if may_see(name)])
     return visible

@@ -28,7 +28,7 @@ from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.consumer.admission import admit, check_fields, check_static
 from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
 from pylogbroker.groups.consumer.member import ConsumerMember
-from pylogbroker.groups.consumer.port import GroupPort, Matches
+from pylogbroker.groups.consumer.port import GroupPort, InvalidExpression, Matches
 from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
@@ -98,7 +98,7 @@ class ConsumerMemberManager:
         before = member.assigned
         has_changed = self._update(group, member, beat)
         for expression, topics in matches.items():
-            if topics is not None:
+            if not isinstance(topics, InvalidExpression):
                 resolved = Resolved(topics, self._port.topics_version, now_ms)
                 has_changed = group.set_resolved(expression, resolved) or has_changed
         if has_changed:
@@ -308,7 +308,7 @@ class ConsumerMemberManager:
         progress.is_resolving = False
         has_changed = False
         for expression, topics in matches.items():
-            if topics is not None and expression in group.used_expressions:
+            if not isinstance(topics, InvalidExpression) and expression in group.used_expressions:
                 has_changed = group.set_resolved(expression, Resolved(topics, version, now_ms)) or has_changed
         if has_changed:
             self.bump(group, now_ms)
@@ -438,8 +438,9 @@ class ConsumerMemberManager:
 def _check_expressions(matches: Matches) -> None:
     """Raise KafkaError for an invalid regular expression."""
     for expression, topics in matches.items():
-        if topics is None:
+        if isinstance(topics, InvalidExpression):
             raise KafkaError(
-                f"{expression!r} is not a regular expression that RE2 reads; see https://github.com/google/re2/wiki/Syntax",
+                f"{expression!r} is not a regular expression that RE2 reads: {topics.why}; see "
+                "https://github.com/google/re2/wiki/Syntax",
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
             )

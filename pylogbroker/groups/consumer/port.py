@@ -12,8 +12,16 @@ from pylogbroker.groups.consumer.requests import MaySee
 
 T = TypeVar("T")
 
-Matches = Mapping[str, frozenset[str] | None]
-"""Matching topics by regular expression; None if the expression is not valid."""
+
+@attrs.frozen
+class InvalidExpression:
+    """Reason why an expression cannot be read."""
+
+    why: str
+
+
+Matches = Mapping[str, frozenset[str] | InvalidExpression]
+"""Matching topics by regular expression."""
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings
 from pylogbroker.groups.consumer.group import ConsumerGroup
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
-from pylogbroker.groups.consumer.port import GroupTimes, Matches, TopicShape
+from pylogbroker.groups.consumer.port import GroupTimes, InvalidExpression, Matches, TopicShape
 from pylogbroker.groups.consumer.requests import HeartbeatResult, MaySee, MemberHeartbeat
 from pylogbroker.long_loops import at_once
 from pylogbroker.records import entries
@@ -80,11 +80,11 @@ class FakePort:
 
         self._do(run)
 
-    def _matches(self, expression: str, may_see: MaySee) -> frozenset[str] | None:
+    def _matches(self, expression: str, may_see: MaySee) -> frozenset[str] | InvalidExpression:
         try:
             pattern = re.compile(expression)
-        except re.error:
-            return None
+        except re.error as error:
+            return InvalidExpression(str(error))
         return frozenset(name for name in self.topics if pattern.fullmatch(name) and may_see(name))
 
     def _do(self, run: Callable[[], None]) -> None:
