@@ -11,9 +11,9 @@ Late requests of a transaction cannot reach the next one. The answer to a produc
     transaction          CompleteAbort    TRANSACTION_ABORTABLE    NONE, present pair
     another one          any              PRODUCER_FENCED
 
-A power failure may cut the log behind epochs that were assigned. Not each of them is synced: at most
-EPOCHS_UNSYNCED_MAX follow a synced one of transactions v2, and as many are left out by the next InitProducerId of a
-transactional id that was loaded. So none is assigned twice (see `initialization`).
+A power failure may cut the log behind epochs that were assigned, since not each of them is synced. At most
+EPOCHS_UNSYNCED_MAX follow a synced one of transactions v2. After a load, the next InitProducerId leaves as many out. So
+none is assigned twice (see `initialization`).
 
 While a record or markers are written: CONCURRENT_TRANSACTIONS. A commit that comes after an abort by timeout may go on:
 the producer aborts and gets the next pair. In Apache Kafka that is the end of the producer (KAFKA-20785).

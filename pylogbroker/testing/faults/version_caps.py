@@ -21,6 +21,8 @@ Cap = int | tuple[int, int] | None
 
 _UNKNOWN_VERSION: Final = 0x7FFF
 _NO_VERSION: Final = (0, -1)
+_NEEDED: Final = {"transaction.version": {"Produce": 12, "EndTxn": 5, "TxnOffsetCommit": 5}}
+"""Versions that clients use if a feature is on: without one of them, the feature has to be off."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -52,6 +54,13 @@ class VersionCaps:
         """Leave out of an answer what is not offered."""
         limited = [self._limited(api) for api in answer.api_keys]
         answer.api_keys = [api for api in limited if api.min_version <= api.max_version]
+        off = [
+            feature
+            for feature, versions in _NEEDED.items()
+            if not all(self.offers(api_key(api), version) for api, version in versions.items())
+        ]
+        answer.supported_features = [feature for feature in answer.supported_features if feature.name not in off]
+        answer.finalized_features = [feature for feature in answer.finalized_features if feature.name not in off]
         return answer
 
     def _limited(self, api: ApiVersion) -> ApiVersion:

@@ -75,6 +75,16 @@ def test_versions_of_a_release(broker: Broker, raw: RawClient, topic: str) -> No
         raw.produce(topic)
 
 
+def test_a_feature_is_off_without_the_versions_that_it_needs(broker: Broker) -> None:
+    for caps, level in (({}, 2), ({"Produce": 11}, None), ({"EndTxn": 4}, None), ({"Produce": 12}, 2)):
+        broker.faults.cap_versions(None, **caps)
+        with RawClient(broker.bootstrap) as client:
+            answer = client.ask(ApiVersionsRequest("x", "1"), 4)
+        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        assert (levels.get("transaction.version"), levels["metadata.version"]) == (level, 33)
+        assert ("transaction.version" in [feature.name for feature in answer.supported_features]) is bool(level)
+
+
 def test_librdkafka_works_with_an_older_release(broker: Broker, topic: str) -> None:
     broker.faults.cap_versions("0.11")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
