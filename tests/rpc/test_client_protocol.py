@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.rpc.client_protocol import ClientProtocol
-from pylogbroker.wire import UnsupportedVersion
+from pylogbroker.wire import SUPPORTED, Request, UnsupportedVersion
+from pylogbroker.wire.api_table import APIS, LAST_IN_3_9
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
+
+LACKING = [APIS[module][0] for module, version in LAST_IN_3_9.items() if version < 0]
 
 
 def negotiated(last: int, **levels: int) -> ClientProtocol:
@@ -40,3 +43,14 @@ def test_levels_of_features() -> None:
     protocol = negotiated(5, lights=2)
     assert (protocol.feature_level("lights"), protocol.feature_level("others")) == (2, 0)
     assert ClientProtocol("broker", "client").feature_level("lights") == 0
+
+
+@pytest.mark.parametrize("key", LACKING)
+def test_an_api_that_kafka_3_9_lacks_is_sent_in_its_newest_version(key: int) -> None:
+    kind: type[Request] = SUPPORTED[key][0]
+    protocol = ClientProtocol("broker", "client")
+    protocol.assume_versions({key: kind.versions.last})
+    encoded = protocol.encode(kind())
+    assert encoded.name == kind.__name__.removesuffix("Request")
+    [first, *_] = encoded.chunks
+    assert first[4:8] == key.to_bytes(2, "big") + kind.versions.last.to_bytes(2, "big")
