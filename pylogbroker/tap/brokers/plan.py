@@ -34,6 +34,8 @@ _LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners", "http.listener
 _ONE_MACHINE: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "transaction.state.log.min.isr": "1",
     "zookeeper.session.timeout.ms": "6000",
     "controlled.shutdown.retry.backoff.ms": "500",
