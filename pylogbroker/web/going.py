@@ -40,7 +40,7 @@ async def _matches(visitor: Visitor, text: str) -> AsyncIterator[Destination]:
             yield {"kind": "topic", "name": name}
     with suppress(KafkaError):
         for group in (await groups(visitor, search=text, count=DESTINATIONS_MAX))["groups"]:
-            yield {"kind": "group", "name": group["id"]}
+            yield {"kind": "share group" if group["type"] == "share" else "group", "name": group["id"]}
     if visitor.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME):
         for broker_id in services.metadata.image.brokers:
             if text == str(broker_id):

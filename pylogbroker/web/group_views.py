@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypedDict
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import CommittedOffset, GroupState
+from pylogbroker.groups import CommittedOffset, GroupState, GroupType
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.described_groups import DescribedMember, GroupDescription, describe_groups
 from pylogbroker.web.group_offsets import (
@@ -26,6 +26,7 @@ from pylogbroker.web.offsets import Key
 from pylogbroker.web.parameters import ROWS_MAX, Count, Search, Start
 from pylogbroker.web.responsible_brokers import ask_all, group_coordinator, lacks_group_coordinators
 from pylogbroker.web.rows import RowRange, slice_rows
+from pylogbroker.web.share_groups import share_groups_of_each
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
@@ -36,8 +37,11 @@ _DEAD: Final = GroupState.DEAD.value
 
 
 class GroupRow(TypedDict):
+    """`offsets` is null for share groups, which commit none."""
+
     id: str
     state: str
+    type: Literal["classic", "consumer", "share"]
     protocol_type: str
     coordinator: int
     members: int | None
@@ -146,11 +150,18 @@ async def groups(visitor: Visitor, search: Search = "", start: Start = 0, count:
 
 async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[GroupRow]:
     """Return rows of groups with their coordinators."""
-    counts = await counts_of(visitor, [(broker_id, listed.group_id) for broker_id, listed in shown])
+    named = [(broker_id, listed.group_id) for broker_id, listed in shown if listed.group_type != GroupType.SHARE]
+    counts = await counts_of(visitor, named)
+    shared = [(broker_id, listed.group_id) for broker_id, listed in shown if listed.group_type == GroupType.SHARE]
+    groups = await share_groups_of_each(visitor, shared)
+    for _, group_id in shared:
+        group = groups.get(group_id)
+        counts[group_id] = GroupCounts(*((None,) * 3 if group is None else (len(group.members), None, group.lag)))
     return [
         {
             "id": listed.group_id,
             "state": listed.group_state,
+            "type": _type(listed),
             "protocol_type": listed.protocol_type,
             "coordinator": broker_id,
             "members": counts[listed.group_id].members,
@@ -159,6 +170,15 @@ async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]
         }
         for broker_id, listed in shown
     ]
+
+
+def _type(listed: ListedGroup) -> Literal["classic", "consumer", "share"]:
+    match listed.group_type:
+        case GroupType.SHARE:
+            return "share"
+        case GroupType.CONSUMER:
+            return "consumer"
+    return "classic"  # also of a coordinator that does not say
 
 
 async def counts_of(visitor: Visitor, groups: Sequence[tuple[int, str]]) -> dict[str, GroupCounts]:

@@ -6,7 +6,7 @@ leader of the partition knows which records are in flight: those that members ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 
@@ -34,7 +34,7 @@ from pylogbroker.wire.messages.share_group_describe import (
 
 
 @attrs.frozen
-class ShareMember:
+class ShownShareMember:
     """A member; partitions and topics that the visitor may not see are left out."""
 
     id: str
@@ -61,14 +61,14 @@ class SharePartitionRow:
 
 
 @attrs.frozen
-class ShareGroup:
+class ShownShareGroup:
     id: str
     state: str
     epoch: int
     target_epoch: int
     assignor: str
     coordinator: int
-    members: Sequence[ShareMember]
+    members: Sequence[ShownShareMember]
     partitions: Sequence[SharePartitionRow]
 
     @property
@@ -85,11 +85,11 @@ class ShareGroup:
 
 def sum_of_known(numbers: Sequence[int | None]) -> int | None:
     """Return the sum of the numbers that are known; None if none of several is."""
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known or not numbers else None
+    summands = [number for number in numbers if number is not None]
+    return sum(summands) if summands or not numbers else None
 
 
-async def read_share_group(visitor: Visitor, group_id: str) -> ShareGroup:
+async def read_share_group(visitor: Visitor, group_id: str) -> ShownShareGroup:
     """Return a share group; raise KafkaError, also for a group of another type."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
@@ -106,7 +106,19 @@ async def read_share_group(visitor: Visitor, group_id: str) -> ShareGroup:
     return await _group(visitor, coordinator, described, offsets.get(group_id))
 
 
-async def share_groups(visitor: Visitor, coordinator: int, ids: Sequence[str]) -> dict[str, ShareGroup]:
+async def share_groups_of_each(visitor: Visitor, groups: Iterable[tuple[int, str]]) -> dict[str, ShownShareGroup]:
+    """Return share groups by id, which are given with their coordinators; without those that nobody answers for."""
+    by_broker: dict[int, list[str]] = {}
+    for broker_id, group_id in groups:
+        by_broker.setdefault(broker_id, []).append(group_id)
+    answered: dict[str, ShownShareGroup] = {}
+    for broker_id, ids in by_broker.items():
+        with suppress(KafkaError, UnsupportedVersion):
+            answered |= await share_groups(visitor, broker_id, ids)
+    return answered
+
+
+async def share_groups(visitor: Visitor, coordinator: int, ids: Sequence[str]) -> dict[str, ShownShareGroup]:
     """Return the share groups among these that the visitor may see, of one coordinator; raise KafkaError."""
     over = visitor.services.runtime.slices.over
     described = await _described(visitor, coordinator, [group_id for group_id in ids if visitor.sees_group(group_id)])
@@ -142,7 +154,7 @@ async def _group(
     coordinator: int,
     group: DescribedShareGroup,
     offsets: DescribeShareGroupOffsetsResponseGroup | None,
-) -> ShareGroup:
+) -> ShownShareGroup:
     over = visitor.services.runtime.slices.over
     members = [_member(visitor, member) async for member in over(group.members)]
     rows = [
@@ -151,10 +163,10 @@ async def _group(
         if visitor.sees_topic(topic.topic_name)
         async for row in over(topic.partitions)
     ]
-    known = {(row.topic, row.index) for row in rows}
-    assigned = {key for member in members for key in member.partitions} - known
+    with_offsets = {(row.topic, row.index) for row in rows}
+    assigned = {key for member in members for key in member.partitions} - with_offsets
     rows += [SharePartitionRow(topic, index, None, None, None) for topic, index in assigned]  # not read yet
-    return ShareGroup(
+    return ShownShareGroup(
         group.group_id,
         group.group_state,
         group.group_epoch,
@@ -166,9 +178,9 @@ async def _group(
     )
 
 
-def _member(visitor: Visitor, member: ShareGroupMember) -> ShareMember:
+def _member(visitor: Visitor, member: ShareGroupMember) -> ShownShareMember:
     assigned = ((topic.topic_name, index) for topic in member.assignment.topic_partitions for index in topic.partitions)
-    return ShareMember(
+    return ShownShareMember(
         member.member_id,
         member.client_id,
         member.client_host,

@@ -47,6 +47,7 @@ from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.schema_store import SchemaSource
+from pylogbroker.web.share_group_views import share_group
 from pylogbroker.web.texts import Page, answer_text
 from pylogbroker.web.transaction_views import (
     abort_transaction,
@@ -87,6 +88,7 @@ ROUTES: Final = (
     HttpRoute("GET", "/api/groups/{id}", group),
     HttpRoute("GET", "/api/groups/{id}/reset", preview_reset),
     HttpRoute("POST", "/api/groups/{id}/reset", reset_group),
+    HttpRoute("GET", "/api/share-groups/{id}", share_group),
     HttpRoute("GET", "/api/transactions", transactions),
     HttpRoute("GET", "/api/transactions/{id}", transaction),
     HttpRoute("POST", "/api/transactions/{id}/fence", fence_producer),

@@ -12,8 +12,10 @@ from jsonschema import Draft202012Validator
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.apis import share_group_heartbeat
 from pylogbroker.testing.faults import Faults
 from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.broker.nodes import NODE_ID
 from tests.broker.transactions import TransactionTests
 from tests.web.described import Operation, description, operations
@@ -29,6 +31,7 @@ REQUESTS: Final[Mapping[str, dict[str, Any]]] = {
     "records": {"topic": "clicks", "offset": 0},
     "live": {"topic": "clicks", "time": "0"},
     "group": {"id": "readers"},
+    "share_group": {"id": "workers"},
     "preview_reset": {**_GROUP, "to": "offset", "offset": 0},
     "reset_group": {**_GROUP, "to": "time", "time": NOW},
     "log_directory": {"broker": NODE_ID, "path": "DIRECTORY"},
@@ -139,6 +142,10 @@ class TestDescription(ChangeTests, TransactionTests):
         self.node.create("deleted")
         self.node.produce("clicks", 0, NOW)
         self.commit("readers", "clicks", 0)
+        joined = self.node.ask(
+            share_group_heartbeat.handle, ShareGroupHeartbeatRequest("workers", "m" * 22, 0, None, ["clicks"])
+        )
+        self.assertEqual(joined.error_code, 0, joined.error_message)
         self.change("set-password", name="bob", password="secret")
         self.change("set-quota", **_QUOTA, value=1)
         self.change("add-acl", **_ACL, operation="write")

@@ -23,7 +23,6 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.web.page_routes import PageRoute
 from pylogbroker.web.pages import FAULT_PAGES, PAGES
 from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
 from tests.web.sample_data import ADMINISTERED, administer, ask
 
@@ -93,7 +92,6 @@ OF_EMPTY_BROKER: Final = (
 """Pages of a broker without topics, groups or an authorizer."""
 REJECTED: Final = "topics/orders/records?where=value+is"
 WIDTHS: Final = {1280: 900, 390: 844}
-_UPGRADE: Final = 1
 SCHEMES: Final = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
 """Options of axe-core, by the scheme of colours."""
 WIDER_JS: Final = """return [
@@ -158,11 +156,8 @@ def fill(broker: PageBroker) -> None:
 
 
 def join_share_group(broker: PageBroker) -> None:
-    """Switch share groups on, and let one have a member, which never reads."""
-    update = FeatureUpdateKey("share.version", 1, upgrade_type=_UPGRADE)
+    """Let a share group have a member, which never reads."""
     with BlockingCluster(read(CONSUMER, {"bootstrap.servers": broker.bootstrap})) as cluster:
-        switched: UpdateFeaturesResponse = cluster.any_connection().ask(UpdateFeaturesRequest(30_000, [update]))
-        assert switched.error_code == 0, switched.error_message
         request = ShareGroupHeartbeatRequest(SHARE_GROUP, "m" * 22, 0, None, ["orders", "clicks"])
         answer: ShareGroupHeartbeatResponse = cluster.coordinator(SHARE_GROUP, CoordinatorType.GROUP).ask(request)
         assert answer.error_code == 0, answer.error_message

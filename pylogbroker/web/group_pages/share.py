@@ -10,7 +10,7 @@ from pylogbroker.web.group_views import GroupId, has_members
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import ROWS_MAX
 from pylogbroker.web.router.values import OneOf
-from pylogbroker.web.share_groups import ShareMember, SharePartitionRow, read_share_group, sum_of_known
+from pylogbroker.web.share_groups import SharePartitionRow, ShownShareMember, read_share_group, sum_of_known
 from pylogbroker.web.visitors import Visitor
 
 _KEYS: Final = ("partition", "start", "lag", "flight")
@@ -37,7 +37,7 @@ class ShareGroupPage(Paged):
     all_partitions: int
     partitions: Sequence[SharePartitionRow]
     member_count: int
-    members: Sequence[tuple[ShareMember, Sequence[tuple[str, str]]]]
+    members: Sequence[tuple[ShownShareMember, Sequence[tuple[str, str]]]]
     dead_letter_topic: str
     delivery_limit: int
     lock_ms: int

@@ -7,12 +7,10 @@ of their groups once these are shown, so that a sort order by such a value has t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import attrs
 
-from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupType
 from pylogbroker.web.group_lags import GroupPace
 from pylogbroker.web.group_views import counts_of
@@ -20,9 +18,8 @@ from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Search
 from pylogbroker.web.responsible_brokers import ask_all, lacks_group_coordinators
 from pylogbroker.web.router.values import OneOf
-from pylogbroker.web.share_groups import ShareGroup, share_groups
+from pylogbroker.web.share_groups import share_groups_of_each
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 _KEYS: Final = ("id", "state", "kind", "members", "lag", "behind", "trend", "topics")
@@ -160,7 +157,7 @@ async def _completed(visitor: Visitor, shown: Sequence[GroupLine]) -> list[Group
     lags, here = visitor.samples.group_lags, visitor.services.node.id
     to_ask = [row for row in shown if row.topics is None and not row.is_hidden]
     counts = await counts_of(visitor, [(row.coordinator, row.id) for row in to_ask if not row.is_share])
-    shared = await _shared(visitor, [row for row in to_ask if row.is_share])
+    shared = await share_groups_of_each(visitor, [(row.coordinator, row.id) for row in to_ask if row.is_share])
     rows: list[GroupLine] = []
     for row in shown:
         if row.id in shared:
@@ -173,15 +170,3 @@ async def _completed(visitor: Visitor, shown: Sequence[GroupLine]) -> list[Group
         else:
             rows.append(row)
     return rows
-
-
-async def _shared(visitor: Visitor, rows: Sequence[GroupLine]) -> dict[str, ShareGroup]:
-    """Return share groups by id; those whose coordinator does not answer are left out."""
-    by_broker: dict[int, list[str]] = {}
-    for row in rows:
-        by_broker.setdefault(row.coordinator, []).append(row.id)
-    groups: dict[str, ShareGroup] = {}
-    for broker_id, ids in by_broker.items():
-        with suppress(KafkaError, UnsupportedVersion):
-            groups |= await share_groups(visitor, broker_id, ids)
-    return groups

@@ -12,6 +12,7 @@ from tests.web.test_pages import PageTests
 from tests.web.test_visitors import AnonymousTests
 
 ID = "m" * 22
+PARTITION = {"topic": "t", "partition": 0}
 
 
 class ShareGroupTests(PageTests, ShareTests):
@@ -50,6 +51,17 @@ class TestShareGroup(ShareGroupTests):
         self.assertEqual(row[2:5], ["share (KIP-932)", "1", "8"])
         self.assertIn("/share-groups/g", page.links)
         self.assertIn("t", row[8])
+
+    def test_api(self) -> None:
+        [row] = self.ask("groups")["groups"]
+        self.assertEqual((row["type"], row["members"], row["lag"], row["offsets"]), ("share", 1, 8, None))
+        group = self.ask("share-group?id=g&start=0&count=1")
+        self.assertEqual((group["lag"], group["in_flight"], group["total"]), (8, 4, 2))
+        self.assertEqual(group["partitions"], [{**PARTITION, "start_offset": 2, "lag": 8, "in_flight": 4, "error": ""}])
+        [member] = group["members"]
+        self.assertEqual((member["id"], member["topics"], member["partition_count"]), (ID, ["t"], 2))
+        self.assertEqual(member["partitions"][0], PARTITION)
+        self.assertIn("/share-groups/g", self.show("/go?to=g").links)
 
     def test_partitions(self) -> None:
         self.assertEqual(self.row("t", 0)[1:4], ["2", "8", "4"])
