@@ -120,6 +120,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.cli.line_records",
         "pylogbroker.cli.line_sender",
         "pylogbroker.cli.name_queries",
+        "pylogbroker.cli.other_tools",
         "pylogbroker.cli.profiles",
         "pylogbroker.cli.rights",
         "pylogbroker.client.admin",

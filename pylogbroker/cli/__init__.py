@@ -6,6 +6,7 @@ Each subcommand is a module of its name, imported on use, with dependencies othe
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,10 @@ from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
+    from pylogbroker.cli import other_tools
     from pylogbroker.config import parsing
 else:
+    other_tools = on_first_use("pylogbroker.cli.other_tools")
     parsing = on_first_use("pylogbroker.config.parsing")
 
 _COMMANDS: Final = {
@@ -57,15 +60,18 @@ _NEW_OBJECTS_MAX: Final = 100_000  # between collections: those during imports f
 class _Commands(click.Group):
     """Import subcommands on use; report errors in one line."""
 
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        try:
+            return super().parse_args(context, arguments)
+        except click.NoSuchOption as error:
+            raise _with_remedy(error) from error
+
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in _COMMANDS and not name.startswith("-") and not context.resilient_parsing:
-            near = parsing.closest(name, _COMMANDS)
-            raise click.UsageError(
-                f"there is no command {name!r}" + (f"; did you mean {near}?" if near else ""), context
-            )
+            raise click.UsageError(f"there is no command {name!r}{_hint(context, name, _COMMANDS)}", context)
         return super().resolve_command(context, arguments)
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -95,6 +101,11 @@ class _Commands(click.Group):
                 return super().invoke(context)
         except click.NoSuchOption as error:
             raise _with_remedy(error) from error
+        except click.exceptions.NoSuchCommand as error:
+            group = error.ctx.command if error.ctx is not None else None
+            names = group.list_commands(error.ctx) if isinstance(group, click.Group) and error.ctx else ()
+            text = f"there is no command {error.command_name!r}{_hint(error.ctx, error.command_name, names)}"
+            raise click.UsageError(text, error.ctx) from error
         except BrokenPipeError:
             raise  # click ends in silence: the reader of a pipe has enough
         except (PylogbrokerError, OSError) as error:
@@ -104,8 +115,23 @@ class _Commands(click.Group):
             context.exit(INTERRUPTED)
 
 
+def _hint(context: click.Context | None, name: str, names: Iterable[str]) -> str:
+    """Return what may be meant by a command that does not exist."""
+    if context is not None and (words := other_tools.equivalent(_path(context), name)):
+        return f"; see `pylogbroker {words}`"
+    near = parsing.closest(name, names)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _path(context: click.Context) -> str:
+    """Return the words of a command after `pylogbroker`."""
+    return context.command_path.partition(" ")[2]
+
+
 def _with_remedy(error: click.NoSuchOption) -> click.UsageError:
     """Say how to give a command an argument, such as an id, that begins with '-'."""
+    if error.ctx is not None and (words := other_tools.equivalent(_path(error.ctx), error.option_name)):
+        return click.UsageError(f"there is no option {error.option_name!r}; see `pylogbroker {words}`", error.ctx)
     if error.ctx is None or not any(isinstance(parameter, click.Argument) for parameter in error.ctx.command.params):
         return error
     remedy = f"An argument that begins with '-' comes after --: {error.ctx.command_path} -- {error.option_name}"
@@ -113,6 +139,13 @@ def _with_remedy(error: click.NoSuchOption) -> click.UsageError:
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="pylogbroker")
+@click.version_option(__version__, "-V", "--version", prog_name="pylogbroker")
 def main() -> None:
-    """Kafka's log in Python: verbs for running clusters, and for files."""
+    """Kafka's log in Python: verbs for running clusters, and for files.
+
+    \b
+    A cluster to look at, with data:  pylogbroker demo
+    A broker at 127.0.0.1:9092:       pylogbroker broker start
+    Records to it, and from it:       pylogbroker produce TOPIC --create
+                                      pylogbroker consume TOPIC
+    """

@@ -54,7 +54,13 @@ _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130
 _MANY_RECORDS: Final = 5000  # whose decoding takes as long as the import of what decodes them together
 _WRITTEN_AT_ONCE: Final = 10_000  # of a group's records: Ctrl-C during the writing repeats so many at most
-_STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end"}
+_STARTS: Final = {
+    "beginning": "beginning",
+    "earliest": "beginning",
+    "start": "beginning",
+    "end": "end",
+    "latest": "end",
+}
 
 
 @click.command("consume", short_help="Print records of topics.")
@@ -127,8 +133,8 @@ def command(
     if base64 and output != "json":
         raise click.UsageError("--base64 needs --format json: letters print bytes as they are")
     decoder = _decoder(connection, deserializers)
+    start = _start(offset)
     printer = _Printer(output, base64, _filter(key, grep, headers), count, decoder)
-    start = offset or "beginning"
     connection.needs = {"topic": rights.Right("read", "topic"), "group": rights.Right("read", "group", group)}
     try:
         if group is not None:
@@ -316,6 +322,15 @@ def _print_of_partitions(
             printer.print(PartitionReader(connection, admin, starts, ends).messages())
 
 
+def _start(offset: str | None) -> str:
+    """Return where to start, checked before any broker is asked; raise ConfigError."""
+    start = offset or "beginning"
+    if start not in _STARTS and not re.fullmatch(r"-?\d{1,18}", start):
+        others = "; times are those of --since" if "@" in start else ""
+        raise ConfigError(f"--offset: {start!r} is not accepted; expected beginning, end, an offset, or -N{others}")
+    return start
+
+
 def _print_many(
     printer: _Printer,
     connection: Connection,
@@ -338,8 +353,6 @@ def _starts(
 ) -> dict[TopicPartition, int]:
     if _STARTS.get(start) == "end":
         return latest
-    if start not in _STARTS and not re.fullmatch(r"-?\d{1,18}", start):
-        raise ConfigError(f"--offset: {start!r} is not accepted; expected beginning, end, an offset, or -N")
     first = known_offsets(admin.records.offsets(dict.fromkeys(keys, admin_api.EARLIEST)))
     if start in _STARTS:
         return first

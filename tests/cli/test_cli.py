@@ -12,11 +12,12 @@ from configparser import ConfigParser
 from pathlib import Path
 from unittest.mock import Mock
 
+import click
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from pylogbroker.cli import main
+from pylogbroker.cli import main, other_tools
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
@@ -252,6 +253,38 @@ def test_a_misspelt_command_is_suggested() -> None:
         found = run(name, "list")
         assert found.exit_code == 2
         assert found.stderr.splitlines()[-1] == f"Error: there is no command '{name}'{hint}"
+
+
+def test_words_of_other_tools_are_answered_with_those_of_this_command() -> None:
+    for words, hint in (
+        (["-L"], "topic list"),
+        (["help"], "--help"),
+        (["topic", "consume", "x"], "consume TOPIC"),
+        (["topic", "produce", "x"], "produce TOPIC"),
+        (["topic", "create", "--topic", "x"], "topic create TOPIC"),
+        (["topic", "alter", "x", "-c", "a=b"], "topic alter TOPIC --set NAME=VALUE"),
+        (["group", "seek", "x"], "group reset GROUP"),
+        (["consume", "-t", "x"], "consume TOPIC"),
+        (["consume", "x", "--brokers", "a"], "consume --bootstrap-server HOST:PORT"),
+    ):
+        done = run(*words)
+        assert done.exit_code == 2
+        assert done.stderr.splitlines()[-1].endswith(f"; see `pylogbroker {hint}`"), done.stderr
+    assert run("group", "lst").stderr.endswith("there is no command 'lst'; did you mean list?\n")
+    assert run("-V").stdout == run("--version").stdout
+
+
+def test_words_that_stand_for_those_of_other_tools_exist() -> None:
+    context = click.Context(main, info_name="pylogbroker")
+    for named in {named for words in other_tools._WORDS.values() for named in words.values()}:
+        command: click.Command = main
+        for word in named.split():
+            if word.startswith("--"):
+                assert word in {name for parameter in command.get_params(context) for name in parameter.opts}, named
+            elif word.islower() and isinstance(command, click.Group):
+                following = command.get_command(context, word)
+                assert following is not None, named
+                command = following
 
 
 def test_a_failed_start_is_one_line_on_standard_error(tmp_path: Path) -> None:
