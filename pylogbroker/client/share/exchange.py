@@ -86,6 +86,7 @@ class ShareLeader:
     session: ClientShareSession = attrs.field(factory=ClientShareSession)
     lock: DeferredLock = attrs.field(factory=DeferredLock)
     partitions: dict[TopicIdPartition, TopicPartition] = attrs.field(factory=dict)  # acquired from this leader
+    unanswered: set[TopicPartition] = attrs.field(factory=set)  # whose acknowledgements are on their way
     not_before: float = 0.0
 
 
@@ -207,6 +208,7 @@ class ShareExchange:
         response: ShareFetchResponse = await self._cluster.send(leader.node, request, timeout=timeout)
         raise_for(response.error_code, response.error_message)
         leader.session.answered()
+        leader.unanswered.clear()
         for topic in response.responses:
             for data in topic.partitions:
                 key = leader.partitions.get((topic.topic_id, data.partition_index))
@@ -268,6 +270,7 @@ class ShareExchange:
         response: ShareAcknowledgeResponse = await self._cluster.send(leader.node, request, timeout=timeout)
         raise_for(response.error_code, response.error_message)
         leader.session.answered()
+        leader.unanswered.clear()
         errors: dict[TopicPartition, KafkaError] = {}
         for topic in response.responses:
             for data in topic.partitions:
@@ -283,6 +286,7 @@ class ShareExchange:
             acquired = self._acquired.get(key)
             if acquired is not None and acquired.is_ready:
                 taken[topic_id_partition] = acquired.take()
+                leader.unanswered.add(key)
         return taken
 
     # errors
@@ -306,12 +310,14 @@ class ShareExchange:
         errors: dict[TopicPartition, KafkaError] = {}
         for key in leader.partitions.values():
             acquired = self._acquired.pop(key, None)
-            if acquired is not None and (acquired.given or acquired.is_ready):
+            has_messages = acquired is not None and bool(acquired.given or acquired.is_ready)
+            if has_messages or key in leader.unanswered:
                 errors[key] = KafkaError(str(error), code)
                 self._rejected(key, errors[key])
             self._reader.released(key)
             self._cluster.leader_is_stale(*key)
         leader.partitions.clear()
+        leader.unanswered.clear()
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member.commit_rejected(code)
         elif isinstance(error, KafkaError) and not code.retriable and code not in _SESSION_ERRORS:
