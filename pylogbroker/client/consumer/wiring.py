@@ -41,7 +41,7 @@ def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, setti
 
 def make_stream(reactor: Any, settings: Values) -> Stream:
     timeout = settings.integer("consumer.timeout.ms")
-    return Stream(reactor, settings.integer("max.poll.records"), None if timeout < 0 else timeout / 1000)
+    return Stream(reactor, poll_records_max(settings), None if timeout < 0 else timeout / 1000)
 
 
 def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
@@ -49,7 +49,7 @@ def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDe
         decoder_of(settings, "key.deserializer", key),
         decoder_of(settings, "value.deserializer", value),
         _read_committed(settings),
-        settings.boolean("check.crcs"),
+        checks_crcs(settings),
     )
 
 
@@ -136,6 +136,34 @@ def api_timeout_ms(settings: Values) -> int:
     return settings.integer("default.api.timeout.ms")
 
 
+def request_timeout(settings: Values) -> float:
+    return settings.integer("request.timeout.ms") / 1000
+
+
+def backoff_ms(settings: Values) -> tuple[int, int]:
+    """Return the first and the longest pause before a retry."""
+    backoff = Backoff.of(settings)
+    return round(backoff.first * 1000), round(backoff.longest * 1000)
+
+
+def fetch_limits(settings: Values) -> tuple[int, int, int]:
+    """Return the longest wait of a fetch in ms, and its fewest and most bytes."""
+    wait_ms_max = settings.integer("fetch.max.wait.ms")
+    return wait_ms_max, settings.integer("fetch.min.bytes"), settings.integer("fetch.max.bytes")
+
+
+def poll_records_max(settings: Values) -> int:
+    return settings.integer("max.poll.records")
+
+
+def checks_crcs(settings: Values) -> bool:
+    return settings.boolean("check.crcs")
+
+
+def rack_of(settings: Values) -> str | None:
+    return settings.text("client.rack") or None
+
+
 def new_member_id() -> str:
     """Return a random id, written as Kafka's clients write it."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -145,25 +173,22 @@ def group_settings(group: str, settings: Values) -> MemberSettings:
     return MemberSettings(
         group,
         settings.optional_text("group.instance.id"),
-        settings.text("client.rack") or None,
+        rack_of(settings),
         settings.integer("session.timeout.ms"),
         settings.integer("heartbeat.interval.ms"),
         settings.integer("max.poll.interval.ms"),
-        settings.integer("retry.backoff.ms"),
-        settings.integer("retry.backoff.max.ms"),
-        settings.integer("request.timeout.ms") / 1000,
+        *backoff_ms(settings),
+        request_timeout(settings),
     )
 
 
 def _fetching(settings: Values) -> FetchSettings:
     return FetchSettings(
-        settings.integer("fetch.max.wait.ms"),
-        settings.integer("fetch.min.bytes"),
-        settings.integer("fetch.max.bytes"),
+        *fetch_limits(settings),
         settings.integer("max.partition.fetch.bytes"),
         _read_committed(settings),
         Backoff.of(settings).first,
-        settings.integer("request.timeout.ms") / 1000,
+        request_timeout(settings),
     )
 
 

@@ -20,7 +20,7 @@ from pylogbroker.wire.messages.share_fetch import AcknowledgementBatch
 
 
 class AcknowledgeType(IntEnum):
-    """How a record was processed; GAP is sent for offsets without a record."""
+    """Outcome of a record's processing; GAP is sent for offsets without a record."""
 
     GAP = 0
     ACCEPT = 1

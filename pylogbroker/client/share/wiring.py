@@ -12,7 +12,16 @@ from pylogbroker.client.consumer.epoch_member_driver import (
     EpochMemberListener,
     EpochMemberSettings,
 )
-from pylogbroker.client.consumer.wiring import api_timeout_ms, new_member_id
+from pylogbroker.client.consumer.wiring import (
+    api_timeout_ms,
+    backoff_ms,
+    checks_crcs,
+    fetch_limits,
+    new_member_id,
+    poll_records_max,
+    rack_of,
+    request_timeout,
+)
 from pylogbroker.client.share.exchange import ShareFetchSettings
 from pylogbroker.client.share.share_heartbeats import ShareGroupHeartbeats
 from pylogbroker.config import Values
@@ -33,12 +42,11 @@ def share_member(
     member_settings = EpochMemberSettings(
         group,
         None,
-        settings.integer("retry.backoff.ms"),
-        settings.integer("retry.backoff.max.ms"),
-        _request_timeout(settings),
+        *backoff_ms(settings),
+        request_timeout(settings),
         says_owned=False,
     )
-    heartbeats = ShareGroupHeartbeats(cluster, group, settings.text("client.rack") or None)
+    heartbeats = ShareGroupHeartbeats(cluster, group, rack_of(settings))
     return EpochMemberDriver(
         cluster, reactor, member_settings, heartbeats, subscription, reads, listener, new_member_id
     )
@@ -46,17 +54,11 @@ def share_member(
 
 def share_fetch_settings(settings: Values) -> ShareFetchSettings:
     return ShareFetchSettings(
-        settings.integer("fetch.max.wait.ms"),
-        settings.integer("fetch.min.bytes"),
-        settings.integer("fetch.max.bytes"),
-        settings.integer("max.poll.records"),
+        *fetch_limits(settings),
+        poll_records_max(settings),
         _ACQUIRE_MODES[settings.text("share.acquire.mode")],
-        settings.boolean("check.crcs"),
+        checks_crcs(settings),
         Backoff.of(settings).first,
-        _request_timeout(settings),
+        request_timeout(settings),
         api_timeout_ms(settings) / 1000,
     )
-
-
-def _request_timeout(settings: Values) -> float:
-    return settings.integer("request.timeout.ms") / 1000
