@@ -89,8 +89,8 @@ def _lag_of(admin: BlockingAdmin, group: GroupListing) -> int | None:
 
 def total_share_lag(offsets: Mapping[TopicPartition, ShareGroupOffset]) -> int | None:
     """Return the lag of a share group over all its partitions; None if it is not known of any."""
-    known = [offset.lag for offset in offsets.values() if offset.lag is not None]
-    return sum(known) if known or not offsets else None
+    lags = [offset.lag for offset in offsets.values() if offset.lag is not None]
+    return sum(lags) if lags or not offsets else None
 
 
 def _total_lag(admin: BlockingAdmin, group: str) -> int | None:
