@@ -101,9 +101,10 @@ class FakeLogPort:
         self.held, self.error = held, ErrorCode.NONE
 
     def release(self) -> None:
-        held, self.held = self.held or [], None
-        for report in held:
-            report()
+        """Store what is held, and what that causes, in the order of the appends."""
+        while self.held:
+            self.held.pop(0)()
+        self.held = None
 
 
 def _transaction(producer: ProducerIdAndEpoch | None) -> dict[str, Any]:

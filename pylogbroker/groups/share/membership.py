@@ -266,7 +266,7 @@ class ShareMemberManager:
 
     def on_topics_changed(self, group: ShareGroup, now_ms: int) -> None:
         """Assign a group again if subscribed topics have been created or deleted, or have new partitions."""
-        self.states.forget_deleted(group)
+        self.states.forget_deleted(group, now_ms)
         if group.members:
             topics = self.existing_topics(group)
             self.states.note_missing(group, topics)

@@ -53,6 +53,12 @@ class _Work:
     timer: Timer | None = None
 
 
+@attrs.frozen
+class _Deletion:
+    topic_ids: Collection[UUID]
+    done: Done
+
+
 @attrs.define(eq=False, repr=False)
 class StateKeeper:
     _retry_ms_max: int
@@ -63,6 +69,7 @@ class StateKeeper:
     _on_initialized: Callable[[ShareGroup, int], None]
     _on_forgotten: Callable[[ShareGroup, int], None]
     _work: dict[ShareGroup, _Work] = attrs.field(factory=dict, init=False)
+    _deletions: dict[ShareGroup, list[_Deletion]] = attrs.field(factory=dict, init=False)  # the first is under way
 
     # -- making states -----------------------------------------------------------------------------------------------
 
@@ -193,33 +200,65 @@ class StateKeeper:
     def delete(self, group: ShareGroup, topic_ids: Collection[UUID], done: Done, now_ms: int) -> None:
         """Delete the states of topics; `done` gets the error of each partition.
 
-        Until they are gone, members that join meanwhile do not get partitions of these topics.
+        Deletions of a group follow each other. Until the states are gone, members that join meanwhile do not get
+        partitions of these topics. A deletion that comes after them gets NON_EMPTY_GROUP.
         """
-        if not topic_ids:
-            done({}, now_ms)
-            return
+        deletions = self._deletions.setdefault(group, [])
+        deletions.append(_Deletion(topic_ids, done))
+        if len(deletions) == 1:
+            self._delete_next(group, now_ms)
+
+    def _delete_next(self, group: ShareGroup, now_ms: int) -> None:
+        deletion = self._deletions[group][0]
+        topic_ids = [
+            topic_id for topic_id in deletion.topic_ids if topic_id in group.states.names
+        ]  # the others are gone
         partitions = [partition for topic_id in topic_ids for partition in self._all_of(group, topic_id)]
+        has_readers = group.members and any(topic_id in group.states for topic_id in topic_ids)
+        if not partitions or has_readers or group.is_dead:
+            self._deleted(group, deletion, dict.fromkeys(partitions, ErrorCode.NON_EMPTY_GROUP), now_ms)
+            return
         group.delete_states(topic_ids)
+        self._abandon(group, partitions, now_ms)
 
         def stored(error: ErrorCode, later_ms: int) -> None:
             if error:
-                done(dict.fromkeys(partitions, error), later_ms)
+                self._deleted(group, deletion, dict.fromkeys(partitions, error), later_ms)
             else:
-                deleted = self._events.as_event(partial(self._deleted, group, topic_ids, done))
+                deleted = self._events.as_event(partial(self._deleted, group, deletion))
                 self._port.delete(group.group_id, partitions, deleted)
 
         self._changes.store(group, now_ms, stored)
 
-    def _deleted(
-        self, group: ShareGroup, topic_ids: Collection[UUID], done: Done, results: Results, now_ms: int
-    ) -> None:
-        remaining = {topic_id for (topic_id, _), error in results.items() if error}
+    def _deleted(self, group: ShareGroup, deletion: _Deletion, results: Results, now_ms: int) -> None:
+        failed = {topic_id: error for (topic_id, _), error in results.items() if error}
         if not group.is_dead:
-            group.forget_states(topic_id for topic_id in topic_ids if topic_id not in remaining)
+            group.forget_states(topic_id for topic_id in deletion.topic_ids if topic_id not in failed)
             self._changes.store(group, now_ms, lambda error, later_ms: None)
-        done(results, now_ms)
+        deletion.done(results, now_ms)
+        deletions = self._deletions[group]
+        deletions.pop(0)
+        if deletions:
+            self._delete_next(group, now_ms)
+        else:
+            del self._deletions[group]
         if not group.is_dead:
             self._on_forgotten(group, now_ms)
+            if group.states.deleting and group not in self._deletions:
+                self._port.states_failed(group.group_id, next(iter(failed.values()), ErrorCode.UNKNOWN_SERVER_ERROR))
+                self._timers.start(now_ms + self._retry_ms_max, partial(self._delete_again, group))
+
+    def _delete_again(self, group: ShareGroup, now_ms: int) -> None:
+        if group.states.deleting and not group.is_dead and group not in self._deletions:
+            self.delete(group, tuple(group.states.deleting), lambda results, later_ms: None, now_ms)
+
+    def _abandon(self, group: ShareGroup, partitions: Collection[TopicIdPartition], now_ms: int) -> None:
+        """Answer requests that wait for states of partitions which are deleted."""
+        work = self._work.get(group)
+        if work is not None:
+            for partition in partitions:
+                work.chosen.pop(partition, None)
+            self._answer(work, dict.fromkeys(partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
 
     def _all_of(self, group: ShareGroup, topic_id: UUID) -> Collection[TopicIdPartition]:
         """Return the partitions of a topic that may have a state."""
@@ -228,12 +267,13 @@ class StateKeeper:
         numbers = group.states.all_of(topic_id) | frozenset(range(0 if shape is None else shape.partitions))
         return [(topic_id, number) for number in sorted(numbers)]
 
-    def forget_deleted(self, group: ShareGroup) -> None:
+    def forget_deleted(self, group: ShareGroup, now_ms: int) -> None:
         """Forget topics that were deleted, and delete their states."""
         gone = [topic_id for topic_id in group.states.names if self._port.topic_name(topic_id) is None]
         if gone:
             partitions = [(topic_id, number) for topic_id in gone for number in group.states.all_of(topic_id)]
             group.forget_states(gone)
+            self._abandon(group, partitions, now_ms)
             self._port.delete(group.group_id, partitions, lambda results, now_ms: None)
 
     # -- shards --------------------------------------------------------------------------------------------------
@@ -247,8 +287,7 @@ class StateKeeper:
             for number in numbers & initialized.get(topic_id, frozenset())
         ]
         group.initialized(again)  # a client set their offsets, and got no answer: the former ones hold
-        if group.states.deleting:
-            self.delete(group, tuple(group.states.deleting), lambda results, later_ms: None, now_ms)
+        self._delete_again(group, now_ms)
         self.begin(group, now_ms)
 
     def stop(self, group: ShareGroup, now_ms: int) -> None:

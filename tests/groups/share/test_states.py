@@ -200,3 +200,32 @@ def test_replayed_group_is_the_stored_one(harness: ShareHarness) -> None:
     assert restarted.coordinator.shares.describe(GROUP) == harness.coordinator.shares.describe(GROUP)
     assert attrs.asdict(restarted.group.states) == attrs.asdict(harness.group.states)
     assert restarted.next_beat("a").assignment is None
+
+
+def test_deletions_follow_each_other_and_spare_members_that_join_between_them(harness: ShareHarness) -> None:
+    harness.join_group("a")
+    harness.leave_group("a")
+    harness.share.hold()
+    first, second = harness.delete_starts(harness.share.id("t")), harness.delete_group()
+    harness.join_group("b")
+    harness.share.release()
+    assert set(first.value.partitions.values()) == {ErrorCode.NONE}
+    assert second.value is ErrorCode.NON_EMPTY_GROUP
+    harness.advance(1_000)
+    harness.next_beat("b")
+    assert harness.assigned() == {"b": harness.share.partitions("t")}
+    assert harness.share.starts("t").keys() == {0, 1, 2, 3}
+
+
+def test_states_that_could_not_be_deleted_are_deleted_later(harness: ShareHarness) -> None:
+    harness.join_group("a")
+    harness.leave_group("a")
+    topic_id = harness.share.id("t")
+    harness.share.errors = {(topic_id, 3): NOT_AVAILABLE}
+    harness.delete_starts(topic_id)
+    harness.join_group("b")
+    assert harness.assigned() == {"b": set()}
+    harness.share.errors = {}
+    harness.advance(30_000)
+    harness.next_beat("b")
+    assert harness.assigned() == {"b": harness.share.partitions("t")}
