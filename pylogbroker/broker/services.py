@@ -286,6 +286,9 @@ class QuotaMeters(Protocol):
     def fetch_throttle_ms(self, context: RequestContext, size: int, /) -> int:
         """Return for how long a consumer is throttled that would get `size` bytes."""
 
+    def count_fetched(self, context: RequestContext, size: int, /) -> int:
+        """Count bytes that a consumer gets in any case; return for how long it is throttled after them."""
+
     def fetch_bytes_max(self, context: RequestContext, /) -> float:
         """Return the bytes that a consumer may get at once."""
 

@@ -7,7 +7,15 @@ from typing import Final, Protocol
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import HasConfig, HasMetadata, HasNode, HasPartitions, HasRuntime, HasShareGroups
+from pylogbroker.broker.services import (
+    HasConfig,
+    HasMetadata,
+    HasNode,
+    HasPartitions,
+    HasQuotas,
+    HasRuntime,
+    HasShareGroups,
+)
 from pylogbroker.broker.share.member_requests import (
     NamedLeaders,
     acknowledgements_of,
@@ -31,7 +39,7 @@ _FIRST_WITH_RENEWAL: Final = 2
 _EXACT_RECORDS: Final = 1  # share_acquire_mode
 
 
-class _Services(HasConfig, HasRuntime, HasMetadata, HasPartitions, HasNode, HasShareGroups, Protocol):
+class _Services(HasConfig, HasRuntime, HasMetadata, HasPartitions, HasNode, HasQuotas, HasShareGroups, Protocol):
     """Services that this API uses."""
 
 
@@ -74,11 +82,14 @@ def _forgotten(request: ShareFetchRequest) -> list[TopicIdPartition]:
 async def _fetch(
     services: _Services, context: RequestContext, request: ShareFetchRequest, session: ShareSession
 ) -> dict[TopicIdPartition, ShareFetchResult]:
-    config = services.config
+    config, meters = services.config, services.quotas.meters
+    bytes_max = min(request.max_bytes, config.fetch_max_bytes)
+    if meters is not None:
+        bytes_max = int(min(meters.fetch_bytes_max(context), bytes_max))
     limits = ShareFetchLimits(
         request.max_wait_ms,
         request.min_bytes,
-        min(request.max_bytes, config.fetch_max_bytes),
+        bytes_max,
         min(request.max_records, config.share_fetch_max_fetch_records),
         max(request.batch_size, 1),
         request.share_acquire_mode == _EXACT_RECORDS,
@@ -117,7 +128,10 @@ def _response(
             ]
             _count_sent(services, partition, len(answer.records))
         topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(answer)
+    meters = services.quotas.meters
+    size = sum(result.size for result in records.values())
     return ShareFetchResponse(
+        throttle_time_ms=0 if meters is None else meters.count_fetched(context, size),
         acquisition_lock_timeout_ms=services.share_groups.settings_of(group_id).records.lock_duration_ms,
         responses=list(topics.values()),
         node_endpoints=[NodeEndpoint(*address) for address in leaders.addresses.values()],

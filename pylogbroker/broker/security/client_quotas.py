@@ -177,6 +177,10 @@ class ClientMeters:
             self.throttle_ms(QuotaKey.CONSUMER_BYTE_RATE, context, -size)
         return throttle_ms
 
+    def count_fetched(self, context: RequestContext, size: int) -> int:
+        """Count bytes that a consumer gets in any case; return for how long it is throttled after them."""
+        return self.throttle_ms(QuotaKey.CONSUMER_BYTE_RATE, context, size)
+
     def fetch_bytes_max(self, context: RequestContext) -> float:
         """Return the bytes that an idle consumer may get at once; more would always be throttled."""
         meter = self._rates[QuotaKey.CONSUMER_BYTE_RATE].of(context, self._runtime.now_ms())

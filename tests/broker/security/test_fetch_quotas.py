@@ -8,11 +8,15 @@ from pathlib import Path
 import attrs
 import pytest
 
+from pylogbroker.metadata.delta import ConfigChanged, Delta
+from pylogbroker.metadata.image import group_resource
 from pylogbroker.security.quotas.entities import QuotaEntity
 from pylogbroker.security.quotas.keys import QuotaKey
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
 from tests.broker.nodes import Node
 from tests.broker.security.quota_clients import ANYBODY, client, node_with_topic, set_quotas
+from tests.broker.trees import now
 
 OUT = QuotaKey.CONSUMER_BYTE_RATE
 
@@ -85,3 +89,21 @@ def test_followers_are_not_throttled(node: Node) -> None:
     follower = client(node)
     assert follower.ask(request, 11).throttle_time_ms == 0
     assert not follower.is_muted
+
+
+def test_member_of_a_share_group_is_throttled_after_what_it_acquires(node: Node) -> None:
+    now(
+        node.broker.metadata.publish(
+            Delta.of(ConfigChanged(group_resource("g"), {"share.auto.offset.reset": "earliest"}))
+        )
+    )
+    node.produce("t", 0, *range(1, 200))
+    one = client(node)
+    topics = [ShareFetchTopic(node.broker.metadata.topics["t"].id, [ShareFetchPartition(0)])]
+    request = ShareFetchRequest("g", "m", 0, 0, 1, 1_000_000, 500, 500, topics=topics)
+    set_quotas(node, QuotaEntity(None, "app"), {OUT: 10.0})
+    [answer] = one.ask(request, 2).responses[0].partitions
+    assert [(acquired.first_offset, acquired.last_offset) for acquired in answer.acquired_records] == [(0, 198)]
+    assert one.is_muted
+    used = [use for use in node.broker.quotas.used() if use.key is OUT]
+    assert [use.per_second > 100 for use in used] == [True]
