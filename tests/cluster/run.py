@@ -20,12 +20,14 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import ALL_FAULTS, NETWORK_FAULTS, PARTITIONS, SETTINGS, Faults
 from tests.cluster.members import own
 from tests.cluster.network import Network
-from tests.cluster.traffic import Traffic, usual_plans
+from tests.cluster.traffic import SEATS, Traffic, usual_plans
 from tests.crash.checks import Violation
 from tests.crash.history import Promise
 from tests.crash.kill_moments import EventWaiter
+from tests.crash.killed_broker import CONSUMER_GROUPS
 from tests.crash.run import Outcome
 from tests.crash.workloads import Topic, Workload
+from tests.crash.workloads.consuming import Seat, confluent_of_kip_848
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.java_sender import java
@@ -38,6 +40,8 @@ FINISH_SECONDS_MAX: Final = 120.0
 FAILED_SECONDS_MAX: Final = 3.0  # in which clients finish, once something is wrong
 #: One group of all clients.
 COPIERS: Final = CopierProgram("mixed", (librdkafka, librdkafka, java_4), life_seconds=6.0)
+SEATS_OF_BOTH: Final = (*SEATS, Seat("group-848", confluent_of_kip_848), Seat("group-848", confluent_of_kip_848))
+"""Consumers, some of whom are in a group whose broker assigns."""
 _RECORDS_PER_KILL: Final = 600  # to copy: about what copiers achieve
 PLANS: Final = (*usual_plans(TOPIC), Plan("java-once-lz4", java, Promise.ONCE, "all", "lz4", (TOPIC,)))
 Report = Callable[[str], None]
@@ -69,8 +73,9 @@ class ClusterRun:
         self.report(f"{kills} kills are wanted, within {seconds:g} s")
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
-        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS, self.network)
-        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), PLANS, others=self.others, met=trap.met)
+        settings = {**SETTINGS, **CONSUMER_GROUPS, "api.versions.release": "4.4"}
+        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, settings, self.network)
+        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), PLANS, SEATS_OF_BOTH, self.others, trap.met)
         kinds = ALL_FAULTS if self.network is None else (*ALL_FAULTS, *NETWORK_FAULTS)
         faults = Faults(cluster, traffic, chance, trap, kinds, self.network)
         with cluster:

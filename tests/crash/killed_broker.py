@@ -14,6 +14,14 @@ from tests.peers.processes import free_ports
 from tests.support.broker_process import LISTENING, ROOT, START_SECONDS_MAX, STOP_SECONDS_MAX, BrokerProcess
 from tests.support.line_process import LineProcess
 
+#: Short times of groups whose broker assigns, as those of clients of classic groups.
+CONSUMER_GROUPS: Final[Mapping[str, str]] = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.assignment.interval.ms": "0",
+}
 #: So that logs are checkpointed, and groups' and producers' states loaded, while the run lasts.
 SETTINGS: Final[Mapping[str, str]] = {
     "log.flush.offset.checkpoint.interval.ms": "300",
@@ -21,11 +29,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "log.flush.scheduler.interval.ms": "400",
     "offsets.topic.segment.bytes": "20000",
     "auto.create.topics.enable": "false",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "500",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.assignment.interval.ms": "0",
+    **CONSUMER_GROUPS,
 }
 _CUT: Final = re.compile(r": recovered \d+ segments?, (?!all batches are valid)")
 _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
