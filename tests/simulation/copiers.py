@@ -41,6 +41,9 @@ _TRANSIENT: Final = frozenset(
     (*_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REQUEST_TIMED_OUT)
 )
 _VERSION_OF_CLIENTS: Final = 3  # of AddPartitionsToTxn
+_PRODUCE_V2: Final = 12
+_OFFSETS_V2: Final = 5
+_END_V2: Final = 5
 
 
 class Copier(Client):
@@ -50,13 +53,14 @@ class Copier(Client):
         self._identity: ProducerIdentity | None = None
         self._positions: dict[PartitionKey, int] = {}
         self._sequences: dict[PartitionKey, int] = {}
+        self._is_v2 = cluster.setup.transactions_v2
 
     async def act(self) -> None:
         try:
             if self._identity is None:
                 self._identity = await self._begin_life()
             for index in range(self.cluster.setup.partitions):
-                await self._copy(self._identity, (TOPIC, index))
+                await self._copy(self._identity, (TOPIC, index))  # which may change the identity
         except Violation:
             raise
         except Failed as error:
@@ -90,14 +94,23 @@ class Copier(Client):
         if not records:
             return
         target = (COPIES, key[1])
-        await self._add_partition(identity, target)
+        if not self._is_v2:
+            await self._add_partition(identity, target)
         await self._produce(identity, target, [record.value or b"" for record in records])
         await self._commit_offset(identity, key, position + len(records))
         committed = self.rng.random() >= _ABORTED_SHARE
-        await self._ask_coordinator(EndTxnRequest(_TRANSACTIONAL_ID, identity.id, identity.epoch, committed))
+        await self._end(identity, committed)
         if committed:
             self._positions[key] = position + len(records)
             self.commits += 1
+
+    async def _end(self, identity: ProducerIdentity, committed: bool) -> None:
+        """End a transaction; in transactions v2 the next one has another identity."""
+        request = EndTxnRequest(_TRANSACTIONAL_ID, identity.id, identity.epoch, committed)
+        answer = await self._ask_coordinator(request, _END_V2 if self._is_v2 else None)
+        if self._is_v2:
+            self._identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            self._sequences = {}
 
     async def _read(self, key: PartitionKey, position: int) -> list[LogRecord]:
         leader = await self._known_leader(key)
@@ -141,14 +154,19 @@ class Copier(Client):
         )
         data = TopicProduceData(target[0], [PartitionProduceData(target[1], batch)])
         request = ProduceRequest(transactional_id=_TRANSACTIONAL_ID, acks=-1, timeout_ms=2000, topic_data=[data])
-        response = await self.ask(leader, request)
-        [answer] = response.responses[0].partition_responses
+        for _ in range(_ATTEMPTS_MAX):
+            response = await self.ask(leader, request, _PRODUCE_V2 if self._is_v2 else None)
+            [answer] = response.responses[0].partition_responses
+            if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+            await self.pause(0.05)
         self.check(answer.error_code)
         self._sequences[target] = sequence + len(values)
 
     async def _commit_offset(self, identity: ProducerIdentity, key: PartitionKey, offset: int) -> None:
-        added = AddOffsetsToTxnRequest(_TRANSACTIONAL_ID, identity.id, identity.epoch, COPIERS)
-        await self._ask_coordinator(added)
+        if not self._is_v2:
+            added = AddOffsetsToTxnRequest(_TRANSACTIONAL_ID, identity.id, identity.epoch, COPIERS)
+            await self._ask_coordinator(added)
         partition = TxnOffsetCommitRequestPartition(key[1], offset)
         request = TxnOffsetCommitRequest(
             _TRANSACTIONAL_ID,
@@ -157,13 +175,14 @@ class Copier(Client):
             identity.epoch,
             topics=[TxnOffsetCommitRequestTopic(key[0], [partition])],
         )
-        response = await self.ask(await self.coordinator_of(GROUP_COORDINATOR, COPIERS), request)
+        version = _OFFSETS_V2 if self._is_v2 else None
+        response = await self.ask(await self.coordinator_of(GROUP_COORDINATOR, COPIERS), request, version)
         self.check(response.topics[0].partitions[0].error_code)
 
-    async def _ask_coordinator(self, request: Any) -> Any:
+    async def _ask_coordinator(self, request: Any, version: int | None = None) -> Any:
         """Return an answer without an error."""
         coordinator = await self.coordinator_of(TRANSACTION_COORDINATOR, _TRANSACTIONAL_ID)
-        response = await self.ask(coordinator, request)
+        response = await self.ask(coordinator, request, version)
         self.check(response.error_code)
         return response
 

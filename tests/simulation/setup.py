@@ -52,6 +52,8 @@ class Setup:
     administrators: int = 0
     pipeliners: int = 0
     consumer_group_members: int = 0
+    transactions_v2: bool = False
+    """Brokers offer the versions and features of Kafka 4.4, and copiers use transactions v2."""
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -73,8 +75,13 @@ class Setup:
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
-            copy(rng).choice((0, 0, 1)),  # a copy: planted bugs are found by the same seeds as without
-            copy(rng).choice((0, 0, 1, 2, 3)),
+        )
+        later = copy(rng)  # planted bugs are found by the same seeds as without these
+        chosen = attrs.evolve(
+            chosen,
+            pipeliners=later.choice((0, 0, 1)),
+            transactions_v2=later.random() < 0.5,
+            consumer_group_members=later.choice((0, 0, 1, 2, 3)),
         )
         return attrs.evolve(chosen, **fixed)
 
@@ -105,5 +112,6 @@ class Setup:
             "group.initial.rebalance.delay.ms": "50",
             **(_CONSUMER_GROUPS if self.consumer_group_members else {}),
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
+            **({"api.versions.release": "4.4"} if self.transactions_v2 else {}),
             **(_AUTHORIZER if self.administrators else {}),
         }
