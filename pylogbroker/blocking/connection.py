@@ -81,6 +81,10 @@ class BlockingConnection:
         """Return the newest common version; raise UnsupportedVersion."""
         return self._kafka.version_of(kind)
 
+    def feature_level(self, name: str) -> int:
+        """Return the level that a feature of the cluster had when the connection was made; 0 if it was off."""
+        return self._kafka.feature_level(name)
+
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request and return its response. Nothing else may be in flight.
 

@@ -30,6 +30,7 @@ from pylogbroker.blocking.connection import BlockingConnection, readable
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, is_retriable
 from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
 from pylogbroker.client.producer_guarantees import acks_of, in_flight_max
+from pylogbroker.client.transaction_requests import PRODUCE_VERSION
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
@@ -216,7 +217,8 @@ class IdempotentProducer:
             queue.take(batch, leader)
         try:
             connection = self._connections.to(leader)
-            version = min(_PRODUCE, connection.version_of(ProduceRequest))
+            is_v2 = self._identity.is_v2
+            version = PRODUCE_VERSION if is_v2 else min(_PRODUCE, connection.version_of(ProduceRequest))
             connection.send(self._produce(batches), version=version, answered=self._acks != 0)
         except PylogbrokerError as error:
             self._unanswered(batches, error)

@@ -18,6 +18,8 @@ _NO_TIMEOUT: Final = 0x7FFFFFFF
 @attrs.frozen
 class WriterIdentity(ProducerIdentity):
     transactional_id: str | None = None
+    is_v2: bool = False
+    """True in transactions v2: records and offsets add their partitions (KIP-890)."""
 
 
 def identify(cluster: BlockingCluster) -> WriterIdentity:

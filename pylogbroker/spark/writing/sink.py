@@ -171,7 +171,8 @@ def _write_as(
     batches: Iterator[pa.RecordBatch],
 ) -> None:
     """Write rows. Only tasks import Arrow: the driver restarts for each micro-batch."""
-    add = None if identity.transactional_id is None else partial(add_partitions, cluster, identity)
+    adds = identity.transactional_id is not None and not identity.is_v2
+    add = partial(add_partitions, cluster, identity) if adds else None
     with sink_producer.IdempotentProducer(cluster, identity, add) as producer:
         sink_task.TaskWriter(options, fields, cluster, producer).write(batches)
     freeze_existing_objects()

@@ -32,6 +32,10 @@ from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.transaction_requests import (
     ADD_PARTITIONS_VERSION,
+    END_TXN_VERSION,
+    TRANSACTION_VERSION,
+    TRANSACTIONS_V2,
+    TXN_OFFSET_COMMIT_VERSION,
     Codes,
     add_partitions_request,
     offset_codes,
@@ -77,6 +81,7 @@ _LOST: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
@@ -143,8 +148,9 @@ def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partition
 
 def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None:
     """Write the marker, last in the transaction."""
-    added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
-    _ask(cluster, added, CoordinatorType.TRANSACTION, task.name)
+    if not identity.is_v2:
+        added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
+        _ask(cluster, added, CoordinatorType.TRANSACTION, task.name)
     request = TxnOffsetCommitRequest(
         transactional_id=task.name,
         group_id=task.name,
@@ -152,7 +158,8 @@ def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None
         producer_epoch=identity.epoch,
         topics=[TxnOffsetCommitRequestTopic(_MARKER_TOPIC, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
     )
-    _ask(cluster, request, CoordinatorType.GROUP, task.name, codes=offset_codes)
+    version = TXN_OFFSET_COMMIT_VERSION if identity.is_v2 else None
+    _ask(cluster, request, CoordinatorType.GROUP, task.name, version=version, codes=offset_codes)
 
 
 def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
@@ -252,7 +259,8 @@ def _plan(cluster: BlockingCluster, task: Task, tasks: int) -> None:
 
 def _end(cluster: BlockingCluster, identity: WriterIdentity, *, committed: bool, seconds: float | None = None) -> None:
     request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
-    _ask(cluster, request, CoordinatorType.TRANSACTION, _name(identity), seconds=seconds)
+    version = END_TXN_VERSION if identity.is_v2 else None
+    _ask(cluster, request, CoordinatorType.TRANSACTION, _name(identity), version=version, seconds=seconds)
 
 
 def _now() -> int:
@@ -277,7 +285,9 @@ def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
             why = "is longer than the brokers allow by transaction.max.timeout.ms"
             raise ConfigError(f"option kafka.transaction.timeout.ms: {timeout} {why}") from error
         raise
-    return WriterIdentity(response.producer_id, response.producer_epoch, name)
+    coordinator = cluster.retrying(lambda: cluster.coordinator(name, CoordinatorType.TRANSACTION))
+    is_v2 = coordinator.feature_level(TRANSACTION_VERSION) >= TRANSACTIONS_V2
+    return WriterIdentity(response.producer_id, response.producer_epoch, name, is_v2)
 
 
 def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
