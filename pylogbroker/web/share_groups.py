@@ -113,7 +113,7 @@ async def share_groups_of_each(visitor: Visitor, groups: Iterable[tuple[int, str
         by_broker.setdefault(broker_id, []).append(group_id)
     answered: dict[str, ShownShareGroup] = {}
     for broker_id, ids in by_broker.items():
-        with suppress(KafkaError, UnsupportedVersion):
+        with suppress(KafkaError):
             answered |= await share_groups(visitor, broker_id, ids)
     return answered
 

@@ -31,7 +31,7 @@ from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.schema_store import SchemaStore
-from pylogbroker.wire import Request
+from pylogbroker.wire import Request, UnsupportedVersion
 
 if TYPE_CHECKING:
     from twisted.web.server import Request as HttpRequest
@@ -103,8 +103,12 @@ class Visitor:
         """Return the answer to a request of Kafka's protocol, which a broker handles as a client's.
 
         By default, that is this broker. Another one trusts it: the rules of the API for the visitor hold here.
+        Raise UnsupportedVersion for an API that this broker does not offer.
         """
-        api = next(candidate for candidate in self.services.apis if candidate.key == request.api_key)
+        api = next((candidate for candidate in self.services.apis if candidate.key == request.api_key), None)
+        if api is None:
+            name = type(request).__name__.removesuffix("Request")
+            raise UnsupportedVersion(f"this broker does not offer {name}, by api.versions.release")
         context = attrs.evolve(self.context, api_version=api.versions.last if version is None else version)
         handle = api.handle
         if broker_id is not None and broker_id != self.services.node.id:

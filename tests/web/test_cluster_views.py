@@ -309,6 +309,12 @@ class TestRightsOnGroupOfKip848(GroupOfKip848Tests, RightsTests):
         self.assertEqual(members["b"]["subscription"]["topics"], ["clicks"])
 
 
+class TestShareGroups(ClusterViewTests):
+    def test_a_broker_that_does_not_offer_them(self) -> None:
+        found = self.ask("share-group?id=workers", 404)
+        self.assertIn("does not offer ShareGroupDescribe, by api.versions.release", found["error"])
+
+
 class TestLogDirectories(ClusterViewTests):
     def test_log_directories_of_all_brokers(self) -> None:
         self.cluster[2].produce("clicks", 1, NOW)

@@ -11,7 +11,9 @@ from typing import Any
 import attrs
 from twisted.internet.testing import StringTransport
 
+from pylogbroker.broker.apis import share_group_heartbeat
 from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.broker.transactions import Producer
 from tests.web.test_cluster_views import HERE, GroupTests
 from tests.web.test_site import Connection
@@ -42,6 +44,7 @@ LIES: dict[str, Callable[[Any], Any]] = {
 READS: dict[str, dict[str, Any]] = {
     "groups": {},
     "group": {"id": "readers"},
+    "share-group": {"id": "workers"},
     "preview-reset": {"id": "readers", "to": "earliest"},
     "topics": {},
     "topic": {"name": "clicks"},
@@ -61,16 +64,21 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 PAGES = (
     *("groups", "groups/readers", "groups/readers/reset", "groups/readers/delete", "groups/readers/delete-offsets"),
+    "share-groups/workers",
     *("topics", "topics/clicks/partitions", "topics/clicks/groups", "topics/clicks/producers", "topics/clicks/records"),
     *("transactions", "transactions/p", "transactions/p/fence"),
     *("", "brokers", "brokers/2", "brokers/2/settings"),
 )
-NAMED = {"group", "preview-reset", "records", "producers", "transaction", *CHANGES} - {"abort-transaction"}
+NAMED = {"group", "share-group", "preview-reset", "records", "producers", "transaction", *CHANGES} - {
+    "abort-transaction"
+}
 """Operations that need a row of the answer."""
 
 
 class LyingBrokerTests(GroupTests):
     """Broker 2 leads partition 1 of `clicks`, coordinates the group and the transactional id, and is the controller."""
+
+    settings = {"api.versions.release": "4.4"}
 
     def setUp(self) -> None:
         super().setUp()
@@ -79,6 +87,9 @@ class LyingBrokerTests(GroupTests):
         self.assertEqual(producer.init(), ErrorCode.NONE)
         self.assertEqual(producer.add(("clicks", 1)), [ErrorCode.NONE])
         self.assertEqual(producer.send(b"v", topic="clicks", index=1), ErrorCode.NONE)
+        request = ShareGroupHeartbeatRequest("workers", "m" * 22, 0, None, ["clicks"])
+        joined = self.cluster[2].ask(share_group_heartbeat.handle, request)
+        self.assertEqual(joined.error_code, ErrorCode.NONE)
         metadata = self.cluster[1].broker.metadata
         metadata.image = attrs.evolve(metadata.image, controller_id=2)
 
