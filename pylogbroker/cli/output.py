@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,7 @@ else:
 Row = Mapping[str, Any]
 
 FORMATS: Final = ("table", "json", "yaml")
+_BETWEEN_COLUMNS: Final = 2
 _WIDTH_MAX: Final = 100_000  # of output that no terminal cuts
 #: Control characters that JSON and YAML may hold as they are: DEL, C1, and those that change the direction of text.
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -92,9 +94,28 @@ def _show_table(rows: Sequence[Row]) -> None:
     are_numbers = [all(_is_number(row[name]) for row in rows) for name in rows[0]]
     cells = [[escaped(cell(value)) for value in row.values()] for row in rows]
     is_simple = all(text.isascii() for row in [names, *cells] for text in row)
-    make = plain_table if is_simple and not sys.stdout.isatty() else rich_table
-    for line in make(names, are_numbers, cells):
+    if sys.stdout.isatty() and _width_min(names) > shutil.get_terminal_size().columns:
+        lines = blocks(names, cells)
+    else:
+        make = plain_table if is_simple and not sys.stdout.isatty() else rich_table
+        lines = make(names, are_numbers, cells)
+    for line in lines:
         click.echo(line)
+
+
+def _width_min(names: list[str]) -> int:
+    """Return the width of a table whose heads break between words alone."""
+    return sum(max(map(len, name.split())) + _BETWEEN_COLUMNS for name in names) - _BETWEEN_COLUMNS
+
+
+def blocks(names: list[str], cells: list[list[str]]) -> list[str]:
+    """Return a line for each cell, with an empty one between rows, for terminals that are too narrow for a table."""
+    width = max(map(len, names))
+    lines: list[str] = []
+    for row in cells:
+        lines += [""] if lines else []
+        lines += [f"{name.ljust(width)}  {text}".rstrip() for name, text in zip(names, row, strict=True)]
+    return lines
 
 
 def plain_table(names: list[str], are_numbers: list[bool], cells: list[list[str]]) -> list[str]:

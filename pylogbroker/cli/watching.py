@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -14,7 +15,16 @@ _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the seconds between two views as `watch`; None for a single one."""
+    """Pass the seconds between two views as `watch`; None for a single one. Ctrl-C ends the views, not the command."""
+
+    @functools.wraps(function)
+    def until_interrupted(*arguments: Any, watch: float | None, **others: Any) -> Any:
+        try:
+            return function(*arguments, watch=watch, **others)
+        except KeyboardInterrupt:
+            if watch is None:
+                raise
+
     return click.option(
         "--watch",
         type=click.FloatRange(0.1),
@@ -22,17 +32,14 @@ def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
         flag_value=_SECONDS,
         metavar="[SECONDS]",
         help="Show again every two seconds, or as often as this says, until Ctrl-C.",
-    )(function)
+    )(until_interrupted)
 
 
 def views(seconds: float | None, sleep: Callable[[float], object] = time.sleep) -> Iterator[None]:
-    """Yield for each view; clear the terminal before each but the first. Ctrl-C ends the views, not the command."""
+    """Yield for each view; clear the terminal before each but the first."""
     yield
     while seconds is not None:
-        try:
-            sleep(seconds)
-        except KeyboardInterrupt:
-            return
+        sleep(seconds)
         if sys.stdout.isatty():
             click.clear()
         yield

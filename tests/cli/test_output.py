@@ -41,6 +41,32 @@ def test_names_from_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixtur
     assert shown.err.splitlines()[1] == "another line"
 
 
+@pytest.mark.parametrize("columns", [20, 40])
+def test_narrow_terminals_get_a_line_for_each_cell(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = [{"topic": name, "replication_factor": 3, "under_replicated": 0, "partitions": 12} for name in "ab"]
+    show(rows, "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
+        "topic               a",
+        "replication factor  3",
+        "under replicated    0",
+        "partitions          12",
+        "",
+    ]
+    assert lines[5].split() == ["topic", "b"]
+
+
+def test_heads_break_between_words(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    show([{"topic": "a", "replication_factor": 3}], "table")
+    assert "  replication\x1b" in capsys.readouterr().out
+
+
 def test_json_keeps_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     show({"name": HOSTILE, "wide": "日本"}, "json")
     text = capsys.readouterr().out

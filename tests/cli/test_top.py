@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
-import subprocess
-import sys
-import termios
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +15,11 @@ from pylogbroker.cli import main
 from pylogbroker.cli.top_figures import Figures, History, Sample
 from pylogbroker.cli.top_screen import Screen, printed
 from pylogbroker.client.admin import PartitionDescription, TopicDescription
+from tests.cli.pseudo_terminals import Terminal
 from tests.peers.processes import free_ports
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker
 
-ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 120.0
-READS_MAX = 2000
 KEY = ("orders", 0)
 OTHER = ("orders", 1)
 
@@ -187,61 +178,11 @@ def test_a_pipe_is_no_terminal(broker: Broker) -> None:
     assert (done.exit_code, done.stderr) == (1, "Error: top needs a terminal: --once prints figures without one\n")
 
 
-class Terminal:
-    """A pseudo terminal on which the command runs."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._ours, self._its = pty.openpty()
-        self.attributes = termios.tcgetattr(self._its)
-        self.shown = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pylogbroker.cli", "top", "--interval", "0.2", *arguments],
-            stdin=self._its,
-            stdout=self._its,
-            stderr=self._its,
-            cwd=ROOT,
-            env={**os.environ, "COLUMNS": "100", "LINES": "30", "TERM": "xterm"},
-        )
-
-    def expect(self, text: str) -> None:
-        for _ in range(READS_MAX):
-            if text in self.shown:
-                break
-            assert select.select([self._ours], [], [], SECONDS_MAX)[0], self.shown
-            self.shown += os.read(self._ours, 65_536).decode(errors="replace")
-        assert text in self.shown
-        self.shown = self.shown.partition(text)[2]
-
-    def type(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
-
-    def check_restored(self) -> None:
-        self.expect("\x1b[?25h\x1b[?1049l")
-        self.process.wait(SECONDS_MAX)
-        assert termios.tcgetattr(self._its) == self.attributes
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._ours)
-        os.close(self._its)
-
-
-@pytest.fixture
-def open_terminal() -> Iterator[Callable[..., Terminal]]:
-    terminals: list[Terminal] = []
-
-    def opened(*arguments: str) -> Terminal:
-        terminals.append(Terminal(*arguments))
-        return terminals[-1]
-
-    yield opened
-    for terminal in terminals:
-        terminal.close()
+TOP = ("top", "--interval", "0.2")
 
 
 def test_keys_on_a_terminal(broker: Broker, open_terminal: Callable[..., Terminal]) -> None:
-    terminal = open_terminal("-b", broker.bootstrap)
+    terminal = open_terminal(*TOP, "-b", broker.bootstrap)
     terminal.expect("topics by records/s")
     terminal.type("g")
     terminal.expect("groups by lag")
@@ -254,7 +195,7 @@ def test_keys_on_a_terminal(broker: Broker, open_terminal: Callable[..., Termina
 def test_signals_restore_the_terminal(
     number: int, code: int, broker: Broker, open_terminal: Callable[..., Terminal]
 ) -> None:
-    terminal = open_terminal("-b", broker.bootstrap)
+    terminal = open_terminal(*TOP, "-b", broker.bootstrap)
     terminal.expect("topics by records/s")
     terminal.process.send_signal(number)
     terminal.check_restored()
@@ -267,7 +208,7 @@ def test_a_broker_that_goes_away(
     broker = new_broker({})
     broker.start()
     assert CliRunner().invoke(main, ["topic", "create", "kept", "-b", broker.bootstrap]).exit_code == 0
-    terminal = open_terminal("-b", broker.bootstrap, "--timeout", "1")
+    terminal = open_terminal(*TOP, "-b", broker.bootstrap, "--timeout", "1")
     terminal.expect("kept")
     broker.kill()
     terminal.expect(f"{broker.bootstrap} does not answer since ")
@@ -280,7 +221,7 @@ def test_a_broker_that_goes_away(
 
 def test_a_broker_that_never_answers_is_an_error(open_terminal: Callable[..., Terminal]) -> None:
     [port] = free_ports(1)
-    terminal = open_terminal("-b", f"127.0.0.1:{port}", "--timeout", "1")
+    terminal = open_terminal(*TOP, "-b", f"127.0.0.1:{port}", "--timeout", "1")
     terminal.check_restored()
     terminal.expect("Error: ")
     assert terminal.process.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import click
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
@@ -17,9 +18,21 @@ from tests.support.brokers import Broker
 
 def test_views_come_until_ctrl_c() -> None:
     pauses = Mock(side_effect=[None, None, KeyboardInterrupt])
-    assert len(list(views(2.5, pauses))) == 3
+    seen = []
+
+    @click.command
+    @watching.watch_option
+    def command(watch: float | None) -> None:
+        for _ in views(watch, pauses):
+            seen.append(watch)
+            if watch == 7:
+                raise KeyboardInterrupt  # as while brokers are asked
+
+    for words, expected in (["--watch", "2.5"], [2.5] * 3), (["--watch", "7"], [7]), ([], [None]):
+        seen.clear()
+        assert CliRunner().invoke(command, words).exit_code == 0
+        assert seen == expected
     pauses.assert_called_with(2.5)
-    assert len(list(views(None, pauses))) == 1
 
 
 def test_rates() -> None:
