@@ -111,6 +111,12 @@ class Connection:
         if not admin.cluster.may_describe():
             note(f"{what} that {self.principal or 'this user'} may not describe are not shown.")
 
+    def check_may_describe(self, admin: BlockingAdmin) -> None:
+        """Raise KafkaError if the user may not describe the cluster: Kafka's brokers leave some requests unanswered."""
+        if not admin.cluster.may_describe():
+            self.needs = {"cluster": rights.Right("describe", "cluster")}
+            raise KafkaError("", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Say in errors where the address of a broker that is not reached is from, and which right is missing."""

@@ -127,6 +127,7 @@ def list_users(users: UserList | Connection, output: str) -> None:
     """List users and what they can connect by."""
     if isinstance(users, Connection):
         with users.admin() as admin:
+            users.check_may_describe(admin)
             by_name = {name: sorted(mechanisms) for name, mechanisms in admin.users.describe().items()}
     else:
         by_name = {name: list(mechanisms) for name, mechanisms in users.names().items()}
@@ -143,6 +144,7 @@ def describe(name: str, connection: Connection, output: str) -> None:
     Users may have quotas and ACLs without a password: they connect by certificates, or by users of a file.
     """
     with connection.admin() as admin:
+        connection.check_may_describe(admin)
         mechanisms = admin.users.describe().get(name, {})
         quotas = admin.quotas.describe({"user": name})
         try:
