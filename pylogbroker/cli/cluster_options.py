@@ -261,7 +261,8 @@ def _connection(
     of_variable = [(f"the address is from {_VARIABLE}.", {_BOOTSTRAP: variable})] if variable else []
     if registry := os.environ.get(_REGISTRY_VARIABLE, ""):
         of_variable.append(("", {REGISTRY_URL: registry}))
-    of_profile = [(f"the address is that of {whose}.", settings) for whose, settings in _profile(profile)]
+    chosen = _profile(profile)
+    of_profile = [(f"the address is that of {whose}.", settings) for whose, settings in chosen]
     layers = [
         (_OF_DEFAULT_ADDRESS, {_BOOTSTRAP: _DEFAULT_ADDRESS}),
         *([*of_profile, *of_variable] if profile is None else [*of_variable, *of_profile]),
@@ -275,6 +276,9 @@ def _connection(
         if layer.get(_BOOTSTRAP) is not None:
             remedy = whose
         settings |= layer
+    for whose, layer in chosen:
+        if settings[_BOOTSTRAP] != layer.get(_BOOTSTRAP) and layer.keys() - {_BOOTSTRAP}:
+            remedy = f"{remedy} Other settings are those of {whose}.".lstrip()
     return Connection(settings, remedy=remedy)
 
 

@@ -24,6 +24,7 @@ from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.profiles import ProfileFile
 from pylogbroker.client.settings import CLIENT
 from pylogbroker.errors import ConfigError
+from tests.peers.processes import free_ports
 
 PROFILES = 'default = "a"\n[profiles.a]\n"bootstrap.servers" = "a:1"\n[profiles.b]\n"bootstrap.servers" = "b:1"\n'
 #: Variables that the machine of a developer may have.
@@ -258,3 +259,13 @@ def test_the_form_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PYLOGBROKER_FORMAT", "xml")
     failed = CliRunner().invoke(main, listed)
     assert (failed.exit_code, "'xml' is not one of" in failed.stderr) == (2, True)
+
+
+def test_an_error_says_which_profile_other_settings_are_from(tmp_path: Path) -> None:
+    """The address of -b meets settings of the default profile, which are of another cluster."""
+    write_profiles(tmp_path / ".config")
+    [port] = free_ports(1)
+    path = tmp_path / ".config/pylogbroker/config.toml"
+    path.write_text('default = "p"\n[profiles.p]\n"bootstrap.servers" = "a:1"\n"client.id" = "x"\n')
+    done = CliRunner().invoke(main, ["topic", "list", "-b", f"127.0.0.1:{port}"])
+    assert done.stderr.endswith(f" Other settings are those of profile p in {path}.\n")

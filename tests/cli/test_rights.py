@@ -95,6 +95,14 @@ def test_lists_say_what_may_be_hidden(secured: SaslBroker) -> None:
     assert "may not describe" not in run(secured, "admin", "txn", "list").stderr
 
 
+def test_a_list_without_sizes_says_why(secured: SaslBroker) -> None:
+    rule = ("acl", "create", "allow", "User:alice", "describe", "--resource", "topic", "--name", "orders")
+    assert run(secured, "admin", *rule).exit_code == 0
+    done = run(secured, "alice", "topic", "list")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("Sizes are not shown: not allowed: User:alice needs describe on the cluster")
+
+
 def test_a_wrong_password_names_the_user(secured: SaslBroker) -> None:
     done = run(secured, "mallory", "topic", "list")
     assert "(user mallory): are sasl.username and sasl.password right?" in done.stderr
