@@ -69,6 +69,7 @@ PRODUCER: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys(("coordination", "encoder", "key_encoder", "partitioner", "event_handler"), ()),
     "callback_handlers": {"empty", "nothing"},
 }
+SHARE_CONSUMER: Final[Mapping[str, Collection[str]]] = {**CLIENT, **DECODERS, "group": {"word"}}
 CONSUMER: Final[Mapping[str, Collection[str]]] = {
     **CLIENT,
     **DECODERS,
@@ -108,6 +109,13 @@ CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
         IS_BOOTSTRAP,
         {**MISSPELT_CLIENT, "grup": "the argument group", "lisstener": "the argument listener"},
     ),
+    "client.ShareConsumer": Constructor(
+        client.ShareConsumer,
+        {**BOOTSTRAP, **REACTOR, "group": "g"},
+        SHARE_CONSUMER,
+        IS_BOOTSTRAP,
+        {**MISSPELT_CLIENT, "grup": "the argument group", "share_aquire_mode": "share.acquire.mode"},
+    ),
     "client.SimpleConsumer": Constructor(
         client.SimpleConsumer, REACTOR, SIMPLE, {}, {"hosst": "the argument host", "fetch_min_byte": "fetch.min.bytes"}
     ),
@@ -131,6 +139,13 @@ CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
         sync.ConsumerConnector,
         {**BOOTSTRAP, "group": "g"},
         {**CONSUMER, **TIMEOUT},
+        IS_BOOTSTRAP,
+        {**MISSPELT_CLIENT, "timout": "the argument timeout"},
+    ),
+    "sync.ShareConsumer": Constructor(
+        sync.ShareConsumer,
+        {**BOOTSTRAP, "group": "g"},
+        {**SHARE_CONSUMER, **TIMEOUT},
         IS_BOOTSTRAP,
         {**MISSPELT_CLIENT, "timout": "the argument timeout"},
     ),
@@ -170,9 +185,16 @@ CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
     ),
     "makeBroker": Constructor(makeBroker, {**REACTOR, "settings": DIRECTORY}, {"reactor": (), "settings": ()}),
 }
-RESULTS: Final = {"Message", "MessageSet", "Messages", "OutOfRange", "ProducerRecord", "RecordMetadata", "Stream"} | {
-    *("Kafka", "OtherProcess", "TimedOut", "WrongThread")
-}
+RESULTS: Final = {
+    "AcknowledgeType",
+    "Message",
+    "MessageSet",
+    "Messages",
+    "OutOfRange",
+    "ProducerRecord",
+    "RecordMetadata",
+    "Stream",
+} | {*("Kafka", "OtherProcess", "TimedOut", "WrongThread")}
 """Classes of values: made by the library or its fixtures, or checked by the call that takes them."""
 
 EACH = pytest.mark.parametrize("name", CONSTRUCTORS)
