@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
@@ -27,7 +28,7 @@ from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.settings import SHARE_CONSUMER, read
 from pylogbroker.client.share.acknowledgements import AcknowledgeType
 from pylogbroker.client.share.acquired import AcquiredUnpacker, ShareMessage
-from pylogbroker.client.share.exchange import ShareExchange, ShareFetchSettings
+from pylogbroker.client.share.exchange import Received, ShareExchange, ShareFetchSettings
 from pylogbroker.client.share.wiring import share_fetch_settings, share_member
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import ConfigError, KafkaError
@@ -57,6 +58,18 @@ class AcknowledgementsFailed(ClientError):
         self.errors = dict(errors)
 
 
+@attrs.frozen
+class ReadyMessage:
+    """A message for the next poll, and the time when the broker's lock ends."""
+
+    message: ShareMessage
+    until: float
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.message.topic, self.message.partition
+
+
 class ShareConsumer:
     """A member of a share group. `decoder` and `key_decoder` are plugins or names. Call it on the reactor's thread."""
 
@@ -82,7 +95,7 @@ class ShareConsumer:
         self._is_explicit = values.text("share.acknowledgement.mode") == _EXPLICIT
         self._topics: frozenset[str] = frozenset()
         self._assigned: set[TopicPartition] = set()
-        self._ready: deque[ShareMessage] = deque()
+        self._ready: deque[ReadyMessage] = deque()
         self._errors: deque[Exception] = deque()
         self._waiting: list[Deferred[None]] = []
         self._is_polling = False
@@ -185,9 +198,9 @@ class ShareConsumer:
         self._is_polling = True
         try:
             while True:
-                if self._ready:
+                if messages := self._take(most):
                     self._exchange.send_acknowledgements()
-                    return self._take(most)
+                    return messages
                 if self._errors:
                     raise self._errors.popleft()
                 if self._closed:
@@ -200,8 +213,12 @@ class ShareConsumer:
 
     def _take(self, most: int) -> list[ShareMessage]:
         messages: list[ShareMessage] = []
+        now = self._reactor.seconds()
         while self._ready and len(messages) < most:
-            message = self._ready.popleft()
+            ready = self._ready.popleft()
+            if ready.until <= now:
+                continue  # the broker gives it to others
+            message = ready.message
             self._exchange.acquired(message.topic, message.partition).give(message.offset)
             messages.append(message)
         return messages
@@ -286,12 +303,12 @@ class ShareConsumer:
     async def revoke(self, partitions: Partitions, lost: bool) -> None:
         """Release messages that the program has not got yet; it may acknowledge the others."""
         self._assigned -= partitions
-        kept: deque[ShareMessage] = deque()
-        for message in self._ready:
-            if (message.topic, message.partition) in partitions:
-                self._release(message)
+        kept: deque[ReadyMessage] = deque()
+        for ready in self._ready:
+            if ready.partition in partitions:
+                self._release(ready.message)
             else:
-                kept.append(message)
+                kept.append(ready)
         self._ready = kept
 
     def failed(self, error: Exception) -> None:
@@ -302,18 +319,19 @@ class ShareConsumer:
 
     # called by the exchange
 
-    def received(self, messages: list[ShareMessage], errors: Iterable[Exception]) -> None:
-        self._errors.extend(errors)
-        if self._closed:
-            for message in messages:
+    def received(self, received: Received) -> None:
+        self._errors.extend(received.errors)
+        until = self._reactor.seconds() + received.lock_seconds
+        for message in received.messages:
+            if self._closed:
                 self._release(message)
-        else:
-            self._ready.extend(messages)
+            else:
+                self._ready.append(ReadyMessage(message, until))
         self._wake()
 
     def released(self, partition: TopicPartition) -> None:
         """Drop messages that the broker gives to others now."""
-        self._ready = deque(message for message in self._ready if (message.topic, message.partition) != partition)
+        self._ready = deque(ready for ready in self._ready if ready.partition != partition)
 
     def _release(self, message: ShareMessage) -> None:
         acquired = self._exchange.acquired(message.topic, message.partition)

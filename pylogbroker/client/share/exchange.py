@@ -54,7 +54,8 @@ _MOVED: Final = frozenset(
 
 
 class ShareReader(Protocol):
-    def received(self, messages: list[ShareMessage], errors: Iterable[Exception]) -> None: ...
+    def received(self, received: Received) -> None:
+        """Take messages, which are this member's for a time, and errors; maybe neither: then a fetch may begin."""
 
     def released(self, partition: TopicPartition) -> None: ...
 
@@ -78,6 +79,7 @@ class Received:
 
     messages: list[ShareMessage] = attrs.field(factory=list)
     errors: list[Exception] = attrs.field(factory=list)
+    lock_seconds: float = 0.0
 
 
 @attrs.define(eq=False, repr=False)
@@ -185,7 +187,7 @@ class ShareExchange:
             self._failed(leader, error)
         finally:
             leader.lock.release()
-        self._reader.received(received.messages, received.errors)  # a poll may fetch again at once
+        self._reader.received(received)
 
     async def _exchange_fetch(
         self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition], received: Received
@@ -203,12 +205,13 @@ class ShareExchange:
         )
         sent = self._take_acknowledgements(leader) if leader.session.is_open else {}
         leader.session.fill_fetch(request, partitions, sent)
-        leader.partitions |= partitions
+        self._move_to(leader, partitions)
         timeout = settings.request_timeout + settings.max_wait_ms / 1000
         response: ShareFetchResponse = await self._cluster.send(leader.node, request, timeout=timeout)
         raise_for(response.error_code, response.error_message)
         leader.session.answered()
         leader.unanswered.clear()
+        received.lock_seconds = response.acquisition_lock_timeout_ms / 1000
         for topic in response.responses:
             for data in topic.partitions:
                 key = leader.partitions.get((topic.topic_id, data.partition_index))
@@ -240,7 +243,7 @@ class ShareExchange:
             return self._failed(leader, error)
         finally:
             leader.lock.release()
-            self._reader.received([], [])  # a poll may fetch again
+            self._reader.received(Received())
 
     async def _close_session(self, leader: ShareLeader) -> None:
         await leader.lock.acquire()
@@ -289,7 +292,26 @@ class ShareExchange:
                 leader.unanswered.add(key)
         return taken
 
+    def _move_to(self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition]) -> None:
+        """Drop what was acquired from a former leader: the new one gives it to others."""
+        for other in self._leaders.values():
+            for moved in other.partitions.keys() & partitions.keys() if other is not leader else ():
+                key = other.partitions.pop(moved)
+                error = KafkaError("the partition has another leader now", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._drop(other, key, error)
+        leader.partitions |= partitions
+
     # errors
+
+    def _drop(self, leader: ShareLeader, key: TopicPartition, error: KafkaError) -> bool:
+        """Forget acquired records; return whether the program has some, or has acknowledged some in vain."""
+        acquired = self._acquired.pop(key, None)
+        has_messages = acquired is not None and bool(acquired.given or acquired.is_ready)
+        is_lost = has_messages or key in leader.unanswered
+        if is_lost:
+            self._rejected(key, error)
+        self._reader.released(key)
+        return is_lost
 
     def _rejected(self, key: TopicPartition, error: KafkaError) -> None:
         self.failures += 1
@@ -309,19 +331,16 @@ class ShareExchange:
         code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
         errors: dict[TopicPartition, KafkaError] = {}
         for key in leader.partitions.values():
-            acquired = self._acquired.pop(key, None)
-            has_messages = acquired is not None and bool(acquired.given or acquired.is_ready)
-            if has_messages or key in leader.unanswered:
-                errors[key] = KafkaError(str(error), code)
-                self._rejected(key, errors[key])
-            self._reader.released(key)
+            lost = KafkaError(str(error), code)
+            if self._drop(leader, key, lost):
+                errors[key] = lost
             self._cluster.leader_is_stale(*key)
         leader.partitions.clear()
         leader.unanswered.clear()
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member.commit_rejected(code)
         elif isinstance(error, KafkaError) and not code.retriable and code not in _SESSION_ERRORS:
-            self._reader.received([], [error])
+            self._reader.received(Received(errors=[error]))
         else:
             log.debug("a request to broker {node} failed: {error}", node=leader.node, error=error)
         return errors
