@@ -9,8 +9,10 @@
 `truncation`             truncation detection after a change of leader
 `committer`              when to commit which offsets; `offset_stores`: where
 `group_membership`       by the group coordinator or by the coordination tree
-`member_state_machine`   the group protocol; `actions`: its output; `member_driver`: its requests
-`subscription`           subscriptions and assignments as bytes
+`group_protocol`         settings that go with a protocol; `actions`: what members do in both
+`member_state_machine`   a member of a classic group; `member_driver`: its requests
+`epoch_member`           a member whose coordinator assigns (KIP-848); `epoch_member_driver`: its requests
+`group_heartbeats`       its heartbeats; `member_tasks`: tasks and timer of both
 `registry`               membership by the coordination tree; `registry_plan`: its algorithm
 `filters`                topics by regex; `stream_subscription`: a program's topics and streams
 """

@@ -304,7 +304,7 @@ class ShareExchange:
     # errors
 
     def _drop(self, leader: ShareLeader, key: TopicPartition, error: KafkaError) -> bool:
-        """Forget acquired records; return whether the program has some, or has acknowledged some in vain."""
+        """Forget acquired records; return whether the program has some, or has acknowledged some without an answer."""
         acquired = self._acquired.pop(key, None)
         has_messages = acquired is not None and bool(acquired.given or acquired.is_ready)
         is_lost = has_messages or key in leader.unanswered
