@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.security.tls_listeners import TlsListeners
     from pylogbroker.broker.share.delivery_settings import DeliverySettings
-    from pylogbroker.broker.share.led_partitions import LedSharePartitions
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
@@ -442,11 +441,16 @@ class HasShareStates(Protocol):
     def share_states(self) -> ShareStates: ...
 
 
+class SharePartitions(Protocol):
+    def find(self, group_id: str, topic_id: UUID, index: int, /) -> Any:
+        """Return a share partition that is led here, or is being loaded; raise KafkaError."""
+
+
 class ShareGroups(Protocol):
     """Share groups at the leaders of partitions; methods raise KafkaError."""
 
     @property
-    def partitions(self) -> LedSharePartitions: ...
+    def partitions(self) -> SharePartitions: ...
     def settings_of(self, group_id: str, /) -> DeliverySettings: ...
     def open_session(self, group_id: str, member_id: str, connection: Caller, /) -> ShareSession: ...
     def go_on(self, group_id: str, member_id: str, connection: Caller, epoch: int, /) -> ShareSession: ...

@@ -22,9 +22,9 @@ from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.broker.services import HasPartitions, HasRuntime, SharePartitions
 from pylogbroker.broker.share.led_partition import LedSharePartition
-from pylogbroker.broker.share.led_partitions import LedSharePartitions, LoadingSharePartition
+from pylogbroker.broker.share.led_partitions import LoadingSharePartition
 from pylogbroker.broker.share.record_batches import read_piece, upper_bound
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
@@ -74,7 +74,7 @@ class ShareFetch:
 
     _services: _Services
     _context: RequestContext
-    _share_partitions: LedSharePartitions
+    _share_partitions: SharePartitions
     _session: ShareSession
     _limits: ShareFetchLimits
     results: dict[TopicIdPartition, ShareFetchResult] = attrs.field(factory=dict, init=False)
@@ -160,7 +160,9 @@ class ShareFetch:
         """Return a share partition whose records can be read; note the error of another one, or wait for it."""
         try:
             self._check_access(partition)
-            share_partition = self._share_partitions.find(self._session.group_id, *partition)
+            share_partition: LedSharePartition | LoadingSharePartition = self._share_partitions.find(
+                self._session.group_id, *partition
+            )
             if isinstance(share_partition, LedSharePartition):
                 if share_partition.partition.log.byte_addressed:
                     raise KafkaError(
