@@ -9,7 +9,7 @@ import pytest
 
 from pylogbroker.broker.apis import api_versions, update_features
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.interfaces import SetData
+from pylogbroker.interfaces import SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS, LevelChange, LevelRange, changed, initial_levels
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
@@ -111,6 +111,19 @@ class UpdateFeaturesTests(NodeTests):
             write = SetData(zk_paths.FEATURES, zk_schema.encode_features(features), epoch - 1)
             now(self.node.tree.commit([write]))
             self.node.clock.advance(0)
+            self.assertEqual(self.levels(), (epoch, {"metadata.version": 33, "lights": level}))
+
+    def test_changes_are_followed_through_errors_of_the_tree(self) -> None:
+        """A watch is called once: a change would be missed for ever if none were set after an error."""
+        tree = type(self.node.tree)
+        for epoch, level in ((1, 1), (2, 2)):
+            features = zk_schema.FeaturesNode(True, 2, {"metadata.version": 33, "lights": level})
+            with patch.object(tree, "exists", side_effect=Unavailable(zk_paths.FEATURES)):
+                now(self.node.tree.commit([SetData(zk_paths.FEATURES, zk_schema.encode_features(features), epoch - 1)]))
+                for _ in range(3):
+                    self.node.clock.advance(1)
+            self.assertEqual(self.levels()[0], epoch - 1)
+            self.node.clock.advance(1)
             self.assertEqual(self.levels(), (epoch, {"metadata.version": 33, "lights": level}))
 
     def test_version_0_says_whether_a_downgrade_is_allowed(self) -> None:
