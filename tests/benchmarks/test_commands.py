@@ -25,6 +25,7 @@ from benchmarks import (
     rebalance,
     record_search,
     security,
+    share,
     size,
     spark,
     system_calls,
@@ -50,6 +51,12 @@ def test_every_workload_is_measured(tmp_path: Path) -> None:
     assert rows[0] == ["work", "unit", "pylogbroker"]
     assert [row[:2] for row in rows[2:]] == [[each.title, unit] for each in WORKLOADS for unit in each.wanted]
     assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_share_group_is_measured_beside_a_classic_consumer(tmp_path: Path) -> None:
+    done = CliRunner().invoke(share.main, ["--scale", "0.01", "--directory", str(tmp_path)], catch_exceptions=False)
+    assert [line.split("  ")[0] for line in done.output.splitlines()[:2]] == ["classic consumer", "share group"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -92,6 +92,10 @@ class SharePersister:
         return await self._call_one(key, state_calls.WriteCall(write))
 
     async def _call_one(self, key: SharePartitionKey, call: StateCall[R]) -> R | ErrorCode:
+        if self._leader_of(key) == self._broker_id:
+            result = await call.here(self._states, key)
+            if result not in _REPEATED_AFTER:
+                return result
         partition = key.topic_id, key.partition
         return (await self._call(key.group_id, (partition,), call))[partition]
 

@@ -93,14 +93,15 @@ class ShareGroupService:
     def update_session(
         self, session: ShareSession, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]
     ) -> None:
-        former = dict(session.partitions)
-        session.update(added, forgotten)
-        for partition in session.partitions:
-            if partition not in former:
-                self.partitions.enter(session.group_id, partition)
-        for partition in former:
-            if partition not in session.partitions:
-                self.partitions.leave(session.group_id, partition)
+        new = [partition for partition in dict.fromkeys(added) if partition not in session.partitions]
+        for partition in new:
+            self.partitions.enter(session.group_id, partition)
+        left = [
+            partition for partition in dict.fromkeys(forgotten) if partition in session.partitions or partition in new
+        ]
+        session.update(new, left)
+        for partition in left:
+            self.partitions.leave(session.group_id, partition)
 
     def end_session(self, session: ShareSession) -> None:
         """Forget a session, answer its fetches, and release what its member has acquired."""

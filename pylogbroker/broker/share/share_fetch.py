@@ -106,20 +106,24 @@ class ShareFetch:
         self._records_left = limits.records_max
         if limits.records_max <= 0:
             return self.results
-        deadline: IDelayedCall | None = None
-        if limits.max_wait_ms > 0:
-            deadline = self._services.runtime.clock.callLater(limits.max_wait_ms / 1000, self.stop)
         try:
-            await self._read_all(is_last=deadline is None)
-            while deadline is not None and not self.results and not self._has_ended:
+            await self._read_all(is_last=limits.max_wait_ms <= 0)
+            if limits.max_wait_ms > 0 and not self.results and not self._has_ended:
+                await self._wait_and_read()
+        finally:
+            self._leave_queues()
+        return self.results
+
+    async def _wait_and_read(self) -> None:
+        deadline: IDelayedCall = self._services.runtime.clock.callLater(self._limits.max_wait_ms / 1000, self.stop)
+        try:
+            while not self.results and not self._has_ended:
                 await self._wait()
                 if self._session.is_open:
                     await self._read_all(is_last=self._is_stopped)
         finally:
-            if deadline is not None and deadline.active():
+            if deadline.active():
                 deadline.cancel()
-            self._leave_queues()
-        return self.results
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
