@@ -139,7 +139,7 @@ class RepeatedProduce:
         return cls(
             prefix, tail, request.acks, version, is_flexible, topic.name, partition, services, context,
             *_answer_form(response, version),
-            WaitingRuns(partition, services, context, max(request.timeout_ms, 0) / 1000),
+            WaitingRuns(partition, topic.topic_id, services, context, max(request.timeout_ms, 0) / 1000),
         )  # fmt: skip
 
     @property

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IDelayedCall
@@ -66,6 +67,7 @@ class WaitingRuns:
     """Runs of one form, oldest first; a DelayedOperation while there are any."""
 
     _partition: Partition
+    _topic_id: UUID
     _services: _Services
     context: RequestContext
     _timeout_seconds: float
@@ -142,7 +144,7 @@ class WaitingRuns:
     def _error(self, correlation_id: int, batch: AppendedEntry, error: KafkaError) -> bytes:
         partition, context = self._partition, self.context
         answer = PartitionProduceResponse(partition.index)
-        response = ProduceResponse([TopicProduceResponse(partition.topic, [answer])])
+        response = ProduceResponse([TopicProduceResponse(partition.topic, [answer], self._topic_id)])
         sent = ProducerBatch(batch.producer_id, batch.producer_epoch, batch.base_sequence)
         BatchErrors(self._services, context, response).reject(answer, partition.topic, partition, sent, error)
         chunks: list[Any] = response_codec(ProduceResponse.api_key, context.api_version).frame(correlation_id, response)

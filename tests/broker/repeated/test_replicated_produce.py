@@ -122,6 +122,19 @@ def test_all_but_the_first_requests_are_repeated(tmp_path: Path, version: int) -
         pair.check(["t"])
 
 
+@pytest.mark.parametrize("version", MODERN)
+def test_errors_name_the_topic_in_every_version(tmp_path: Path, version: int) -> None:
+    """Name it by its id from version 13 on: a client without an answer for its batch waits for ever."""
+    with opened_pair(tmp_path) as pair:
+        pair.each(lambda node: node.create("t", 1))
+        pair.each(begin)
+        learn(pair, version)
+        assert usual_requests(pair, *singles(2), version=version) == 0
+        answers = after(pair, resign)
+        assert errors(answers, version) == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+        pair.check(["t"])
+
+
 def test_requests_behind_waiting_ones_are_repeated(pair: Pair) -> None:
     for _ in range(3):
         assert usual_requests(pair, *singles(3)) == 0
