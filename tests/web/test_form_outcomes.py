@@ -63,7 +63,7 @@ class TestOutcomes(ChangeTests):
         self.assertEqual(self.headline("brokers/elect-leaders", ElectLeadersRequest, answer), "Nothing was changed.")
 
     def test_acls_of_a_task(self) -> None:
-        results = [AclCreationResult(), AclCreationResult(ErrorCode.INVALID_REQUEST, "no")]
+        results = [*[AclCreationResult()] * 2, AclCreationResult(ErrorCode.INVALID_REQUEST, "no")]
         answer = CreateAclsResponse(results=results)
         self.assertEqual(self.headline("access/acls/allow", CreateAclsRequest, answer, **TASK), PART)
 

@@ -80,7 +80,7 @@ class TestSettings(SettingsTests):
 
     def test_a_source_that_is_new_here(self) -> None:
         rows = [DescribeConfigsResourceResult("new.setting", "1", False, config_source=77)]
-        answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=rows)])
+        answer = DescribeConfigsResponse(results=[DescribeConfigsResult(resource_name=str(NODE_ID), configs=rows)])
         ask = Visitor.ask
 
         async def answered(visitor: Visitor, request: Any, *arguments: Any) -> Any:
