@@ -37,6 +37,7 @@ MEMBERS_MAX = 4
 ROUNDS_MAX = 60
 TOPICS = ("t", "u", "v")
 PICKS = st.integers(0, MEMBERS_MAX - 1)
+VISITS = st.lists(st.tuples(PICKS, st.booleans()), min_size=8, max_size=24)
 
 
 @attrs.define(eq=False)
@@ -165,12 +166,12 @@ class EpochMemberModel(RuleBasedStateMachine):
         self.clients.append(Client(machine, self.harness, f"i-{name}" if is_static else None))
         self.clients[-1].do(machine.start(self.harness.now))
 
-    @initialize(members=st.integers(0, 3), rounds=st.integers(0, 4))
-    def begin(self, members: int, rounds: int) -> None:
+    @initialize(members=st.integers(0, 3), visits=VISITS)
+    def begin(self, members: int, visits: list[tuple[int, bool]]) -> None:
         for _ in range(members):
             self.start({"t", "u"}, is_static=False, has_expression=False)
-        for _ in range(rounds):
-            self.round()
+        if members:
+            self.rebalance(visits)
 
     @precondition(lambda self: self.living())
     @rule(steps=st.lists(st.tuples(PICKS, st.sampled_from(STEPS)), min_size=1, max_size=20))
@@ -181,7 +182,7 @@ class EpochMemberModel(RuleBasedStateMachine):
                 self.no_partition_with_two_clients()
 
     @precondition(lambda self: self.living())
-    @rule(visits=st.lists(st.tuples(PICKS, st.booleans()), min_size=4, max_size=16))
+    @rule(visits=VISITS)
     def rebalance(self, visits: list[tuple[int, bool]]) -> None:
         """Let a group come to rest; then a member joins or dies, and the others notice, some with long revocations."""
         for _ in range(3):
