@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 from zlib import crc32
 
@@ -35,8 +35,10 @@ from pylogbroker.interfaces import ClientTelemetry, IClientTelemetryReceiver
 from pylogbroker.records import Codec
 from pylogbroker.records.compression import decompress
 from pylogbroker.wire.errors import WireError
-from pylogbroker.wire.messages.push_telemetry import PushTelemetryRequest
 from pylogbroker.wire.schema import NO_ID
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages.push_telemetry import PushTelemetryRequest
 
 ACCEPTED_CODECS: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 100, 3_600_000
