@@ -445,6 +445,9 @@ class SharePartitions(Protocol):
     def find(self, group_id: str, topic_id: UUID, index: int, /) -> Any:
         """Return a share partition that is led here, or is being loaded; raise KafkaError."""
 
+    def led(self, key: SharePartitionKey, partition: Partition, /) -> Any:
+        """Return a loaded share partition, or None."""
+
 
 class ShareGroups(Protocol):
     """Share groups at the leaders of partitions; methods raise KafkaError."""
