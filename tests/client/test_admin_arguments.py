@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.client.admin import AclFilter, AdminClient, ConfigOperation, ConfigResource, NewTopic, SettingChange
 from pylogbroker.client.admin.configs import ConfigAdmin
 from pylogbroker.client.admin.reactor_waits import ReactorWaits
+from pylogbroker.client.admin.routing import NodeRoute
 from pylogbroker.client.admin.topics import TopicAdmin
 from pylogbroker.errors import ConfigError
 from pylogbroker.rpc.backoff import Backoff
@@ -102,8 +103,11 @@ class Recorder:
     timeout_ms: int = 1000
     waits: ReactorWaits = attrs.field(factory=lambda: ReactorWaits(Pauses(Clock()), Backoff.fixed(1.0), 1.0))
 
-    def controller(self) -> None:
-        return None
+    def controller(self) -> NodeRoute[Any]:
+        async def first(key: object) -> int:
+            return 0
+
+        return NodeRoute(first)
 
     async def ask(self, route: Any, keys: Any, make: Any, read: Any) -> dict[Any, Any]:
         self.request = make([*keys])

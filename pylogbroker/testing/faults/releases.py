@@ -70,7 +70,21 @@ DescribeTransactions          3.0=0
 ListTransactions              3.0=0 3.8=1 4.1=2
 ConsumerGroupHeartbeat        4.0=1
 ConsumerGroupDescribe         4.0=1
+GetTelemetrySubscriptions     4.0=0
+PushTelemetry                 4.0=0
 ListConfigResources           4.0=0 4.1=1
+ShareGroupHeartbeat           4.1=1
+ShareGroupDescribe            4.1=1
+ShareFetch                    4.1=1 4.2=2
+ShareAcknowledge              4.1=1 4.2=2
+InitializeShareGroupState     4.1=0
+ReadShareGroupState           4.1=0
+WriteShareGroupState          4.1=0 4.2=1
+DeleteShareGroupState         4.1=0
+ReadShareGroupStateSummary    4.1=0 4.2=1
+DescribeShareGroupOffsets     4.1=0 4.2=1
+AlterShareGroupOffsets        4.1=0
+DeleteShareGroupOffsets       4.1=0
 DescribeTopicPartitions       4.0=0
 """
 

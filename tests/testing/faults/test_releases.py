@@ -13,7 +13,8 @@ from pylogbroker.wire import SUPPORTED
 #: APIs that no release before 4.0 has in ZooKeeper mode.
 NOT_OF_ZOOKEEPER_MODE = {
     *("ConsumerGroupDescribe", "ConsumerGroupHeartbeat"),
-    *("DescribeTopicPartitions", "ListConfigResources"),
+    *("DescribeTopicPartitions", "GetTelemetrySubscriptions", "ListConfigResources", "PushTelemetry"),
+    *(api.name for api in APIS if "Share" in api.name),
 }
 
 
