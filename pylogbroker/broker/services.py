@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig, TopicConfig
     from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
     from pylogbroker.groups import GroupCoordinator
+    from pylogbroker.groups.share.partition import SharePartition
     from pylogbroker.groups.share.requests import ShareOffset
     from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
     from pylogbroker.groups.share.state_coordinator import StateWrite
@@ -441,12 +442,19 @@ class HasShareStates(Protocol):
     def share_states(self) -> ShareStates: ...
 
 
+class LedShare(Protocol):
+    """Share partition that is led here and loaded."""
+
+    @property
+    def records(self) -> SharePartition: ...
+
+
 class SharePartitions(Protocol):
     def find(self, group_id: str, topic_id: UUID, index: int, /) -> Any:
         """Return a share partition that is led here, or is being loaded; raise KafkaError."""
 
-    def led(self, key: SharePartitionKey, partition: Partition, /) -> Any:
-        """Return a loaded share partition, or None."""
+    def led(self, key: SharePartitionKey, partition: Partition, /) -> LedShare | None:
+        """Return a share partition of a partition if it is loaded."""
 
 
 class ShareGroups(Protocol):
