@@ -28,7 +28,7 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition
+from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition, by_topic
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
 from pylogbroker.groups.share.member import ShareMember
@@ -76,7 +76,10 @@ class StatePartitions:
 
     def missing(self, topic_id: UUID, count: int) -> frozenset[int]:
         """Return the partitions of a topic of `count` partitions that have no state, and will have none."""
-        present = self.initialized.get(topic_id, frozenset()) | self.initializing.get(topic_id, frozenset())
+        initialized = self.initialized.get(topic_id, frozenset())
+        if len(initialized) == count:  # as usual, at each heartbeat
+            return frozenset()
+        present = initialized | self.initializing.get(topic_id, frozenset())
         return frozenset(number for number in range(count) if number not in present)
 
     def is_initialized(self, partition: TopicIdPartition) -> bool:
@@ -229,14 +232,18 @@ class ShareGroup:
     def initialized(self, partitions: Iterable[TopicIdPartition]) -> bool:
         """Note that partitions have a state; return whether some of them had none before."""
         states, are_new = self.states, False
-        for topic_id, number in partitions:
-            pending = states.initializing.get(topic_id)
-            if pending is None or number not in pending:
-                continue  # the topic was deleted meanwhile
-            _take(states.initializing, topic_id, number)
+        for topic_id, made in by_topic(partitions).items():
+            waiting = states.initializing.get(topic_id, frozenset())
+            numbers = waiting.intersection(made)  # none if the topic was deleted meanwhile
+            if not numbers:
+                continue
+            if numbers == waiting:
+                del states.initializing[topic_id]
+            else:
+                states.initializing[topic_id] = waiting - numbers
             former = states.initialized.get(topic_id, frozenset())
-            are_new = are_new or number not in former
-            states.initialized[topic_id] = former | {number}
+            are_new = are_new or not numbers <= former
+            states.initialized[topic_id] = former | numbers
             self._note_states()
         return are_new
 
@@ -311,11 +318,3 @@ _REMOVAL_ORDER: Final = {
     ShareRecordKind.GROUP: 5,
 }
 _ORDER: Final = {kind: place for place, kind in enumerate(ShareRecordKind)}
-
-
-def _take(partitions: dict[UUID, frozenset[int]], topic_id: UUID, number: int) -> None:
-    rest = partitions[topic_id] - {number}
-    if rest:
-        partitions[topic_id] = rest
-    else:
-        del partitions[topic_id]

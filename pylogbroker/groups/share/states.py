@@ -19,7 +19,7 @@ import attrs
 from pylogbroker.coordinators import EventQueue, Timer, Timers, cancel
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.changes import GroupChanges
-from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
 from pylogbroker.groups.consumer.port import TopicShape
 from pylogbroker.groups.share.group import ShareGroup
 from pylogbroker.groups.share.port import SharePort
@@ -92,9 +92,9 @@ class StateKeeper:
     def set_starts(self, group: ShareGroup, starts: Mapping[TopicIdPartition, int], done: Done, now_ms: int) -> None:
         """Begin to read partitions at other offsets; a new epoch makes the former states void."""
         work = self._work.setdefault(group, _Work())
-        for (topic_id, number), start in starts.items():
-            work.chosen[topic_id, number] = start
-            group.initialize(topic_id, self._port.topic_name(topic_id) or "", [number])
+        work.chosen |= starts
+        for topic_id, numbers in by_topic(starts).items():
+            group.initialize(topic_id, self._port.topic_name(topic_id) or "", numbers)
         work.waiters.append(_Waiter(set(starts), done))
         cancel(work.timer)
         self.begin(group, now_ms)
