@@ -8,6 +8,7 @@ another member uses, and all is assigned in the end. Seeds replay a run:
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import attrs
 from hypothesis import settings
@@ -47,7 +48,7 @@ class Client:
     machine: EpochMember
     harness: ConsumerHarness
     instance_id: str | None
-    used: set[TopicPartition] = attrs.field(factory=set)
+    used: dict[TopicPartition, UUID] = attrs.field(factory=dict)  # with the topic's id
     answer: Answer[HeartbeatResult] | None = None
     finding: bool = False
     revoke: Revoke | None = None
@@ -58,8 +59,9 @@ class Client:
         for action in actions:
             match action:
                 case Assign():
-                    assert not self.used & action.partitions
-                    self.used |= action.partitions
+                    assert not self.used.keys() & action.partitions
+                    ids = {(self.machine._names.get(key[0]), key[1]): key[0] for key in self.machine.owned}
+                    self.used |= {key: ids[key] for key in action.partitions}
                 case Revoke():
                     assert self.revoke is None
                     self.revoke = action
@@ -115,7 +117,7 @@ class Client:
 
     def finish_revocation(self) -> None:
         if self.revoke is not None:
-            self.used -= self.revoke.partitions
+            self.used = {key: topic for key, topic in self.used.items() if key not in self.revoke.partitions}
             self.revoke = None
             self.do(self.machine.revoked(self.harness.now))
 
@@ -133,7 +135,7 @@ class Client:
         self.do(self.machine.leave(self.harness.now))
 
     def crash(self) -> None:
-        self.is_alive, self.answer, self.used = False, None, set()
+        self.is_alive, self.answer, self.used = False, None, {}
 
 
 STEPS: tuple[Callable[[Client], None], ...] = (
@@ -249,10 +251,13 @@ class EpochMemberModel(RuleBasedStateMachine):
 
     @invariant()
     def no_partition_with_two_clients(self) -> None:
-        """A client that was removed does not know yet that it is no member."""
+        """A client that was removed does not know yet that it is no member.
+
+        A topic that was created again is another one.
+        """
         group = self.group()
         members = () if group is None else group.members
-        used = [key for client in self.living() if client.machine.member_id in members for key in client.used]
+        used = [key for client in self.living() if client.machine.member_id in members for key in client.used.items()]
         assert len(used) == len(set(used))
 
     def teardown(self) -> None:
