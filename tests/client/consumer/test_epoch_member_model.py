@@ -107,7 +107,8 @@ class Client:
         if result.error:
             self.do(self.machine.request_rejected(result.error, self.harness.now))
             return
-        answer = EpochHeartbeatAnswer(result.epoch, result.interval_ms, result.assignment, result.member_id)
+        assignment = None if result.assignment is None else frozenset(result.assignment)
+        answer = EpochHeartbeatAnswer(result.epoch, result.interval_ms, assignment, result.member_id)
         self.do(self.machine.heartbeat_answered(answer, {}, self.harness.now))
 
     def lose_answer(self) -> None:
