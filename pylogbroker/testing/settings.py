@@ -8,6 +8,9 @@ from typing import Final
 SMALL: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
@@ -48,6 +51,8 @@ def quick(brokers: int) -> dict[str, str]:
         **QUICK,
         "controlled.shutdown.retry.backoff.ms": "100",
         "offsets.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(max(1, replicas - 1)),
         "transaction.state.log.replication.factor": str(replicas),
         "zookeeper.session.timeout.ms": "18000",  # Kafka's: here sessions end with `down`, and the thread may be late

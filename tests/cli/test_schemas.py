@@ -14,10 +14,12 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
 from pylogbroker.cli import main
+from pylogbroker.client import AcknowledgeType
 from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin, FeatureLevels
 from pylogbroker.client.admin.replicas import Reassignment, ReplicaAdmin
 from pylogbroker.client.admin.routing import deferred
 from pylogbroker.client.admin.tokens import TokenAdmin
+from pylogbroker.client.sync import ShareConsumer
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -140,6 +142,7 @@ def test_members(
     broker.start()
     printed = _Printed(broker.bootstrap)
     _topics_and_groups(printed, broker, topic, group)
+    _share_groups(printed, broker, topic, f"{group}-shared")
     _security(printed)
     with monkeypatch.context() as patch:
         _fakes(printed, patch)
@@ -187,6 +190,31 @@ def _topics_and_groups(printed: _Printed, broker: BrokerProcess, topic: str, gro
         run(f"cluster {verb}")
     run("broker describe")
     printed.add("top", ["top", "--once", "--interval", "0.1", "-b", broker.bootstrap, "--format", "json"])
+
+
+def _share_groups(printed: _Printed, broker: BrokerProcess, topic: str, group: str) -> None:
+    """Let a member reject a record, so that all verbs have something to print."""
+    letters = f"dlq.{group}"
+    options = ["-b", broker.bootstrap]
+    for command in (
+        ["topic", "create", letters, "-c", "errors.deadletterqueue.group.enable=true"],
+        ["config", "alter", "group", group, "--set", f"errors.deadletterqueue.topic.name={letters}"],
+        ["config", "alter", "group", group, "--set", "share.auto.offset.reset=earliest"],
+    ):
+        assert CliRunner().invoke(main, [*command, *options]).exit_code == 0, command
+    with ShareConsumer(broker.bootstrap, group=group) as consumer:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.assignment)
+        printed.run("share describe", group)
+        [message, *_] = consumer.poll(1)
+        consumer.acknowledge(message, AcknowledgeType.REJECT)
+        consumer.commit()
+    printed.run("share list")
+    printed.run("share lag", group)
+    printed.run("share reset", group, "--to-latest", "--dry-run")
+    shown = ["share", "letters", group, "--format", "json", *options]
+    wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n")
+    printed.run("share letters", group)
 
 
 def _security(printed: _Printed) -> None:

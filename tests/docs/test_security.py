@@ -103,8 +103,8 @@ def test_acls_decide_the_rights_of_a_client(documented: Documented) -> None:
     assert tried(*read) == (0, "one\n")
     assert tried(*read, "--group", "billing") == (0, "one\n")
     for denied, cause in (
-        ((*read, "--group", "other"), "not allowed to use the group"),
-        (("topic", "create", "mine", *alice), "not allowed to use the topic"),
+        ((*read, "--group", "other"), "User:alice needs read on group other"),
+        (("topic", "create", "mine", *alice), "User:alice needs create on topic mine"),
     ):
         code, output = tried(*denied)
         assert code, denied

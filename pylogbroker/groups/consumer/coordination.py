@@ -194,4 +194,4 @@ class ConsumerCoordination:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(f"there is no consumer group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
+    return KafkaError(f"Group {group_id} not found.", ErrorCode.GROUP_ID_NOT_FOUND)
