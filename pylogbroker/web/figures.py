@@ -152,6 +152,9 @@ class FigureStreams:
                 sent = figures.cells
         except FiguresFailed as error:
             await stream.send("failed", html=str(escape(str(error))))
+        except GeneratorExit:  # a stream that nobody refers to any more: the ticks may be gone before it
+            self._pause = succeed(None)
+            raise
         finally:
             page.viewers.remove(viewer)
             if not page.viewers:

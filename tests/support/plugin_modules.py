@@ -15,7 +15,10 @@ Put = Callable[[str, str], Path]
 
 @contextmanager
 def plugin_modules(root: Path) -> Iterator[Put]:
-    """Puts modules of these names and contents where plugins are looked for; they are gone when the block ends."""
+    """Puts modules of these names and contents where plugins are looked for; they are gone when the block ends.
+
+    Nothing that was remembered before counts: a test in the same process may have prepared it for forks.
+    """
     directory = root / "pylogbroker" / "plugins"
     directory.mkdir(parents=True)
 
@@ -25,7 +28,10 @@ def plugin_modules(root: Path) -> Iterator[Put]:
         sys.modules.pop(f"{package.__name__}.{name}", None)
         return path
 
-    with patch.object(package, "__path__", [*package.__path__, str(directory)]):
+    with (
+        patch.object(package, "__path__", [*package.__path__, str(directory)]),
+        patch("pylogbroker.discovery._remembered", []),
+    ):
         yield write
     for path in directory.glob("*.py"):
         sys.modules.pop(f"{package.__name__}.{path.stem}", None)
