@@ -10,8 +10,7 @@ A heartbeat has these steps:
     store        the changes are written, and answered when they are stored
 
 The first and fourth step may take a thread; the rest of the heartbeat waits if it needs the result. Target assignments
-are computed one at a time, and at most once in `group.consumer.assignment.interval.ms`: until then members follow the
-former one.
+are computed by `target_computation`, at most once in `group.consumer.assignment.interval.ms`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue, Reply, Timer, Timers, cancel
+from pylogbroker.coordinators import EventQueue, Reply, Timers, cancel
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.consumer.admission import admit, check_fields, check_static
@@ -33,22 +32,12 @@ from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbea
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
 from pylogbroker.groups.settings import ConsumerGroupSettings
+from pylogbroker.groups.target_computation import TargetComputation
 
 _REFRESH_MS_MIN: Final = 10_000
 """Shortest time between two resolutions of a group's expressions because of new topics."""
 
 Answer = Reply[HeartbeatResult]
-
-
-@attrs.define(eq=False, repr=False)
-class _Progress:
-    """Work of a group that is under way; most groups have none."""
-
-    is_computing: bool = False
-    is_resolving: bool = False
-    waiting: list[Callable[[int], None]] = attrs.field(factory=list)  # heartbeats that need the target
-    timer: Timer | None = None  # of the next computation
-    failure: KafkaError | None = None  # of the last computation
 
 
 def _stay(group: ConsumerGroup, now_ms: int) -> bool:
@@ -67,7 +56,20 @@ class ConsumerMemberManager:
     _on_target: Callable[[ConsumerGroup, str], None] = lambda group, assignor: None
     on_removed: Callable[[ConsumerGroup, int], bool] = attrs.field(default=_stay, init=False)
     """Called when a new member was removed or replaced; returns whether the group has become a classic one."""
-    _progress: dict[ConsumerGroup, _Progress] = attrs.field(factory=dict, init=False)
+    _targets: TargetComputation[ConsumerGroup] = attrs.field(init=False)
+    _failures: dict[ConsumerGroup, KafkaError] = attrs.field(factory=dict, init=False)  # of the last computation
+    _resolving: set[ConsumerGroup] = attrs.field(factory=set, init=False)  # whose expressions are resolved again
+
+    def __attrs_post_init__(self) -> None:
+        self._targets = TargetComputation(
+            self._events,
+            self._timers,
+            self._port.compute,
+            lambda group: self._port.times_of(group.group_id).assignment_interval_ms,
+            lambda group: AssignmentTask.of(group, self._assignor(group), existing_topics(group, self._port)),
+            self._take_target,
+            self._store_changes,
+        )
 
     # -- heartbeats ----------------------------------------------------------------------------------------------
 
@@ -155,15 +157,14 @@ class ConsumerMemberManager:
         now_ms: int,
     ) -> None:
         """Let a member take its step, and answer."""
-        progress = self._progress.get(group)
         if group.is_dead:
             self._events.reply(reply, HeartbeatResult(ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR.meaning))
             return
         if group.members.get(member.member_id) is not member:
             self._events.reply(reply, HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID, "the member has left meanwhile"))
             return
-        if progress is not None and progress.failure is not None and not group.target_epoch:
-            failure = progress.failure
+        failure = self._failures.get(group)
+        if failure is not None and not group.target_epoch:
             self._events.reply(reply, HeartbeatResult(failure.code, failure.detail))
             return
         self.step(group, member, beat.owned, now_ms)
@@ -232,7 +233,7 @@ class ConsumerMemberManager:
         if group.members.get(member.member_id) is member:
             self._port.member_removed(group.group_id, member.member_id, why)
             self.remove(group, member, now_ms)
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
+            self._store_changes(group, now_ms)
 
     def fence_later(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Callable[[int], None]:
         """Return the action of a timer that removes a member."""
@@ -245,7 +246,7 @@ class ConsumerMemberManager:
         group.drop_unused_expressions()
         self.bump(group, now_ms)
         if not self.on_removed(group, now_ms):
-            self._assign(group, now_ms)
+            self._targets.begin(group, now_ms)
 
     def go_on(self, group: ConsumerGroup, now_ms: int) -> None:
         """Start the timers of a loaded group."""
@@ -259,16 +260,15 @@ class ConsumerMemberManager:
     def store_again(self, group: ConsumerGroup, now_ms: int) -> None:
         """Write changes that could not be stored, if no heartbeat has done so: the group may have no members."""
         if group.has_changes:
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
+            self._store_changes(group, now_ms)
 
     def stop(self, group: ConsumerGroup, now_ms: int) -> None:
         """Stop the timers of a group that is unloaded; waiting heartbeats are answered."""
         for member in group.members.values():
             member.stop_timers()
-        progress = self._progress.pop(group, None)
-        if progress is not None:
-            cancel(progress.timer)
-            self._resume(progress, now_ms)
+        self._targets.stop(group, now_ms)
+        self._failures.pop(group, None)
+        self._resolving.discard(group)
 
     # -- topics --------------------------------------------------------------------------------------------------
 
@@ -277,9 +277,9 @@ class ConsumerMemberManager:
         if group.members and metadata_hash(existing_topics(group, self._port)) != group.metadata_hash:
             self.bump(group, now_ms)
         if group.members:
-            self._assign(group, now_ms)
+            self._targets.begin(group, now_ms)
         if group.has_changes:
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
+            self._store_changes(group, now_ms)
 
     def bump(self, group: ConsumerGroup, now_ms: int) -> None:
         group.metadata_hash = metadata_hash(existing_topics(group, self._port))
@@ -294,27 +294,23 @@ class ConsumerMemberManager:
             now_ms - resolved.resolved_ms >= (interval_ms if resolved.version == version else _REFRESH_MS_MIN)
             for resolved in group.expressions.values()
         )
-        progress = self._begin(group)
-        if is_due and not progress.is_resolving:
-            progress.is_resolving = True
+        if is_due and group not in self._resolving:
+            self._resolving.add(group)
             done = self._events.as_event(partial(self._resolved, group, version))
             self._port.resolve(list(group.used_expressions), beat.may_see, done)
-        self._end(group)
 
     def _resolved(self, group: ConsumerGroup, version: int, matches: Matches, now_ms: int) -> None:
-        progress = self._progress.get(group)
-        if progress is None or group.is_dead:
+        if group not in self._resolving or group.is_dead:
             return
-        progress.is_resolving = False
+        self._resolving.discard(group)
         has_changed = False
         for expression, topics in matches.items():
             if not isinstance(topics, InvalidExpression) and expression in group.used_expressions:
                 has_changed = group.set_resolved(expression, Resolved(topics, version, now_ms)) or has_changed
         if has_changed:
             self.bump(group, now_ms)
-            self._assign(group, now_ms)
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
-        self._end(group)
+            self._targets.begin(group, now_ms)
+            self._store_changes(group, now_ms)
 
     # -- target assignments --------------------------------------------------------------------------------------
 
@@ -322,90 +318,27 @@ class ConsumerMemberManager:
         self, group: ConsumerGroup, member: ConsumerMember, go_on: Callable[[int], None], now_ms: int
     ) -> None:
         """Call `go_on` when a heartbeat may be answered: one that has no epoch yet needs a target assignment."""
-        self._assign(group, now_ms)
-        progress = self._progress.get(group)
-        if progress is not None and progress.is_computing and not (group.target_epoch and member.epoch):
-            progress.waiting.append(go_on)
+        self._targets.begin(group, now_ms)
+        if self._targets.is_computing(group) and not (group.target_epoch and member.epoch):
+            self._targets.when_computed(group, go_on)
         else:
             go_on(now_ms)
 
-    def _assign(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Compute the target assignment of the group's epoch, now or when its interval is over."""
-        if not group.members or group.target_epoch >= group.epoch:
-            return
-        progress = self._begin(group)
-        if progress.is_computing or (progress.timer is not None and progress.timer.live):
-            return
-        interval_ms = self._port.times_of(group.group_id).assignment_interval_ms
-        due = group.assigned_ms + interval_ms
-        if now_ms < due <= now_ms + interval_ms:
-            progress.timer = self._timers.start(due, partial(self._compute_later, group))
-        else:
-            self._compute(group, progress, now_ms)
-
-    def _compute_later(self, group: ConsumerGroup, now_ms: int) -> None:
-        progress = self._progress.get(group)
-        if progress is not None and group.members and not group.is_dead and group.target_epoch < group.epoch:
-            self._compute(group, progress, now_ms)
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
-        self._end(group)
-
-    def _compute(self, group: ConsumerGroup, progress: _Progress, now_ms: int) -> None:
-        task = AssignmentTask.of(group, self._assignor(group), existing_topics(group, self._port))
-        progress.is_computing = True
-        is_here = True
-
-        def computed(outcome: Target | Exception, done_ms: int) -> None:
-            if is_here:
-                self._computed(group, progress, task, outcome, done_ms)
-            else:
-                later = self._events.as_event(self._computed_later)
-                later(group, progress, task, outcome, done_ms)
-
-        self._port.compute(task.run, task.size, computed)
-        is_here = False
-
-    def _computed(
-        self,
-        group: ConsumerGroup,
-        progress: _Progress,
-        task: AssignmentTask,
-        outcome: Target | Exception,
-        now_ms: int,
+    def _take_target(
+        self, group: ConsumerGroup, task: AssignmentTask, outcome: Target | Exception, now_ms: int
     ) -> None:
-        progress.is_computing = False
-        if group.is_dead:
-            return
         if isinstance(outcome, Exception):
             error = outcome if isinstance(outcome, KafkaError) else KafkaError(f"the assignment failed: {outcome!r}")
-            progress.failure = error
+            self._failures[group] = error
             group.assigned_ms = now_ms
             self._port.assignment_rejected(group.group_id, error.detail)
         else:
-            progress.failure = None
+            self._failures.pop(group, None)
             group.set_target(task.epoch, outcome, now_ms)
             self._on_target(group, task.assignor.name)
 
-    def _computed_later(
-        self,
-        group: ConsumerGroup,
-        progress: _Progress,
-        task: AssignmentTask,
-        outcome: Target | Exception,
-        now_ms: int,
-    ) -> None:
-        self._computed(group, progress, task, outcome, now_ms)
-        self._resume(progress, now_ms)
-        if not group.is_dead:
-            if not isinstance(outcome, Exception):
-                self._assign(group, now_ms)
-            self._changes.store(group, now_ms, lambda error, later_ms: None)
-        self._end(group)
-
-    def _resume(self, progress: _Progress, now_ms: int) -> None:
-        waiting, progress.waiting = progress.waiting, []
-        for go_on in waiting:
-            go_on(now_ms)
+    def _store_changes(self, group: ConsumerGroup, now_ms: int) -> None:
+        self._changes.store(group, now_ms, lambda error, later_ms: None)
 
     def _assignor(self, group: ConsumerGroup) -> Any:
         """Return the assignor that most members name; the first one of the setting if none does."""
@@ -419,20 +352,6 @@ class ConsumerMemberManager:
     def assignor_name(self, group: ConsumerGroup) -> str:
         name: str = self._assignor(group).name
         return name
-
-    def _begin(self, group: ConsumerGroup) -> _Progress:
-        progress = self._progress.get(group)
-        if progress is None:
-            progress = self._progress[group] = _Progress()
-        return progress
-
-    def _end(self, group: ConsumerGroup) -> None:
-        """Forget what a group has under way if that is nothing."""
-        progress = self._progress.get(group)
-        if progress is None or progress.is_computing or progress.is_resolving or progress.waiting:
-            return
-        if (progress.timer is None or not progress.timer.live) and progress.failure is None:
-            del self._progress[group]
 
 
 def _check_expressions(matches: Matches) -> None:
