@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.messages import Message
-    from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
@@ -51,8 +50,9 @@ class DeadLetter:
         return self.message.key is not None or self.message.value is not None or bool(self.headers)
 
     @property
-    def origin(self) -> TopicPartition:
-        return self.topic, self.partition
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset of the record."""
+        return self.topic, self.partition, self.offset
 
 
 def dead_letter(message: Message) -> DeadLetter | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,9 +14,9 @@ from pylogbroker.cli.dead_letters import DeadLetter, dead_letter_topic, of_group
 from pylogbroker.cli.group import SHARE, total_share_lag
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.partition_reader import PartitionReader
-from pylogbroker.cli.topic import check_complete, offsets_at, partitions_of
+from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, partitions_of
 from pylogbroker.cli.watching import views, watch_option
-from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
+    from pylogbroker.client.messages import Message
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
     from pylogbroker.spark.loading import times
@@ -34,7 +36,9 @@ else:
 
 _EMPTY: Final = "Empty"
 _IN_TRANSACTION_MAX: Final = 500
+_GAP_MAX: Final = 100  # of offsets that are read together
 _SHOWN_BYTES_MAX: Final = 60
+Place = tuple[str, int, int]
 Content = tuple["bytes | None", "bytes | None", "Sequence[Header]"]
 
 
@@ -252,12 +256,26 @@ def show_letters(
 @command.command("redrive", short_help="Send the records of dead letters again.")
 @click.argument("group", shell_complete=complete_groups)
 @_letters_option
+@click.option(
+    "-t",
+    "--topic",
+    "targets",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="A topic that may be written to; may be repeated. Default: those that the group reads.",
+)
 @click.option("-n", "--count", type=click.IntRange(1), help="At most so many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only say how many there are.")
 @yes_option
 @cluster_options
 def redrive(
-    group: str, letters: str | None, count: int | None, dry_run: bool, yes: bool, connection: Connection
+    group: str,
+    letters: str | None,
+    targets: tuple[str, ...],
+    count: int | None,
+    dry_run: bool,
+    yes: bool,
+    connection: Connection,
 ) -> None:
     """Write the records of dead letters to the ends of their topics again, each once.
 
@@ -267,11 +285,13 @@ def redrive(
     with connection.admin() as admin:
         topic = letters or dead_letter_topic(admin, group)
         starts, ends = _ranges(admin, group, topic, everything=False)
-        total = sum(1 for _ in islice(_read(connection, admin, group, starts, ends), count))
+        origins = Counter(letter.topic for letter in islice(_read(connection, admin, group, starts, ends), count))
+        total = sum(origins.values())
+        _check_targets(admin, group, targets, origins)
         if dry_run or not total:
             click.echo(f"{total} dead letters of share group {group} in {topic}.", err=True)
             return
-        confirm(f"Write the records of {total} dead letters to their topics again?", yes)
+        confirm(f"Write the records of {total} dead letters to {', '.join(sorted(origins))} again?", yes)
         sender = _Sender(connection, admin, group, starts)
         sender.send(islice(_read(connection, admin, group, starts, ends), count))
     click.echo(f"Sent {sender.sent} records again.", err=True)
@@ -279,6 +299,17 @@ def redrive(
         raise ConfigError(
             f"{len(sender.lost)} records are no longer in their topics, and the dead letters have no copies: "
             + ", ".join(sender.lost[:5])
+        )
+
+
+def _check_targets(admin: BlockingAdmin, group: str, targets: Iterable[str], origins: Iterable[str]) -> None:
+    """Raise ConfigError unless all topics may be written to: the writer of a dead letter names its topic."""
+    allowed = {*targets} or {topic for topic, _ in admin.share_groups.offsets([group])[group]}
+    others = sorted({*origins} - allowed)
+    if others:
+        raise ConfigError(
+            f"dead letters name topics that share group {group} does not read: {', '.join(others)}. If their records "
+            "are to be written there again, allow each topic by --topic"
         )
 
 
@@ -300,7 +331,7 @@ class _Sender:
             settings=settings, transactional_id=name, acks="all", timeout=self._connection.seconds
         ) as producer:
             while chunk := [*islice(letters, _IN_TRANSACTION_MAX)]:
-                contents = [self._content(letter) for letter in chunk]
+                contents = self._contents(chunk)
                 with producer.transaction():
                     for letter, content in zip(chunk, contents, strict=True):
                         if content is not None:
@@ -311,24 +342,44 @@ class _Sender:
                     producer.send_offsets(self._positions, name)
                 self.sent += sum(content is not None for content in contents)
 
-    def _content(self, letter: DeadLetter) -> Content | None:
-        """Return the record of a dead letter, read from its topic if need be; None if it is gone."""
-        message = letter.message
-        if letter.has_copy:
-            return message.key, message.value, letter.headers
-        place = f"{letter.topic}/{letter.partition}@{letter.offset}"
-        try:
-            reader = PartitionReader(
-                self._connection, self._admin, {letter.origin: letter.offset}, {letter.origin: letter.offset + 1}
-            )
-            original = next((read for read in reader.messages() if read.offset == letter.offset), None)
-        except KafkaError as error:
-            click.echo(f"{place} cannot be read: {error}", err=True)
-            original = None
-        if original is None:
-            self.lost.append(place)
-            return None
-        return original.key, original.value, original.headers
+    def _contents(self, letters: Sequence[DeadLetter]) -> list[Content | None]:
+        """Return the records of dead letters, read from their topics if need be; None for one that is gone."""
+        originals = self._originals({letter.place for letter in letters if not letter.has_copy})
+        contents: list[Content | None] = []
+        for letter in letters:
+            message = letter.message if letter.has_copy else originals.get(letter.place)
+            if message is None:
+                self.lost.append(f"{letter.topic}/{letter.partition}@{letter.offset}")
+                contents.append(None)
+            else:
+                headers = letter.headers if letter.has_copy else message.headers
+                contents.append((message.key, message.value, headers))
+        return contents
+
+    def _originals(self, places: Collection[Place]) -> dict[Place, Message]:
+        """Read records, neighbours together; those that are gone are left out."""
+        topics = existing_topics(self._admin, {topic for topic, _, _ in places})
+        keys = {place[:2] for place in places if place[0] in topics and place[1] < len(topics[place[0]].partitions)}
+        ends = offsets_at(self._admin, sorted(keys), admin_api.LATEST)
+        check_complete("records cannot be read", keys, ends)
+        there = sorted(place for place in places if place[:2] in keys and place[2] < ends[place[:2]])
+        originals: dict[Place, Message] = {}
+        for key, group in groupby(there, key=lambda place: place[:2]):
+            for first, last in _runs([offset for _, _, offset in group]):
+                reader = PartitionReader(self._connection, self._admin, {key: first}, {key: last + 1})
+                originals.update(((*key, message.offset), message) for message in reader.messages())
+        return originals
+
+
+def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of offsets that are near each other; they ascend."""
+    first = last = offsets[0]
+    for offset in offsets[1:]:
+        if offset > last + _GAP_MAX:
+            yield first, last
+            first = offset
+        last = offset
+    yield first, last
 
 
 def _redrive_group(group: str) -> str:

@@ -132,6 +132,27 @@ def test_records_that_are_gone_are_named(broker: BrokerProcess) -> None:
     assert letters(broker, group) == []
 
 
+def test_dead_letters_name_no_other_topics_and_no_records_that_never_were(broker: BrokerProcess) -> None:
+    group = group_of(broker, "deceived")
+    create_topic(broker.bootstrap, "payments", 1)
+    produce(broker, f"{group}-orders", {"a": "one"})
+    acknowledge(broker, group, {b"a": AcknowledgeType.REJECT})
+    wait_until(lambda: len(letters(broker, group)) == 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for topic, value, number in (("payments", "forged", 0), (f"{group}-orders", None, 10**15)):
+        origin = {"topic": topic, "partition": "0", "offset": str(number), "group": group, "delivery.count": "1"}
+        headers = {f"__dlq.errors.{name}": text for name, text in origin.items()}
+        producer.produce(f"dlq.{group}", value, headers=headers, partition=0)
+    assert producer.flush(60) == 0
+    result = invoke(broker, "share", "redrive", group, "-y")
+    assert (result.exit_code, f"share group {group} does not read: payments." in result.stderr) == (1, True)
+    assert (values(broker, "payments"), len(letters(broker, group))) == ([], 3)
+    allowed = ("--topic", "payments", "--topic", f"{group}-orders")
+    result = invoke(broker, "share", "redrive", group, "-y", *allowed)
+    assert (result.exit_code, f"no copies: {group}-orders/0@{10**15}" in result.stderr) == (1, True), result.output
+    assert (values(broker, "payments"), len(values(broker, f"{group}-orders"))) == (["=forged "], 2)
+
+
 def test_groups_are_shown_and_begin_elsewhere(broker: BrokerProcess) -> None:
     group = group_of(broker, "shown")
     produce(broker, f"{group}-orders", {"a": "one", "b": "two"})
