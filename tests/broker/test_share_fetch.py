@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -228,6 +229,14 @@ class ShareSessionTests(ShareTests):
         self.node.broker.share_groups.sessions.sessions_max = 1
         self.joined("a")
         self.assertEqual(self.member("b").fetch(self.p0).error_code, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+
+    def test_partitions_of_all_sessions_together_are_bounded(self) -> None:
+        unknown = [(UUID(int=number), 0) for number in range(1, 4)]
+        with patch("pylogbroker.broker.share.service.PARTITIONS_MAX", 4):
+            self.assertEqual(self.member("a").fetch(*unknown).error_code, NONE)
+            self.assertEqual(self.member("b").fetch(*unknown).error_code, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+            self.assertEqual(self.member("a").fetch(*unknown).error_code, NONE)  # instead of its former session
+            self.assertEqual(self.member("b").fetch(self.p0).error_code, NONE)
 
     def test_end_of_a_session_releases(self) -> None:
         self.produce(4)

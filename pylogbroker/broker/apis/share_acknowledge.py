@@ -17,12 +17,12 @@ from pylogbroker.broker.share.member_requests import (
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.share.sessions import FINAL_EPOCH, FIRST_EPOCH, TopicIdPartition
 from pylogbroker.wire.messages.share_acknowledge import (
-    NodeEndpoint,
     ShareAcknowledgePartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from pylogbroker.wire.messages.share_fetch import NodeEndpoint
 
 _FIRST_WITH_RENEWAL: Final = 2
 

@@ -55,11 +55,11 @@ async def handle(services: _Services, context: RequestContext, request: ShareFet
             session = groups.open_session(group_id, member_id, context.caller)
         else:
             session = groups.go_on(group_id, member_id, context.caller, request.share_session_epoch)
+        if request.share_session_epoch != FINAL_EPOCH:
+            groups.update_session(session, _added(request), _forgotten(request))
     except KafkaError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.detail)
     is_renewal = context.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
-    if request.share_session_epoch != FINAL_EPOCH:
-        groups.update_session(session, _added(request), _forgotten(request))
     allowed, results = await split_by_access(services, context, acknowledged)
     results |= await groups.acknowledge(session, allowed, may_renew=is_renewal)
     records: dict[TopicIdPartition, ShareFetchResult] = {}

@@ -86,6 +86,13 @@ class ClientTelemetryService:
     bytes_max: int
     _runtime: Runtime
     _instances: OrderedDict[UUID, _Instance] = attrs.field(factory=OrderedDict, init=False)
+    _prefixes: tuple[str, ...] = attrs.field(init=False)
+    _interval_ms: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        prefixes = {prefix for receiver in self._receivers for prefix in receiver.metric_prefixes}
+        self._prefixes = ("",) if "" in prefixes else tuple(sorted(prefixes))
+        self._interval_ms = min((receiver.interval_ms for receiver in self._receivers), default=_INTERVAL_MS_MAX)
 
     @property
     def is_on(self) -> bool:
@@ -103,11 +110,8 @@ class ClientTelemetryService:
         return instance_id, subscription
 
     def subscription(self, instance_id: UUID) -> TelemetrySubscription:
-        names = {prefix for receiver in self._receivers for prefix in receiver.metric_prefixes}
-        prefixes = ("",) if "" in names else tuple(sorted(names))
-        interval_ms = min((receiver.interval_ms for receiver in self._receivers), default=_INTERVAL_MS_MAX)
-        checksum = crc32(repr((prefixes, interval_ms)).encode() + instance_id.bytes)
-        return TelemetrySubscription(checksum - (1 << 31), interval_ms, prefixes)
+        checksum = crc32(repr((self._prefixes, self._interval_ms)).encode() + instance_id.bytes)
+        return TelemetrySubscription(checksum - (1 << 31), self._interval_ms, self._prefixes)
 
     async def push(self, context: RequestContext, request: PushTelemetryRequest) -> None:
         """Give the metrics to the receivers; raise KafkaError if they are rejected."""

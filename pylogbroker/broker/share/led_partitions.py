@@ -79,6 +79,8 @@ class LedSharePartitions:
     _led: dict[SharePartitionKey, LedSharePartition] = attrs.field(factory=dict, init=False)
     _loading: dict[SharePartitionKey, LoadingSharePartition] = attrs.field(factory=dict, init=False)
     _sessions: dict[SharePartitionKey, int] = attrs.field(factory=dict, init=False)  # number of sessions that have it
+    entered: int = attrs.field(default=0, init=False)
+    """Partitions of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._led)
@@ -89,11 +91,13 @@ class LedSharePartitions:
         """Note that a session has a partition."""
         key = SharePartitionKey(group_id, *partition)
         self._sessions[key] = self._sessions.get(key, 0) + 1
+        self.entered += 1
 
     def leave(self, group_id: str, partition: TopicIdPartition) -> None:
         """Note that a session does not have a partition any more."""
         key = SharePartitionKey(group_id, *partition)
         count = self._sessions.pop(key, 0) - 1
+        self.entered -= 1
         if count > 0:
             self._sessions[key] = count
         elif key in self._led:

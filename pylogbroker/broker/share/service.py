@@ -34,6 +34,7 @@ from pylogbroker.metadata.image import ClusterImage, group_resource
 
 log = Logger()
 SHARE_VERSION: Final = "share.version"
+PARTITIONS_MAX: Final = 500_000  # as of fetch sessions
 _FIRST_WITH_DEAD_LETTERS: Final = 2
 _SETTINGS_KEPT_MAX: Final = 1_000
 
@@ -93,7 +94,13 @@ class ShareGroupService:
     def update_session(
         self, session: ShareSession, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]
     ) -> None:
-        new = [partition for partition in dict.fromkeys(added) if partition not in session.partitions]
+        """Add and remove partitions; raise SHARE_SESSION_LIMIT_REACHED if all sessions together have too many."""
+        new = dict.fromkeys(partition for partition in added if partition not in session.partitions)
+        if new and self.partitions.entered + len(new) > PARTITIONS_MAX:
+            raise KafkaError(
+                f"all share sessions together have more than {PARTITIONS_MAX} partitions",
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+            )
         for partition in new:
             self.partitions.enter(session.group_id, partition)
         left = [

@@ -9,7 +9,7 @@ Versions::
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
-from pylogbroker.wire.messages.share_fetch import AcknowledgementBatch
+from pylogbroker.wire.messages.share_fetch import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
@@ -56,12 +56,6 @@ class ShareAcknowledgeRequest(Request):
 
 
 @struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@struct
 class ShareAcknowledgePartitionData:
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -73,14 +67,6 @@ class ShareAcknowledgePartitionData:
 class ShareAcknowledgeTopicResponse:
     topic_id: Uuid = NO_ID
     partitions: list[ShareAcknowledgePartitionData] = fresh(list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: String | None = None
 
 
 @struct
