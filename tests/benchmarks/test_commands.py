@@ -55,8 +55,15 @@ def test_every_workload_is_measured(tmp_path: Path) -> None:
 
 
 def test_share_group_is_measured_beside_a_classic_consumer(tmp_path: Path) -> None:
-    done = CliRunner().invoke(share.main, ["--scale", "0.01", "--directory", str(tmp_path)], catch_exceptions=False)
-    assert [line.split("  ")[0] for line in done.output.splitlines()[:2]] == ["classic consumer", "share group"]
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.01", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(share.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == [
+        "pylogbroker: classic consumer",
+        "pylogbroker: share group",
+        "pylogbroker: ratio",
+    ]
+    assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
     assert list(tmp_path.iterdir()) == []
 
 
