@@ -152,12 +152,22 @@ class ShareFetchTests(ShareTests):
 
     def test_records_in_flight_are_bounded(self) -> None:
         self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
-        self.produce(60, batches=2)
-        member = self.member()
+        self.produce(60, batches=3)
+        member = self.member(is_exact=True)
         self.assertEqual(offsets(member.fetch(self.p0)), list(range(100)))
         self.assertEqual(acquired(self.member("b").fetch(self.p0)), {})
         member.acknowledge(self.p0, (0, 9, ACCEPT))
         self.assertEqual(offsets(member.fetch()), list(range(100, 110)))
+
+    def test_batches_are_acquired_whole_below_the_limit_of_locks(self) -> None:
+        self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
+        self.produce(60, batches=3)
+        member = self.member()
+        self.assertEqual(offsets(member.fetch(self.p0)), list(range(120)))
+        member.acknowledge(self.p0, (0, 19, ACCEPT))
+        self.assertEqual(acquired(member.fetch()), {})
+        member.acknowledge(self.p0, (20, 20, ACCEPT))
+        self.assertEqual(offsets(member.fetch()), list(range(120, 180)))
 
     def test_group_begins_at_the_end_and_stays_there_after_a_restart(self) -> None:
         self.set_group()
@@ -377,12 +387,12 @@ class ShareWaitTests(ShareTests):
 
     def test_acknowledgements_that_free_locks_wake(self) -> None:
         self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
-        self.produce(60, batches=2)
+        self.produce(60, batches=3)
         holder = self.member("a")
         holder.fetch(self.p0)
         waiting = self.wait(self.joined("b"))
-        holder.acknowledge(self.p0, (0, 0, ACCEPT))
-        self.assertEqual(self.answer(waiting), [100])
+        holder.acknowledge(self.p0, (0, 20, ACCEPT))
+        self.assertEqual(self.answer(waiting), list(range(120, 180)))
 
     def test_fetch_waits_for_min_bytes(self) -> None:
         member = self.joined(min_bytes=150)

@@ -27,12 +27,12 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import Final
 
 import attrs
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.share.record_range import RecordRange
 from pylogbroker.groups.share.values import (
     FINISHED,
     Acknowledgement,
@@ -56,31 +56,6 @@ class SharePartitionSettings:
     has_dead_letters: bool = False
 
 
-@attrs.define(eq=False, repr=False)
-class _Range:
-    first: int
-    last: int
-    state: RecordState
-    delivery_count: int = 0
-    member_id: str = ""
-    lock_until_ms: int = 0
-    is_changing: bool = False
-
-    @property
-    def size(self) -> int:
-        return self.last - self.first + 1
-
-    def split(self, offset: int) -> _Range:
-        """End before the offset; return the rest."""
-        rest = _Range(offset, self.last, self.state, self.delivery_count, self.member_id, self.lock_until_ms)
-        self.last = offset - 1
-        return rest
-
-    @property
-    def is_free(self) -> bool:
-        return self.state is RecordState.AVAILABLE and not self.is_changing
-
-
 @attrs.frozen(eq=False, repr=False)
 class StateChange:
     """A change of ranges that waits for its persistence: call `commit` or `roll_back` once.
@@ -90,7 +65,7 @@ class StateChange:
     """
 
     _partition: SharePartition
-    _outcomes: Sequence[tuple[_Range, RecordState]]
+    _outcomes: Sequence[tuple[RecordRange, RecordState]]
     start_offset: int
     delivery_complete_count: int
     batches: tuple[StateBatch, ...]
@@ -102,8 +77,8 @@ class StateChange:
     def commit(self) -> None:
         for piece, state in self._outcomes:
             piece.is_changing = False
-            piece.state = state
             piece.member_id = ""
+            self._partition.enter_state(piece, state)
         self._partition.forget_finished()
 
     def roll_back(self) -> None:
@@ -120,10 +95,12 @@ class SharePartition:
     settings: SharePartitionSettings
     start_offset: int
     end_offset: int  # after the last offset that was ever acquired
-    _ranges: list[_Range] = attrs.field(factory=list, init=False)
+    _ranges: list[RecordRange] = attrs.field(factory=list, init=False)
     _locks: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)  # heap: deadline, first, last
     _firsts: list[int] = attrs.field(factory=list, init=False)  # offsets of `_ranges`
     _tracked: int = attrs.field(default=0, init=False)  # offsets in `_ranges`
+    _counts: list[int] = attrs.field(factory=lambda: [0] * len(RecordState), init=False)  # of them, by state
+    _available_from: int = attrs.field(default=0, init=False)  # no record before is AVAILABLE
 
     @classmethod
     def restored(
@@ -136,8 +113,8 @@ class SharePartition:
                 continue
             first = max(batch.first, start_offset)
             if first > partition.end_offset:  # was acquired at most, which is not persisted
-                partition._add(_Range(partition.end_offset, first - 1, RecordState.AVAILABLE))
-            partition._add(_Range(first, batch.last, batch.state, batch.delivery_count))
+                partition._add(RecordRange(partition.end_offset, first - 1, RecordState.AVAILABLE))
+            partition._add(RecordRange(first, batch.last, batch.state, batch.delivery_count))
         partition.forget_finished()
         return partition
 
@@ -146,37 +123,43 @@ class SharePartition:
     @property
     def next_fetch_offset(self) -> int:
         """The first offset that can be acquired."""
-        return next((piece.first for piece in self._ranges if piece.is_free), self.end_offset)
+        if not self._counts[RecordState.AVAILABLE]:
+            return self.end_offset
+        index = self._index(self._available_from)
+        while not self._ranges[index].is_available:
+            index += 1
+        self._available_from = self._firsts[index]
+        return self._available_from
 
     @property
     def can_acquire(self) -> bool:
-        return self._tracked < self.settings.record_locks_max or any(piece.is_free for piece in self._ranges)
+        return self._tracked < self.settings.record_locks_max or self._counts[RecordState.AVAILABLE] > 0
 
     @property
     def delivery_complete_count(self) -> int:
         """Finished records from `start_offset` on, which are no lag."""
-        return sum(piece.size for piece in self._ranges if piece.state in FINISHED)
+        return self._counts[RecordState.ACKNOWLEDGED] + self._counts[RecordState.ARCHIVED]
 
     @property
     def in_flight(self) -> int:
         """Records that members have acquired."""
-        return sum(piece.size for piece in self._ranges if piece.state is RecordState.ACQUIRED)
+        return self._counts[RecordState.ACQUIRED]
 
     @property
     def is_idle(self) -> bool:
         """True if no record is locked, being changed, or to become a dead letter."""
-        return not any(
-            piece.is_changing or piece.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for piece in self._ranges
-        )
+        return not self._counts[RecordState.ACQUIRED] and not self._counts[RecordState.ARCHIVING]
 
     def state_batches(self) -> tuple[StateBatch, ...]:
         """Return all states as a snapshot persists them."""
-        return tuple(_persisted(piece, piece.state) for piece in self._ranges)
+        return tuple(piece.persisted(piece.state) for piece in self._ranges)
 
     def dead_letters(self) -> list[StateBatch]:
         """Return the records whose dead letters are to be stored."""
+        if not self._counts[RecordState.ARCHIVING]:
+            return []
         return [
-            _persisted(piece, piece.state)
+            piece.persisted(piece.state)
             for piece in self._ranges
             if piece.state is RecordState.ARCHIVING and not piece.is_changing
         ]
@@ -197,10 +180,10 @@ class SharePartition:
         """Acquire records of batches that were read from `fetch_offset` on.
 
         At least `records_max` are acquired if there are so many: up to the end of a log batch, or not one more if
-        `is_exact`. Ranges that are acquired for the first time have `batch_size` records, if there are so many, and end
-        with a log batch.
+        `is_exact`. The limit of locked records holds in the same way. Ranges that are acquired for the first time have
+        `batch_size` records, if there are so many, and end with a log batch.
         """
-        taken: list[_Range] = []
+        taken: list[RecordRange] = []
         left = records_max
         covered = max(fetch_offset, self.start_offset)
         for batch in batches:
@@ -209,62 +192,59 @@ class SharePartition:
             first = max(batch.first, covered)
             if batch.last < first:
                 continue
-            self._archive_available(covered, first - 1)
+            if covered < first:
+                self._archive_available(covered, first - 1)
             covered = batch.last + 1
             if batch.is_hidden:
                 self._hide(first, batch.last)
                 continue
-            pieces = self._take(first, batch.last, left if is_exact else batch.last - first + 1)
-            taken += pieces
-            left -= sum(piece.size for piece in pieces)
+            left -= self._take(first, batch.last, left if is_exact else None, taken, batch_size)
             if self.end_offset <= batch.last:  # too many records are locked: do not step over the rest
                 break
-        taken = self._coalesced(taken, batch_size)
         for piece in taken:
             self._lock(piece, member_id, now_ms)
         self.forget_finished()
         return [AcquiredRecords(piece.first, piece.last, piece.delivery_count) for piece in taken]
 
-    def _take(self, first: int, last: int, size_max: int) -> list[_Range]:
-        """Return ranges of at most `size_max` records that can be acquired: known ones, then new ones."""
-        taken: list[_Range] = []
-        for piece in self._between(first, last):
-            if size_max > 0 and piece.is_free:
-                if piece.size > size_max:
-                    self._split_at(piece.first + size_max)
-                size_max -= piece.size
-                taken.append(piece)
+    def _take(self, first: int, last: int, size_max: int | None, taken: list[RecordRange], batch_size: int) -> int:
+        """Add ranges that can be acquired to those taken: known ones, then new ones; return how many records they are.
+
+        A log batch is taken whole if `size_max` is None and fewer records are locked than may be.
+        """
+        left = last - first + 1 if size_max is None else min(size_max, last - first + 1)
+        begun = left
+        if first < self.end_offset:
+            for piece in self._between(first, last):
+                if left > 0 and piece.is_available:
+                    if piece.size > left:
+                        self._split_at(piece.first + left)
+                    left -= piece.size
+                    former = taken[-1] if taken else None
+                    if former is not None and former.can_join(piece, batch_size):
+                        former.last = piece.last
+                        del self._ranges[place := self._index(piece.first)], self._firsts[place]
+                    else:
+                        taken.append(piece)
         first = max(first, self.end_offset)
-        size = min(last - first + 1, size_max, self.settings.record_locks_max - self._tracked)
+        locks_left = self.settings.record_locks_max - self._tracked
+        size = min(last - first + 1, left)
+        if size_max is not None or locks_left <= 0:
+            size = min(size, locks_left)
         if size > 0:
-            piece = _Range(first, first + size - 1, RecordState.AVAILABLE)
-            self._add(piece)
-            taken.append(piece)
-        return taken
-
-    def _coalesced(self, taken: Sequence[_Range], batch_size: int) -> list[_Range]:
-        """Join neighbours of the same delivery count until they have `batch_size` records."""
-        kept: list[_Range] = []
-        dropped: set[_Range] = set()
-        for piece in taken:
-            former = kept[-1] if kept else None
-            if (
-                former is not None
-                and former.size < batch_size
-                and former.last + 1 == piece.first
-                and former.delivery_count == piece.delivery_count
-            ):
+            left -= size
+            piece = RecordRange(first, first + size - 1, RecordState.AVAILABLE)
+            former = taken[-1] if taken else None
+            if former is not None and former is self._ranges[-1] and former.can_join(piece, batch_size):
                 former.last = piece.last
-                dropped.add(piece)
+                self._count(RecordState.AVAILABLE, size)
+                self.end_offset = piece.last + 1
             else:
-                kept.append(piece)
-        if dropped:
-            self._ranges = [piece for piece in self._ranges if piece not in dropped]
-            self._firsts = [piece.first for piece in self._ranges]
-        return kept
+                self._add(piece)
+                taken.append(piece)
+        return begun - left
 
-    def _lock(self, piece: _Range, member_id: str, now_ms: int) -> None:
-        piece.state = RecordState.ACQUIRED
+    def _lock(self, piece: RecordRange, member_id: str, now_ms: int) -> None:
+        self.enter_state(piece, RecordState.ACQUIRED)
         piece.delivery_count += 1
         piece.member_id = member_id
         piece.lock_until_ms = now_ms + self.settings.lock_duration_ms
@@ -274,12 +254,12 @@ class SharePartition:
         """Archive records that nobody may get."""
         self._archive_available(first, last)
         if last >= self.end_offset:
-            self._add(_Range(max(first, self.end_offset), last, RecordState.ARCHIVED))
+            self._add(RecordRange(max(first, self.end_offset), last, RecordState.ARCHIVED))
 
     def _archive_available(self, first: int, last: int) -> None:
         for piece in self._between(first, last):
-            if piece.is_free:
-                piece.state = RecordState.ARCHIVED
+            if piece.is_available:
+                self.enter_state(piece, RecordState.ARCHIVED)
 
     # -- changes that are persisted ----------------------------------------------------------------------------------
 
@@ -293,8 +273,8 @@ class SharePartition:
 
         Records before `start_offset` are ignored: the log has lost them.
         """
-        outcomes: list[tuple[_Range, RecordState]] = []
-        renewed: list[_Range] = []
+        outcomes: list[tuple[RecordRange, RecordState]] = []
+        renewed: list[RecordRange] = []
         above = -1
         for acknowledgement in acknowledgements:
             first, last = acknowledgement.first, acknowledgement.last
@@ -334,7 +314,7 @@ class SharePartition:
 
     def expire(self, now_ms: int) -> StateChange:
         """Return the change of all records whose locks have expired."""
-        outcomes: dict[_Range, RecordState] = {}
+        outcomes: dict[RecordRange, RecordState] = {}
         while self._locks and self._locks[0][0] <= now_ms:
             _, first, last = heapq.heappop(self._locks)
             for piece in self._overlapping(first, last):
@@ -359,13 +339,13 @@ class SharePartition:
         if count and self._ranges[count - 1].last >= log_start_offset:
             count -= 1
             piece = self._ranges[count]
-            self._tracked -= log_start_offset - piece.first
+            self._count(piece.state, piece.first - log_start_offset)
             piece.first = self._firsts[count] = log_start_offset
         self._drop(count)
         self.end_offset = max(self.end_offset, log_start_offset)
         self.forget_finished()
 
-    def _outcome(self, piece: _Range, kind: AcknowledgeType) -> RecordState:
+    def _outcome(self, piece: RecordRange, kind: AcknowledgeType) -> RecordState:
         if kind is AcknowledgeType.ACCEPT:
             return RecordState.ACKNOWLEDGED
         if kind is AcknowledgeType.GAP:
@@ -374,22 +354,23 @@ class SharePartition:
             return RecordState.AVAILABLE
         return RecordState.ARCHIVING if self.settings.has_dead_letters else RecordState.ARCHIVED
 
-    def _begin(self, outcomes: Sequence[tuple[_Range, RecordState]]) -> StateChange:
+    def _begin(self, outcomes: Sequence[tuple[RecordRange, RecordState]]) -> StateChange:
         for piece, _ in outcomes:
             piece.is_changing = True
-        batches = merged(_persisted(piece, state) for piece, state in outcomes)
+        batches = merged(piece.persisted(state) for piece, state in outcomes)
         start, complete = self._progress_after(dict(outcomes))
         return StateChange(self, outcomes, start, complete, batches)
 
-    def _progress_after(self, outcomes: dict[_Range, RecordState]) -> tuple[int, int]:
+    def _progress_after(self, outcomes: dict[RecordRange, RecordState]) -> tuple[int, int]:
         """Return the start offset after a change, and how many records from there on are finished."""
-        start, complete = None, 0
+        start, passed = self.end_offset, 0
         for piece in self._ranges:
             if outcomes.get(piece, piece.state) not in FINISHED:
-                start = piece.first if start is None else start
-            elif start is not None:
-                complete += piece.size
-        return self.end_offset if start is None else start, complete
+                start = piece.first
+                break
+            passed += piece.size
+        newly_finished = sum(piece.size for piece, state in outcomes.items() if state in FINISHED)
+        return start, self.delivery_complete_count + newly_finished - passed
 
     def _is_acquired(self, first: int, last: int, member_id: str) -> bool:
         """Return whether the member has acquired all offsets from `first` to `last`."""
@@ -403,17 +384,17 @@ class SharePartition:
 
     def _cut(
         self, first: int, last: int, runs: Sequence[tuple[int, int, AcknowledgeType]]
-    ) -> Iterator[tuple[_Range, AcknowledgeType]]:
+    ) -> Iterator[tuple[RecordRange, AcknowledgeType]]:
         """Split the ranges from `first` to `last`, which follow each other, where the type changes."""
         start, end = self._split_at(first), self._split_at(last + 1)
         places = iter(runs)
         _, run_end, kind = next(places)
-        cut: list[_Range] = []
+        cut: list[RecordRange] = []
         kinds: list[AcknowledgeType] = []
         for piece in self._ranges[start:end]:
             while run_end < piece.first:
                 _, run_end, kind = next(places)
-            rest: _Range | None = piece
+            rest: RecordRange | None = piece
             while rest is not None:
                 piece, rest = rest, rest.split(run_end + 1) if run_end < rest.last else None
                 cut.append(piece)
@@ -426,30 +407,54 @@ class SharePartition:
 
     # -- ranges ------------------------------------------------------------------------------------------------------
 
-    def watch_lock(self, piece: _Range) -> None:
+    def watch_lock(self, piece: RecordRange) -> None:
         """Let an acquired range expire; entries of locks that have ended are dropped when they are many."""
         if piece.state is not RecordState.ACQUIRED:
             return
-        heapq.heappush(self._locks, _lock_entry(piece))
+        heapq.heappush(self._locks, piece.lock_entry)
         if len(self._locks) > 2 * len(self._ranges) + _LOCKS_KEPT_MIN:
-            self._locks = [_lock_entry(piece) for piece in self._ranges if piece.state is RecordState.ACQUIRED]
+            self._locks = [piece.lock_entry for piece in self._ranges if piece.state is RecordState.ACQUIRED]
             heapq.heapify(self._locks)
 
     def forget_finished(self) -> None:
         """Move `start_offset` over finished ranges."""
-        self._drop(sum(1 for _ in takewhile(lambda piece: piece.state in FINISHED, self._ranges)))
-        self.start_offset = self._ranges[0].first if self._ranges else self.end_offset
+        count = 0
+        for piece in self._ranges:
+            if piece.state not in FINISHED:
+                break
+            count += 1
+        if count:
+            self._drop(count)
+        self.start_offset = self._firsts[0] if self._firsts else self.end_offset
 
-    def _add(self, piece: _Range) -> None:
+    def enter_state(self, piece: RecordRange, state: RecordState) -> None:
+        """Let a range have another state."""
+        size = piece.size
+        self._counts[piece.state] -= size
+        self._counts[state] += size
+        piece.state = state
+        if state is RecordState.AVAILABLE:
+            self._available_from = min(self._available_from, piece.first)
+
+    def _count(self, state: RecordState, change: int) -> None:
+        """Note that more offsets are in `_ranges`, or fewer."""
+        self._tracked += change
+        self._counts[state] += change
+
+    def _add(self, piece: RecordRange) -> None:
         """Append a range behind all others."""
         self._ranges.append(piece)
         self._firsts.append(piece.first)
-        self._tracked += piece.size
+        self._count(piece.state, piece.size)
         self.end_offset = piece.last + 1
+        if piece.is_available:
+            self._available_from = min(self._available_from, piece.first)
 
     def _drop(self, count: int) -> None:
-        """Forget the first ranges."""
-        self._tracked -= sum(piece.size for piece in self._ranges[:count])
+        """Forget the first ranges; changes that have them change nothing."""
+        for piece in self._ranges[:count]:
+            self._count(piece.state, -piece.size)
+            piece.last = piece.first - 1
         del self._ranges[:count], self._firsts[:count]
 
     def _index(self, offset: int) -> int:
@@ -457,14 +462,14 @@ class SharePartition:
         index = bisect_right(self._firsts, offset) - 1
         return index if index >= 0 and self._ranges[index].last >= offset else index + 1
 
-    def _overlapping(self, first: int, last: int) -> Iterator[_Range]:
+    def _overlapping(self, first: int, last: int) -> Iterator[RecordRange]:
         """Yield the ranges that have an offset from `first` to `last`, whole."""
         if first >= self.end_offset:
             return iter(())
         start, end = self._index(first), bisect_right(self._firsts, last)
         return iter(self._ranges[start:end])
 
-    def _between(self, first: int, last: int) -> Iterator[_Range]:
+    def _between(self, first: int, last: int) -> Iterator[RecordRange]:
         """Yield the ranges from `first` to `last`, after splitting those that begin before or end behind."""
         if first >= self.end_offset:
             return iter(())
@@ -480,18 +485,3 @@ class SharePartition:
                 self._ranges.insert(index, piece.split(offset))
                 self._firsts.insert(index, offset)
         return index
-
-
-def _persisted(piece: _Range, state: RecordState) -> StateBatch:
-    """Return what is persisted: an acquisition is not."""
-    is_acquired = state is RecordState.ACQUIRED
-    return StateBatch(
-        piece.first,
-        piece.last,
-        RecordState.AVAILABLE if is_acquired else state,
-        piece.delivery_count - 1 if is_acquired else piece.delivery_count,
-    )
-
-
-def _lock_entry(piece: _Range) -> tuple[int, int, int]:
-    return piece.lock_until_ms, piece.first, piece.last
