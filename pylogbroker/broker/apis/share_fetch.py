@@ -122,7 +122,7 @@ def _response(
             answer.acknowledge_error_code, answer.acknowledge_error_message = error.code, error.detail
         leaders.name(answer, partition, fetched.error, ErrorCode.NONE if error is None else error.code)
         if fetched.acquired:
-            answer.records = b"".join(fetched.chunks)
+            answer.records = fetched.chunks[0] if len(fetched.chunks) == 1 else b"".join(fetched.chunks)
             answer.acquired_records = [
                 AcquiredRange(acquired.first, acquired.last, acquired.delivery_count) for acquired in fetched.acquired
             ]

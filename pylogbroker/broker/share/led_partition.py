@@ -25,7 +25,7 @@ from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.persister import SharePersister
-from pylogbroker.broker.share.record_batches import LogPiece, upper_bound
+from pylogbroker.broker.share.record_batches import LogPiece, RecentPieces, upper_bound
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.share.partition import SharePartition, StateChange
 from pylogbroker.groups.share.state_coordinator import StateWrite
@@ -73,9 +73,11 @@ class LedSharePartition:
     _settings: Callable[[], DeliverySettings]
     _persister: SharePersister
     _runtime: Runtime
+    _pieces: RecentPieces
     _on_dead_letters: Callable[[LedSharePartition], None]
     _on_idle: Callable[[LedSharePartition], None]
     is_closed: bool = attrs.field(default=False, init=False)
+    _is_committed: bool = attrs.field(default=False, init=False)
     _waiting: dict[WaitingShareFetch, None] = attrs.field(factory=dict, init=False)
     _expiry: IDelayedCall = attrs.field(init=False)
 
@@ -92,6 +94,7 @@ class LedSharePartition:
         """Take the group's settings of now over, and the log's start; return the settings."""
         settings = self._settings()
         self.records.settings = settings.records
+        self._is_committed = settings.is_committed
         start = self.partition.log.log_start_offset
         if start > self.records.start_offset:
             self.records.drop_before(start)
@@ -101,8 +104,25 @@ class LedSharePartition:
 
     def has_records(self) -> bool:
         """Return whether a fetch may acquire records now."""
-        bound = upper_bound(self.partition.log, self._settings().is_committed)
-        return not self.is_closed and self.records.can_acquire and self.records.next_fetch_offset < bound
+        if self.is_closed or not self.records.can_acquire:
+            return False
+        return self.records.next_fetch_offset < upper_bound(self.partition.log, self._is_committed)
+
+    def read(self, bytes_max: int, *, min_one: bool, may_wait: bool) -> LogPiece | None:
+        """Return batches from the first record to acquire on; None if there are none, or no more fit.
+
+        With `min_one` the first one may exceed `bytes_max`. Raise NotCached unless `may_wait`, OffsetOutOfRange,
+        StorageFailure, or CorruptRecords.
+        """
+        return self._pieces.read(
+            self,
+            self.partition.log,
+            self.records.next_fetch_offset,
+            bytes_max,
+            is_committed=self._is_committed,
+            min_one=min_one,
+            may_wait=may_wait,
+        )
 
     def acquire(
         self, member_id: str, offset: int, piece: LogPiece, records_max: int, batch_size: int, *, is_exact: bool
@@ -120,8 +140,9 @@ class LedSharePartition:
         self._schedule_expiry()
         return acquired
 
-    def skip(self, first: int, upto: int) -> None:
+    def skip(self, first: int) -> None:
         """Step over offsets without records."""
+        upto = upper_bound(self.partition.log, self._is_committed)
         if first < upto:
             self.records.acquire("", first, [LogBatch(first, upto - 1, is_hidden=True)], 1, self._runtime.now_ms())
 
@@ -139,7 +160,12 @@ class LedSharePartition:
     def wake_next(self) -> None:
         """Wake the fetch that waits longest if it may acquire records."""
         if self._waiting and self.has_records():
-            self._wake(next(iter(self._waiting)))
+            self._runtime.deferred_actions.defer(self._wake_first)
+
+    def _wake_first(self) -> None:
+        """Wake the fetch that waits longest, unless a fetch was faster."""
+        if self._waiting and self.has_records():
+            next(iter(self._waiting)).wake()
 
     def try_complete(self, size: int) -> bool:
         """Wake a fetch: the high watermark has risen. Stay in the purgatory."""
@@ -245,6 +271,7 @@ class LedSharePartition:
         Members get errors from now on.
         """
         self.is_closed = True
+        self._pieces.forget(self)
         if self._expiry.active():
             self._expiry.cancel()
         self.partition.purgatory.remove(self, Mark.HIGH_WATERMARK)

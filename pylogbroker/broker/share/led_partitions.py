@@ -27,6 +27,7 @@ from pylogbroker.broker.services import HasPartitions, HasRuntime
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.led_partition import LedSharePartition, WaitingShareFetch, error_of_members
 from pylogbroker.broker.share.persister import SharePersister
+from pylogbroker.broker.share.record_batches import RecentPieces
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups.share.partition import SharePartition
 from pylogbroker.groups.share.sessions import TopicIdPartition
@@ -76,6 +77,7 @@ class LedSharePartitions:
     _persister: SharePersister
     _settings_of: Callable[[str], DeliverySettings]
     _on_dead_letters: Callable[[LedSharePartition], None]
+    _pieces: RecentPieces = attrs.field(factory=RecentPieces, init=False)
     _led: dict[SharePartitionKey, LedSharePartition] = attrs.field(factory=dict, init=False)
     _loading: dict[SharePartitionKey, LoadingSharePartition] = attrs.field(factory=dict, init=False)
     _sessions: dict[SharePartitionKey, int] = attrs.field(factory=dict, init=False)  # number of sessions that have it
@@ -176,6 +178,7 @@ class LedSharePartitions:
             settings_of,
             self._persister,
             self._services.runtime,
+            self._pieces,
             self._on_dead_letters,
             self._forget_if_idle,
         )

@@ -25,7 +25,7 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasPartitions, HasRuntime, SharePartitions
 from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.broker.share.led_partitions import LoadingSharePartition
-from pylogbroker.broker.share.record_batches import read_piece, upper_bound
+from pylogbroker.broker.share.record_batches import upper_bound
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
 from pylogbroker.groups.share.values import AcquiredRecords
@@ -203,16 +203,13 @@ class ShareFetch:
     async def _acquire(self, led: LedSharePartition, result: ShareFetchResult) -> None:
         uncached_reads = 0
         while self._records_left > 0 and (self._bytes_left > 0 or not self._has_any(result)):
-            settings = led.follow_settings()
+            led.follow_settings()
             if not led.has_records() or not self._session.is_open:
                 break
-            offset, log = led.records.next_fetch_offset, led.partition.log
+            offset = led.records.next_fetch_offset
             try:
-                piece = read_piece(
-                    log,
-                    offset,
+                piece = led.read(
                     self._bytes_left,
-                    is_committed=settings.is_committed,
                     min_one=not self._has_any(result),
                     may_wait=uncached_reads >= _UNCACHED_READS_MAX,
                 )
@@ -224,7 +221,7 @@ class ShareFetch:
                 continue
             if piece is None:
                 if not self._has_any(result):
-                    led.skip(offset, upper_bound(log, settings.is_committed))
+                    led.skip(offset)
                 break
             acquired = led.acquire(
                 self._session.member_id,
