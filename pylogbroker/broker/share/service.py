@@ -39,6 +39,16 @@ _FIRST_WITH_DEAD_LETTERS: Final = 2
 _SETTINGS_KEPT_MAX: Final = 1_000
 
 
+@attrs.frozen(eq=False, repr=False)
+class _ParsedSettings:
+    """Settings of a group, and what they were parsed from."""
+
+    image: ClusterImage
+    level: int
+    stored: Mapping[str, str]
+    settings: DeliverySettings
+
+
 @attrs.define(eq=False, repr=False)
 class ShareGroupService:
     _services: LogServices
@@ -47,7 +57,7 @@ class ShareGroupService:
     dead_letters: DeadLetters
     sessions: ShareSessions = attrs.field(init=False)
     partitions: LedSharePartitions = attrs.field(init=False)
-    _settings: dict[str, tuple[Mapping[str, str], bool, DeliverySettings]] = attrs.field(factory=dict, init=False)
+    _settings: dict[str, _ParsedSettings] = attrs.field(factory=dict, init=False)
     _fetches: dict[ShareSession, dict[StoppableFetch, None]] = attrs.field(factory=dict, init=False)
     _connections: dict[Caller, None] = attrs.field(factory=dict, init=False)
 
@@ -56,15 +66,18 @@ class ShareGroupService:
         self.partitions = LedSharePartitions(self._services, self.persister, self.settings_of, self.dead_letters.store)
 
     def settings_of(self, group_id: str) -> DeliverySettings:
-        stored = self._services.metadata.image.settings(group_resource(group_id))
-        has_dead_letters = self._features.level(SHARE_VERSION) >= _FIRST_WITH_DEAD_LETTERS
+        image, level = self._services.metadata.image, self._features.level(SHARE_VERSION)
         parsed = self._settings.get(group_id)
-        if parsed is not None and parsed[:2] == (stored, has_dead_letters):
-            return parsed[2]
+        if parsed is not None and parsed.image is image and parsed.level == level:
+            return parsed.settings
+        stored, has_dead_letters = image.settings(group_resource(group_id)), level >= _FIRST_WITH_DEAD_LETTERS
         if len(self._settings) >= _SETTINGS_KEPT_MAX:
             self._settings.clear()
-        settings = DeliverySettings.of(self._services.config, stored, has_dead_letters)
-        self._settings[group_id] = stored, has_dead_letters, settings
+        if parsed is not None and parsed.stored == stored and parsed.level == level:
+            settings = parsed.settings
+        else:
+            settings = DeliverySettings.of(self._services.config, stored, has_dead_letters)
+        self._settings[group_id] = _ParsedSettings(image, level, stored, settings)
         return settings
 
     # -- sessions ----------------------------------------------------------------------------------------------------
@@ -152,6 +165,9 @@ class ShareGroupService:
         may_renew: bool,
     ) -> dict[TopicIdPartition, KafkaError | None]:
         """Acknowledge records in partitions; return the error of each, or None."""
+        if len(acknowledgements) == 1:  # as a rule
+            [(partition, batches)] = acknowledgements.items()
+            return {partition: await self._acknowledge(session, partition, batches, may_renew=may_renew)}
         begun = {
             partition: ensureDeferred(self._acknowledge(session, partition, batches, may_renew=may_renew))
             for partition, batches in acknowledgements.items()
@@ -162,10 +178,10 @@ class ShareGroupService:
         self, session: ShareSession, partition: TopicIdPartition, batches: Iterable[Acknowledgement], *, may_renew: bool
     ) -> KafkaError | None:
         try:
-            self._services.partitions.find(*partition)
+            replica = self._services.partitions.find(*partition)
         except KafkaError as error:
             return error
-        led = self.led(session.group_id, partition)
+        led = self.partitions.led(SharePartitionKey(session.group_id, *partition), replica)
         if led is None:
             return KafkaError("no record of the partition is acquired", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         error_code = await led.acknowledge(session.member_id, batches, may_renew=may_renew)

@@ -50,7 +50,7 @@ from pylogbroker.groups.share.state_shard import (
     StateShardHandler,
     Work,
 )
-from pylogbroker.groups.share.stored_state import StoredState
+from pylogbroker.groups.share.stored_state import StoredState, batches_from, replaced
 from pylogbroker.groups.share.values import StateBatch
 from pylogbroker.long_loops import give_way
 
@@ -134,7 +134,7 @@ class ShareStateCoordinator:
                 return ErrorCode.FENCED_LEADER_EPOCH
             return state.written(write.leader_epoch, write.start_offset, write.delivery_complete_count, write.batches)
 
-        self._change(key, apply, reply, now_ms)
+        self._change(key, apply, reply, now_ms, write.batches)
 
     def read(
         self, key: SharePartitionKey, leader_epoch: int, reply: Reply[StoredState | ErrorCode], now_ms: int
@@ -183,23 +183,28 @@ class ShareStateCoordinator:
         change: Callable[[StoredState | None], StoredState | ErrorCode | None],
         reply: Reply[ErrorCode],
         now_ms: int,
+        batches: Sequence[StateBatch] = (),
         *,
         is_snapshot: bool = False,
     ) -> None:
-        """Store what `change` makes of the state, after the changes before it; None deletes the state."""
+        """Store what `change` makes of the state, after the changes before it; None deletes the state.
+
+        `batches` are what it writes.
+        """
         with self._events:
             shard = self._find_shard(key)
             if isinstance(shard, ErrorCode):
                 self._events.reply(reply, shard)
                 return
             entry = shard.entry(key)
-            entry.waiting.append(Work(change, reply, is_snapshot))
+            entry.waiting.append(Work(change, reply, batches, is_snapshot))
             if not entry.is_storing:
                 self._store_next(shard, key, entry, now_ms)
 
     def _store_next(self, shard: StateShard, key: SharePartitionKey, entry: StateEntry, now_ms: int) -> None:
         """Append one record with all changes that wait."""
         target, done = entry.state, []
+        written: tuple[StateBatch, ...] = ()
         is_snapshot = any(work.is_snapshot for work in entry.waiting)
         for work in entry.waiting:
             result = work.change(target)
@@ -207,6 +212,7 @@ class ShareStateCoordinator:
                 self._events.reply(work.reply, result)
             else:
                 target = result
+                written = replaced(written, work.batches)
                 done.append(work.reply)
         entry.waiting.clear()
         if target is entry.state and not (is_snapshot and target is not None):
@@ -214,7 +220,7 @@ class ShareStateCoordinator:
             shard.forget_if_empty(key, entry)
             return
         entry.is_storing = True
-        stored_target, records = self._records(key, entry.state, target, now_ms, is_snapshot)
+        stored_target, records = self._records(key, entry.state, target, written, now_ms, is_snapshot)
         appended_at = entry.storing_at = self._log.end_offset(shard.partition)  # or behind it
 
         def stored(error: ErrorCode, done_ms: int) -> None:
@@ -238,6 +244,7 @@ class ShareStateCoordinator:
         key: SharePartitionKey,
         former: StoredState | None,
         target: StoredState | None,
+        written: tuple[StateBatch, ...],
         now_ms: int,
         is_snapshot: bool,
     ) -> tuple[StoredState | None, LazyRecords]:
@@ -249,13 +256,13 @@ class ShareStateCoordinator:
             state = attrs.evolve(target, snapshot_epoch=epoch, updates=0)
             snapshot = record(encode_key(key, SNAPSHOT), encode_value(state.snapshot(now_ms)), now_ms)
             return state, LazyRecords(1, lambda: iter([snapshot]))
-        state = attrs.evolve(target, updates=former.updates + 1)
+        state = target if target.updates == former.updates + 1 else attrs.evolve(target, updates=former.updates + 1)
         update = ShareUpdateValue(
             state.snapshot_epoch,
             state.leader_epoch,
             state.start_offset,
             state.delivery_complete_count,
-            to_schema(_changed(former.batches, state.batches)),
+            to_schema(batches_from(state.start_offset, written)),
         )
         return state, LazyRecords(1, lambda: iter([record(encode_key(key, UPDATE), encode_value(update), now_ms)]))
 
@@ -275,12 +282,6 @@ class ShareStateCoordinator:
         shard = self._find_shard(key)
         entry = None if isinstance(shard, ErrorCode) else shard.entries.get(key)
         return None if entry is None else entry.state
-
-
-def _changed(former: Sequence[StateBatch], target: Sequence[StateBatch]) -> list[StateBatch]:
-    """Return the batches that an update has to name."""
-    unchanged = set(former)
-    return [batch for batch in target if batch not in unchanged]
 
 
 def _ignore(error: ErrorCode) -> None:

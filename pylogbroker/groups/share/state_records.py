@@ -10,6 +10,7 @@ A null snapshot is a tombstone. State batches that an update has replace what th
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Annotated, Final, Protocol
 from uuid import UUID
 
@@ -74,7 +75,7 @@ class ShareUpdateValue(WireMessage):
     state_batches: list[StateBatchSchema] = fresh(list)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class SharePartitionKey:
     group_id: str
     topic_id: UUID
@@ -92,6 +93,10 @@ class SharePartitionKey:
             return None
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return f"{self.group_id}:{id_text(self.topic_id)}:{self.partition}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
@@ -17,6 +17,7 @@ from pylogbroker.groups.share.state_records import (
     decode_update,
 )
 from pylogbroker.groups.share.stored_state import StoredState
+from pylogbroker.groups.share.values import StateBatch
 from pylogbroker.long_loops import give_way
 from pylogbroker.records import Record
 
@@ -27,11 +28,12 @@ NOT_STORED: Final = -1
 class Work:
     """A change of a state that waits for the append under way, and its reply.
 
-    With `is_snapshot`, all of the state is stored again, also if nothing changes.
+    `batches` are what the change writes. With `is_snapshot`, all of the state is stored again, also if nothing changes.
     """
 
     change: Callable[[StoredState | None], StoredState | ErrorCode | None]
     reply: Reply[ErrorCode]
+    batches: Sequence[StateBatch] = ()
     is_snapshot: bool = False
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -64,23 +65,48 @@ class StoredState:
         )
 
     def written(
-        self, leader_epoch: int, start_offset: int, delivery_complete_count: int, batches: Iterable[StateBatch]
+        self, leader_epoch: int, start_offset: int, delivery_complete_count: int, batches: Sequence[StateBatch]
     ) -> StoredState:
         """Return the state after a write. A start offset only rises; batches below it are dropped."""
         start = max(self.start_offset, start_offset)
-        kept = combined(self.batches, batches)
-        return attrs.evolve(
-            self,
-            leader_epoch=leader_epoch,
-            start_offset=start,
-            delivery_complete_count=delivery_complete_count,
-            batches=merged(
-                batch if batch.first >= start else attrs.evolve(batch, first=start)
-                for batch in kept
-                if batch.last >= start
-            ),
-            updates=self.updates + 1,
+        return StoredState(
+            self.state_epoch,
+            leader_epoch,
+            start,
+            delivery_complete_count,
+            batches_from(start, replaced(self.batches, batches)),
+            self.snapshot_epoch,
+            self.created_ms,
+            self.updates + 1,
         )
+
+
+def batches_from(start: int, batches: tuple[StateBatch, ...]) -> tuple[StateBatch, ...]:
+    """Return the batches without offsets before `start`."""
+    kept = batches[bisect_left(batches, start, key=_last_offset) :]
+    if kept and kept[0].first < start:
+        return (attrs.evolve(kept[0], first=start), *kept[1:])
+    return kept
+
+
+def replaced(former: tuple[StateBatch, ...], newer: Sequence[StateBatch]) -> tuple[StateBatch, ...]:
+    """Return all batches in order, with neighbours joined; where they overlap, those of `newer` hold.
+
+    The former ones that `newer` does not touch are many, and not looked at.
+    """
+    if not newer:
+        return former
+    begin = bisect_left(former, newer[0].first - 1, key=_last_offset)
+    end = bisect_right(former, newer[-1].last + 1, lo=begin, key=_first_offset)
+    return (*former[:begin], *merged(combined(former[begin:end], newer)), *former[end:])
+
+
+def _first_offset(batch: StateBatch) -> int:
+    return batch.first
+
+
+def _last_offset(batch: StateBatch) -> int:
+    return batch.last
 
 
 def combined(former: Iterable[StateBatch], newer: Iterable[StateBatch]) -> list[StateBatch]:
