@@ -220,7 +220,7 @@ class SharePartition:
                         self._split_at(piece.first + left)
                     left -= piece.size
                     former = taken[-1] if taken else None
-                    if former is not None and former.can_join(piece, batch_size):
+                    if former is not None and former.can_grow(piece.first, piece.delivery_count, batch_size):
                         former.last = piece.last
                         del self._ranges[place := self._index(piece.first)], self._firsts[place]
                     else:
@@ -232,13 +232,13 @@ class SharePartition:
             size = min(size, locks_left)
         if size > 0:
             left -= size
-            piece = RecordRange(first, first + size - 1, RecordState.AVAILABLE)
             former = taken[-1] if taken else None
-            if former is not None and former is self._ranges[-1] and former.can_join(piece, batch_size):
-                former.last = piece.last
+            if former is not None and former.can_grow(first, 0, batch_size):  # the last range of all
+                former.last = first + size - 1
+                self.end_offset = first + size
                 self._count(RecordState.AVAILABLE, size)
-                self.end_offset = piece.last + 1
             else:
+                piece = RecordRange(first, first + size - 1, RecordState.AVAILABLE)
                 self._add(piece)
                 taken.append(piece)
         return begun - left

@@ -37,9 +37,9 @@ class RecordRange:
         self.last = offset - 1
         return rest
 
-    def can_join(self, behind: RecordRange, batch_size: int) -> bool:
-        """Return whether a range that is acquired goes on with a neighbour: up to about `batch_size` records."""
-        return self.size < batch_size and self.last + 1 == behind.first and self.delivery_count == behind.delivery_count
+    def can_grow(self, offset: int, delivery_count: int, batch_size: int) -> bool:
+        """Return whether a range that is acquired goes on with more records: up to about `batch_size`."""
+        return self.last + 1 == offset and self.delivery_count == delivery_count and offset - self.first < batch_size
 
     def persisted(self, state: RecordState) -> StateBatch:
         """Return what is persisted of the range in a state: an acquisition is not."""
