@@ -28,6 +28,8 @@ _ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 _BATCH_WEIGHT_MAX: Final = 300_000
 """About the most bytes of a batch. A large group's changes are several: each prefix of them is a valid group."""
+_ELEMENT_BYTES: Final = 20
+"""About the bytes of a list's elements, such as assigned partitions, that are encoded as fast as one record."""
 _VALUE_VERSION: Final = 0
 
 Stored = Callable[[ErrorCode, int], None]
@@ -82,15 +84,15 @@ class GroupChanges(Generic[G]):
 
     def store(self, group: G, now_ms: int, stored: Stored) -> None:
         """Write what has changed; call `stored` when that, and all earlier changes, are stored."""
-        for batch in self._batches(group, group.take_changes()):
-            self._append(group, batch, now_ms)
+        for batch, weight in self._batches(group, group.take_changes()):
+            self._append(group, batch, weight, now_ms)
         under_way = self._appends.get(group)
         if under_way:
             under_way[-1].waiting.append(stored)
         else:
             stored(ErrorCode.NONE, now_ms)
 
-    def _append(self, group: G, batch: dict[RecordKey, MakeValue], now_ms: int) -> None:
+    def _append(self, group: G, batch: dict[RecordKey, MakeValue], weight: int, now_ms: int) -> None:
         append = _Append(tuple(batch))
         self._appends.setdefault(group, []).append(append)
         group_id, encode_key = group.group_id, self._forms.encode_key
@@ -104,7 +106,8 @@ class GroupChanges(Generic[G]):
         def done(error: ErrorCode, done_ms: int) -> None:
             self._done(group, append, error, done_ms)
 
-        self._writer.append(group.partition, LazyRecords(len(batch), encode_records), now_ms, done, _ERRORS)
+        records = LazyRecords(len(batch), encode_records, elements=weight // _ELEMENT_BYTES)
+        self._writer.append(group.partition, records, now_ms, done, _ERRORS)
 
     def _done(self, group: G, append: _Append, error: ErrorCode, now_ms: int) -> None:
         appends = self._appends[group]
@@ -131,15 +134,16 @@ class GroupChanges(Generic[G]):
 
         self._writer.append_unreplicated(group.partition, LazyRecords(len(keys) + len(other_keys), encode_records))
 
-    def _batches(self, group: G, changes: Iterable[RecordKey]) -> Iterator[dict[RecordKey, MakeValue]]:
+    def _batches(self, group: G, changes: Iterable[RecordKey]) -> Iterator[tuple[dict[RecordKey, MakeValue], int]]:
+        """Yield batches, and about how many bytes each has."""
         batch: dict[RecordKey, MakeValue] = {}
         weight = 0
         for change in changes:
             value, size = self._forms.value(group, *change)
             if batch and weight + size > _BATCH_WEIGHT_MAX:
-                yield batch
+                yield batch, weight
                 batch, weight = {}, 0
             batch[change] = value
             weight += size
         if batch:
-            yield batch
+            yield batch, weight

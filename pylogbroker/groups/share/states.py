@@ -9,6 +9,7 @@ begins at its first record: the group has read the topic all the time.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
@@ -27,6 +28,8 @@ from pylogbroker.groups.share.stored_state import NO_START
 
 _FIRST_RECORD: Final = 0
 _FIRST_RETRY_MS: Final = 200
+INITIALIZED_AT_ONCE_MAX: Final = 1_000
+"""Partitions that are initialized together, in a few milliseconds; then others have the thread."""
 
 Results = Mapping[TopicIdPartition, ErrorCode]
 Done = Callable[[Results, int], None]
@@ -43,8 +46,16 @@ class _Waiter:
 
 @attrs.define(eq=False, repr=False)
 class _Work:
-    """Work of a group that is under way; most groups have none. `chosen`: start offsets that a client has set."""
+    """Work of a group that is under way; most groups have none.
 
+    `chosen` are start offsets that a client has set, `rest` partitions that are stored as initializing. `new_topics`
+    had no state when their partitions were noted.
+    """
+
+    new_topics: set[UUID] = attrs.field(factory=set)
+
+    rest: deque[TopicIdPartition] = attrs.field(factory=deque)
+    has_new: bool = False
     chosen: dict[TopicIdPartition, int] = attrs.field(factory=dict)
     waiters: list[_Waiter] = attrs.field(factory=list)
     settled: list[Callable[[int], None]] = attrs.field(factory=list)  # called when an attempt has ended
@@ -87,6 +98,8 @@ class StateKeeper:
         if group.states.initializing and not self._is_busy(group):
             work = self._work.setdefault(group, _Work())
             work.is_running = True
+            work.new_topics |= group.states.initializing.keys() - group.states.initialized.keys()
+            work.rest = deque(_pending(group))
             self._changes.store(group, now_ms, self._events.as_event(partial(self._run, group, work)))
 
     def set_starts(self, group: ShareGroup, starts: Mapping[TopicIdPartition, int], done: Done, now_ms: int) -> None:
@@ -117,13 +130,17 @@ class StateKeeper:
         if error:
             self._failed(group, work, dict.fromkeys(_pending(group), error), now_ms)
             return
-        starts = {partition: self._start_of(group, work, partition) for partition in _pending(group)}
+        starts: dict[TopicIdPartition, int] = {}
+        while work.rest and len(starts) < INITIALIZED_AT_ONCE_MAX:
+            topic_id, number = partition = work.rest.popleft()
+            if number in group.states.initializing.get(topic_id, ()):  # else the topic was deleted meanwhile
+                starts[partition] = self._start_of(work, partition)
         done = self._events.as_event(partial(self._initialized, group, work, starts))
         self._port.initialize(group.group_id, group.epoch, starts, done)
 
     @staticmethod
-    def _start_of(group: ShareGroup, work: _Work, partition: TopicIdPartition) -> int:
-        default = _FIRST_RECORD if partition[0] in group.states.initialized else NO_START
+    def _start_of(work: _Work, partition: TopicIdPartition) -> int:
+        default = NO_START if partition[0] in work.new_topics else _FIRST_RECORD
         return work.chosen.get(partition, default)
 
     def _initialized(
@@ -138,17 +155,19 @@ class StateKeeper:
         ]
         for partition in made:
             work.chosen.pop(partition, None)
-        has_new = group.initialized(made)
+        work.has_new |= group.initialized(made)
         self._answer(work, dict.fromkeys(made, ErrorCode.NONE), now_ms)
-        if has_new:
-            self._on_initialized(group, now_ms)
         failed = {partition: error for partition, error in results.items() if error}
         fenced = [partition for partition, error in failed.items() if error is ErrorCode.FENCED_STATE_EPOCH]
         if fenced:  # left by an earlier group of this name
+            work.rest.extendleft(failed)
             deleted = self._events.as_event(partial(self._leftovers_deleted, group, work))
             self._port.delete(group.group_id, fenced, deleted)
         elif failed:
             self._failed(group, work, failed, now_ms)
+        elif work.rest:
+            self._run(group, work, ErrorCode.NONE, now_ms)
+            return  # what is there is stored and assigned with the rest
         else:
             self._finish(group, work, now_ms)
         self._changes.store(group, now_ms, lambda error, later_ms: None)
@@ -161,16 +180,27 @@ class StateKeeper:
             self._run(group, work, ErrorCode.NONE, now_ms)
 
     def _failed(self, group: ShareGroup, work: _Work, failed: Results, now_ms: int) -> None:
-        """Try again later; requests that wait for these partitions learn that they failed."""
-        self._port.states_failed(group.group_id, next(iter(failed.values()), ErrorCode.UNKNOWN_SERVER_ERROR))
-        self._answer(work, failed, now_ms)
+        """Try again later; requests that wait for these partitions, or for the rest, learn that they failed."""
+        error = next(iter(failed.values()), ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._port.states_failed(group.group_id, error)
+        self._answer(work, {**dict.fromkeys(work.rest, error), **failed}, now_ms)
+        work.rest.clear()
+        self._assign_new(group, work, now_ms)
         work.is_running = False
         work.timer = self._timers.start(now_ms + work.retry_ms, partial(self.begin, group))
         work.retry_ms = min(2 * work.retry_ms, self._retry_ms_max)
         self._settle(work, now_ms)
 
+    def _assign_new(self, group: ShareGroup, work: _Work, now_ms: int) -> None:
+        """Let members have the partitions that have got a state."""
+        has_new, work.has_new = work.has_new, False
+        if has_new:
+            self._on_initialized(group, now_ms)
+
     def _finish(self, group: ShareGroup, work: _Work, now_ms: int) -> None:
+        self._assign_new(group, work, now_ms)
         work.is_running = False
+        work.new_topics.clear()
         work.retry_ms = _FIRST_RETRY_MS
         self._settle(work, now_ms)
         if group.states.initializing:

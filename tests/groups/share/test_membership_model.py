@@ -10,12 +10,14 @@ Seeds replay a run: `pytest --hypothesis-seed=7 tests/groups/share/test_membersh
 from __future__ import annotations
 
 import attrs
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.share import states
 from pylogbroker.groups.share.group import ShareGroup
 from pylogbroker.groups.share.requests import ShareHeartbeatResult
 from tests.coordinators.harness import Answer
@@ -279,5 +281,20 @@ class ShareGroupModel(RuleBasedStateMachine):
         return living[pick % len(living)]
 
 
+class ShareGroupInStepsModel(ShareGroupModel):
+    """A group whose states are made in many steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(states, "INITIALIZED_AT_ONCE_MAX", 2)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        super().teardown()
+
+
 ShareGroupModel.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestShareGroupModel = ShareGroupModel.TestCase
+ShareGroupInStepsModel.TestCase.settings = ShareGroupModel.TestCase.settings
+TestShareGroupInStepsModel = ShareGroupInStepsModel.TestCase

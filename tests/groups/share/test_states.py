@@ -6,6 +6,10 @@ import attrs
 import pytest
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.share import states
+from pylogbroker.groups.share.port import StatesDone
+from pylogbroker.groups.share.states import INITIALIZED_AT_ONCE_MAX
 from tests.groups.share.harness import GROUP, KeptState, ShareHarness
 
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -24,6 +28,7 @@ def test_partition_is_assigned_when_it_has_a_state(harness: ShareHarness) -> Non
     harness.share.errors = {}
     harness.advance(1_000)
     assert set(harness.next_beat("a").assignment or ()) == harness.share.partitions("t")
+    assert harness.share.starts("t") == dict.fromkeys(range(4), -1)
 
 
 def test_failures_are_repeated_at_growing_intervals(harness: ShareHarness) -> None:
@@ -229,3 +234,63 @@ def test_states_that_could_not_be_deleted_are_deleted_later(harness: ShareHarnes
     harness.advance(30_000)
     harness.next_beat("b")
     assert harness.assigned() == {"b": harness.share.partitions("t")}
+
+
+class Calls:
+    """Counts the partitions of each call that makes states."""
+
+    def __init__(self, harness: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        initialize = harness.share.initialize
+
+        def counted(group_id: str, epoch: int, starts: dict[TopicIdPartition, int], done: StatesDone) -> None:
+            self.sizes.append(len(starts))
+            initialize(group_id, epoch, starts, done)
+
+        monkeypatch.setattr(harness.share, "initialize", counted)
+
+
+def test_states_of_many_partitions_are_made_in_steps(harness: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, partitions = Calls(harness, monkeypatch), 2 * INITIALIZED_AT_ONCE_MAX + 1
+    harness.share.create("many", partitions)
+    harness.share.hold()
+    joined = harness.join_group("a", "many")
+    epoch = harness.group.epoch
+    harness.share.release_one()
+    harness.share.release_one()
+    assert joined.waits
+    harness.share.release()
+    assert calls.sizes == [INITIALIZED_AT_ONCE_MAX, INITIALIZED_AT_ONCE_MAX, 1]
+    assert joined.value.assignment == harness.share.partitions("many")
+    assert harness.group.epoch == epoch + 1
+    assert harness.share.starts("many") == dict.fromkeys(range(partitions), -1)
+    assert len(harness.restarted().group.states.initialized[harness.share.id("many")]) == partitions
+
+
+def test_rest_of_the_states_fails_with_a_step(harness: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "INITIALIZED_AT_ONCE_MAX", 2)
+    topic_id = harness.share.id("t")
+    harness.share.errors = {(topic_id, 1): NOT_AVAILABLE}
+    result = harness.set_starts({(topic_id, number): 5 + number for number in range(4)}).value
+    assert result.partitions == {
+        (topic_id, 0): ErrorCode.NONE,
+        **{(topic_id, number): NOT_AVAILABLE for number in (1, 2, 3)},
+    }
+    harness.share.errors = {}
+    harness.advance(1_000)
+    assert harness.share.starts("t") == {0: 5, 1: 6, 2: 7, 3: 8}
+
+
+def test_states_of_a_topic_that_is_deleted_are_made_no_further(
+    harness: ShareHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "INITIALIZED_AT_ONCE_MAX", 2)
+    harness.share.create("u", 1)
+    harness.share.hold()
+    harness.join_group("a", "t", "u")
+    deleted = harness.share.id("t")
+    del harness.share.topics["t"]
+    harness.topics_changed("t", deleted=[deleted])
+    harness.share.release()
+    assert set(harness.next_beat("a").assignment or ()) == harness.share.partitions("u")
+    assert {topic_id for topic_id, _ in harness.share.states[GROUP]} == {harness.share.id("u")}
