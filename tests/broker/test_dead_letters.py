@@ -66,6 +66,19 @@ class DeadLetterTests(ShareTests):
         self.assertEqual(dict(second.headers)["__dlq.errors.offset"], b"1")
         self.assertEqual(self.states(), set())
 
+    def test_record_that_was_rejected_at_its_last_delivery_was_rejected(self) -> None:
+        self.node.create("dlq.t", **ENABLED)
+        self.produce(1)
+        member = self.joined()
+        for kind in (RELEASE, REJECT):
+            member.fetch()
+            member.acknowledge(self.p0, (0, 0, kind))
+        self.node.clock.advance(0)
+        [letter] = self.letters()
+        headers = dict(letter.headers)
+        self.assertEqual(headers["__dlq.errors.message"], b"Offset rejected by client.")
+        self.assertEqual(headers["__dlq.errors.delivery.count"], b"2")
+
     def test_records_that_were_delivered_too_often_are_stored(self) -> None:
         self.node.create("dlq.t", **ENABLED)
         self.produce(1)

@@ -35,7 +35,7 @@ from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.broker.share.persister import StatePeers
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.features import on_first_use
-from pylogbroker.groups.share.values import StateBatch
+from pylogbroker.groups.share.values import MissingLetters
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import NO_LEADER, TopicImage
 from pylogbroker.records import Record, build, entries
@@ -105,28 +105,24 @@ class DeadLetters:
                 why=error.detail or error.code.meaning,
             )
 
-    async def _store_batch(self, led: LedSharePartition, batch: StateBatch) -> None:
+    async def _store_batch(self, led: LedSharePartition, missing: MissingLetters) -> None:
         """Store the dead letters of neighbouring records; raise KafkaError."""
-        for first in range(batch.first, batch.last + 1, LETTERS_PER_BATCH_MAX):
-            last = min(first + LETTERS_PER_BATCH_MAX - 1, batch.last)
+        for first in range(missing.first, missing.last + 1, LETTERS_PER_BATCH_MAX):
+            last = min(first + LETTERS_PER_BATCH_MAX - 1, missing.last)
             settings = led.settings
             if settings.dead_letter_topic:
-                await self._append(led, settings, first, last, batch.delivery_count)
+                await self._append(led, settings, attrs.evolve(missing, first=first, last=last))
             error = await led.dead_letters_stored(first, last)
             if error:
                 raise KafkaError("the end of dead letters cannot be stored", error)
 
-    async def _append(
-        self, led: LedSharePartition, settings: DeliverySettings, first: int, last: int, delivery_count: int
-    ) -> None:
+    async def _append(self, led: LedSharePartition, settings: DeliverySettings, missing: MissingLetters) -> None:
+        first, last = missing.first, missing.last
         topic = await self._topic(settings.dead_letter_topic)
         index = led.key.partition % len(topic.partitions)
         copies = await self._records(led.partition.log, first, last) if settings.copies_records else {}
-        why = _REJECTED if delivery_count < settings.records.delivery_count_limit else _DELIVERED_TOO_OFTEN
         now_ms = self._services.runtime.now_ms()
-        letters = [
-            _letter(led, offset, delivery_count, why, copies.get(offset), now_ms) for offset in range(first, last + 1)
-        ]
+        letters = [_letter(led, offset, missing, copies.get(offset), now_ms) for offset in range(first, last + 1)]
         bytes_max = self._services.config.topic(self._services.metadata.topic_settings(topic.name)).max_message_bytes
         for part in _parts(letters, bytes_max):
             try:
@@ -222,16 +218,14 @@ def _records_in(region: FileRegion, first: int, last: int) -> dict[int, Record]:
     }
 
 
-def _letter(
-    led: LedSharePartition, offset: int, delivery_count: int, why: str, record: Record | None, now_ms: int
-) -> Record:
+def _letter(led: LedSharePartition, offset: int, missing: MissingLetters, record: Record | None, now_ms: int) -> Record:
     origin = {
         "__dlq.errors.topic": led.partition.topic,
         "__dlq.errors.partition": str(led.key.partition),
         "__dlq.errors.offset": str(offset),
         "__dlq.errors.group": led.key.group_id,
-        "__dlq.errors.delivery.count": str(delivery_count),
-        "__dlq.errors.message": why,
+        "__dlq.errors.delivery.count": str(missing.delivery_count),
+        "__dlq.errors.message": _REJECTED if missing.is_rejected else _DELIVERED_TOO_OFTEN,
     }
     headers = tuple((name, text.encode()) for name, text in origin.items())
     if record is None:

@@ -39,6 +39,7 @@ from pylogbroker.groups.share.values import (
     AcknowledgeType,
     AcquiredRecords,
     LogBatch,
+    MissingLetters,
     RecordState,
     StateBatch,
     merged,
@@ -106,7 +107,10 @@ class SharePartition:
     def restored(
         cls, settings: SharePartitionSettings, start_offset: int, batches: Iterable[StateBatch]
     ) -> SharePartition:
-        """Return the partition as it was persisted; `batches` are in order and do not overlap."""
+        """Return the partition as it was persisted; `batches` are in order and do not overlap.
+
+        Why a record is ARCHIVING is not persisted: it was rejected if it could have been delivered again.
+        """
         partition = cls(settings, start_offset, start_offset)
         for batch in batches:
             if batch.last < start_offset:
@@ -114,7 +118,9 @@ class SharePartition:
             first = max(batch.first, start_offset)
             if first > partition.end_offset:  # was acquired at most, which is not persisted
                 partition._add(RecordRange(partition.end_offset, first - 1, RecordState.AVAILABLE))
-            partition._add(RecordRange(first, batch.last, batch.state, batch.delivery_count))
+            piece = RecordRange(first, batch.last, batch.state, batch.delivery_count)
+            piece.is_rejected = batch.delivery_count < settings.delivery_count_limit
+            partition._add(piece)
         partition.forget_finished()
         return partition
 
@@ -154,12 +160,12 @@ class SharePartition:
         """Return all states as a snapshot persists them."""
         return tuple(piece.persisted(piece.state) for piece in self._ranges)
 
-    def dead_letters(self) -> list[StateBatch]:
+    def dead_letters(self) -> list[MissingLetters]:
         """Return the records whose dead letters are to be stored."""
         if not self._counts[RecordState.ARCHIVING]:
             return []
         return [
-            piece.persisted(piece.state)
+            MissingLetters(piece.first, piece.last, piece.delivery_count, piece.is_rejected)
             for piece in self._ranges
             if piece.state is RecordState.ARCHIVING and not piece.is_changing
         ]
@@ -352,6 +358,7 @@ class SharePartition:
             return RecordState.ARCHIVED
         if kind is AcknowledgeType.RELEASE and piece.delivery_count < self.settings.delivery_count_limit:
             return RecordState.AVAILABLE
+        piece.is_rejected = kind is AcknowledgeType.REJECT
         return RecordState.ARCHIVING if self.settings.has_dead_letters else RecordState.ARCHIVED
 
     def _begin(self, outcomes: Sequence[tuple[RecordRange, RecordState]]) -> StateChange:

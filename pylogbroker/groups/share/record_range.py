@@ -9,7 +9,10 @@ from pylogbroker.groups.share.values import RecordState, StateBatch
 
 @attrs.define(eq=False, repr=False)
 class RecordRange:
-    """Inclusive offsets. Only ACQUIRED and ARCHIVING ranges are changing. A forgotten range is empty."""
+    """Inclusive offsets. Only ACQUIRED and ARCHIVING ranges are changing. A forgotten range is empty.
+
+    `is_rejected` says why an ARCHIVING range, or one that is changing to it, was given up.
+    """
 
     first: int
     last: int
@@ -18,6 +21,7 @@ class RecordRange:
     member_id: str = ""
     lock_until_ms: int = 0
     is_changing: bool = False
+    is_rejected: bool = False
 
     @property
     def size(self) -> int:
@@ -34,6 +38,7 @@ class RecordRange:
     def split(self, offset: int) -> RecordRange:
         """End before the offset; return the rest."""
         rest = RecordRange(offset, self.last, self.state, self.delivery_count, self.member_id, self.lock_until_ms)
+        rest.is_rejected = self.is_rejected
         self.last = offset - 1
         return rest
 

@@ -44,6 +44,16 @@ class StateBatch:
 
 
 @attrs.frozen
+class MissingLetters:
+    """Neighbouring records whose dead letters are to be stored: rejected, or else delivered too often."""
+
+    first: int
+    last: int
+    delivery_count: int
+    is_rejected: bool
+
+
+@attrs.frozen
 class LogBatch:
     """Offsets of one batch of the log, inclusive. `is_hidden`: aborted or control records, which nobody may get."""
 

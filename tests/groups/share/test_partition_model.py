@@ -7,6 +7,7 @@ The model learns from what the partition returns, and checks what must hold of i
     never_again             a finished record is never delivered again, also after a restart
     start_offset            it only rises, and no open record is below it
     locks                   the number of locked records is bounded, up to the end of a log batch or exactly
+    why                     a record that was rejected is not one that was delivered too often
     counts                  what the partition counts is what its ranges have
     everything_in_the_end   what is not finished is delivered again once locks have expired
 """
@@ -27,6 +28,7 @@ LOCK_MS = 100
 LOCKS_MAX = 20
 DELIVERIES_MAX = 3
 BATCH_RECORDS_MAX = 8
+REJECT = 3
 MEMBERS = ("anna", "berta", "carla")
 FINISHED = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
@@ -51,6 +53,7 @@ class Model:
     counts: dict[int, int] = attrs.field(factory=dict)  # deliveries
     finished: set[int] = attrs.field(factory=set)  # persisted as finished
     archiving: set[int] = attrs.field(factory=set)
+    rejected: set[int] = attrs.field(factory=set)  # among those that are archiving, or change to that
     stored: dict[int, tuple[RecordState, int]] = attrs.field(factory=dict)
     stored_start: int = 0
     pending: list[StateChange] = attrs.field(factory=list)
@@ -133,6 +136,9 @@ class Model:
             types = types[:1]
         change = self.partition.acknowledge(member, [Acknowledgement(first, last, types)], self.now)
         assert isinstance(change, StateChange)
+        kinds = types if len(types) > 1 else types * (last - first + 1)
+        for offset, kind in enumerate(kinds, first):
+            (self.rejected.add if kind == REJECT else self.rejected.discard)(offset)
         self.begin(change, set(range(first, last + 1)))
 
     def renew(self, member: str) -> None:
@@ -156,6 +162,7 @@ class Model:
 
     def leave(self, member: str) -> None:
         offsets = {offset for offset, held in self.held.items() if held.member == member}
+        self.rejected -= offsets
         self.begin(self.partition.release(member), offsets)
 
     def pass_time(self) -> None:
@@ -163,6 +170,7 @@ class Model:
         expired = {offset for offset, held in self.held.items() if held.deadline <= self.now}
         due = self.partition.next_expiry_ms
         assert not expired or (due is not None and due <= self.now)
+        self.rejected -= expired
         self.begin(self.partition.expire(self.now), expired)
 
     def store_dead_letters(self) -> None:
@@ -170,6 +178,10 @@ class Model:
         assert {offset for letter in letters for offset in range(letter.first, letter.last + 1)} == {
             offset for offset in self.archiving if offset not in self.changing and offset >= self.log_start
         }
+        for letter in letters:
+            for offset in range(letter.first, letter.last + 1):
+                assert letter.is_rejected == (offset in self.rejected), "why"
+                assert letter.delivery_count == self.counts[offset]
         if letters:
             letter = self.random.choice(letters)
             offsets = set(range(letter.first, letter.last + 1))
@@ -235,6 +247,7 @@ class Model:
         self.partition = SharePartition.restored(self.settings(), self.stored_start, stored)
         self.partition.drop_before(self.log_start)
         self.counts = {offset: count for offset, (_, count) in self.stored.items()}
+        self.rejected = {offset for offset, count in self.counts.items() if count < DELIVERIES_MAX}
 
     # -- what holds ------------------------------------------------------------------------------------------------
 
@@ -265,7 +278,9 @@ class Model:
         for _ in range(500):
             self.now += LOCK_MS
             change = self.partition.expire(self.now)
-            self.begin(change, {offset for batch in change.batches for offset in offsets_of(batch)})
+            expired = {offset for batch in change.batches for offset in offsets_of(batch)}
+            self.rejected -= expired
+            self.begin(change, expired)
             while self.pending:
                 self.end_change()
             if self.has_dead_letters:
