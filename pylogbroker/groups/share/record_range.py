@@ -11,7 +11,7 @@ from pylogbroker.groups.share.values import RecordState, StateBatch
 class RecordRange:
     """Inclusive offsets. Only ACQUIRED and ARCHIVING ranges are changing. A forgotten range is empty.
 
-    `is_rejected` says why an ARCHIVING range, or one that is changing to it, was given up.
+    `is_rejected` says why an ARCHIVING range, or one that is changing to it, has dead letters.
     """
 
     first: int
