@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 else:
     remote_ends = on_first_use("pylogbroker.broker.share.remote_ends")
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.share import remote_ends
-else:
-    remote_ends = on_first_use("pylogbroker.broker.share.remote_ends")
-
 TopicPartition = tuple[str, int]
 
 

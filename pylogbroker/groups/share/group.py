@@ -227,7 +227,7 @@ class ShareGroup:
         states = self.states
         states.names[topic_id] = name
         states.initializing[topic_id] = states.initializing.get(topic_id, frozenset()) | frozenset(numbers)
-        self._note_states()
+        self.note_states()
 
     def initialized(self, partitions: Iterable[TopicIdPartition]) -> bool:
         """Note that partitions have a state; return whether some of them had none before."""
@@ -244,7 +244,7 @@ class ShareGroup:
             former = states.initialized.get(topic_id, frozenset())
             are_new = are_new or not numbers <= former
             states.initialized[topic_id] = former | numbers
-            self._note_states()
+            self.note_states()
         return are_new
 
     def delete_states(self, topic_ids: Iterable[UUID]) -> None:
@@ -253,7 +253,7 @@ class ShareGroup:
             self.states.initializing.pop(topic_id, None)
             self.states.initialized.pop(topic_id, None)
             self.states.deleting.add(topic_id)
-        self._note_states()
+        self.note_states()
 
     def forget_states(self, topic_ids: Iterable[UUID]) -> None:
         """Note that the states of topics are gone, or will go with their topics."""
@@ -262,7 +262,7 @@ class ShareGroup:
             self.states.initialized.pop(topic_id, None)
             self.states.deleting.discard(topic_id)
         self.states.drop_unused_names()
-        self._note_states()
+        self.note_states()
 
     # -- what is to be written -----------------------------------------------------------------------------------
 
@@ -298,7 +298,8 @@ class ShareGroup:
         for kind in _OF_MEMBERS:
             self._changes[kind, member_id] = None
 
-    def _note_states(self) -> None:
+    def note_states(self) -> None:
+        """Let the partitions with a state be written."""
         self._changes[ShareRecordKind.STATE_PARTITIONS, ""] = None
 
     def _count(self, member: ShareMember, change: int) -> None:

@@ -3,6 +3,9 @@
 The group notes first what it begins, and stores that; then it asks the share coordinator. So a broker that loads the
 group knows what is unfinished. What fails is tried again, at growing intervals.
 
+States are made in the group's epoch that was stored. A request of a former coordinator may arrive late: then it repeats
+one of its successor, or its epoch is fenced. With an epoch that only it knew, it would void what members have finished.
+
 A partition of a new topic begins where the group's settings say. A partition that was added to a topic of the group
 begins at its first record: the group has read the topic all the time.
 """
@@ -49,11 +52,11 @@ class _Work:
     """Work of a group that is under way; most groups have none.
 
     `chosen` are start offsets that a client has set, `rest` partitions that are stored as initializing. `new_topics`
-    had no state when their partitions were noted.
+    had no state when their partitions were noted. `epoch` is the group's that was stored last.
     """
 
+    epoch: int = -1
     new_topics: set[UUID] = attrs.field(factory=set)
-
     rest: deque[TopicIdPartition] = attrs.field(factory=deque)
     has_new: bool = False
     chosen: dict[TopicIdPartition, int] = attrs.field(factory=dict)
@@ -100,7 +103,11 @@ class StateKeeper:
             work.is_running = True
             work.new_topics |= group.states.initializing.keys() - group.states.initialized.keys()
             work.rest = deque(_pending(group))
-            self._changes.store(group, now_ms, self._events.as_event(partial(self._run, group, work)))
+            self._store_and_run(group, work, now_ms)
+
+    def _store_and_run(self, group: ShareGroup, work: _Work, now_ms: int) -> None:
+        work.epoch = group.epoch
+        self._changes.store(group, now_ms, self._events.as_event(partial(self._run, group, work)))
 
     def set_starts(self, group: ShareGroup, starts: Mapping[TopicIdPartition, int], done: Done, now_ms: int) -> None:
         """Begin to read partitions at other offsets; a new epoch makes the former states void."""
@@ -130,13 +137,16 @@ class StateKeeper:
         if error:
             self._failed(group, work, dict.fromkeys(_pending(group), error), now_ms)
             return
+        if work.epoch != group.epoch:
+            self._store_and_run(group, work, now_ms)
+            return
         starts: dict[TopicIdPartition, int] = {}
         while work.rest and len(starts) < INITIALIZED_AT_ONCE_MAX:
             topic_id, number = partition = work.rest.popleft()
             if number in group.states.initializing.get(topic_id, ()):  # else the topic was deleted meanwhile
                 starts[partition] = self._start_of(work, partition)
         done = self._events.as_event(partial(self._initialized, group, work, starts))
-        self._port.initialize(group.group_id, group.epoch, starts, done)
+        self._port.initialize(group.group_id, work.epoch, starts, done)
 
     @staticmethod
     def _start_of(work: _Work, partition: TopicIdPartition) -> int:
@@ -159,10 +169,9 @@ class StateKeeper:
         self._answer(work, dict.fromkeys(made, ErrorCode.NONE), now_ms)
         failed = {partition: error for partition, error in results.items() if error}
         fenced = [partition for partition, error in failed.items() if error is ErrorCode.FENCED_STATE_EPOCH]
-        if fenced:  # left by an earlier group of this name
+        if fenced:
             work.rest.extendleft(failed)
-            deleted = self._events.as_event(partial(self._leftovers_deleted, group, work))
-            self._port.delete(group.group_id, fenced, deleted)
+            self._delete_leftovers(group, work, fenced, now_ms)
         elif failed:
             self._failed(group, work, failed, now_ms)
         elif work.rest:
@@ -172,12 +181,34 @@ class StateKeeper:
             self._finish(group, work, now_ms)
         self._changes.store(group, now_ms, lambda error, later_ms: None)
 
+    def _delete_leftovers(
+        self, group: ShareGroup, work: _Work, partitions: Collection[TopicIdPartition], now_ms: int
+    ) -> None:
+        """Delete states that an earlier group of this name has left, then make new ones.
+
+        A former coordinator may find states of its successor. So a record is stored first: only the present one can.
+        """
+
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            if group.is_dead:
+                return
+            if error:
+                self._failed(group, work, dict.fromkeys(partitions, error), later_ms)
+            else:
+                deleted = self._events.as_event(partial(self._leftovers_deleted, group, work))
+                self._port.delete(group.group_id, partitions, deleted)
+
+        group.note_states()
+        self._changes.store(group, now_ms, stored)
+
     def _leftovers_deleted(self, group: ShareGroup, work: _Work, results: Results, now_ms: int) -> None:
         failed = {partition: error for partition, error in results.items() if error}
-        if failed and not group.is_dead:
+        if group.is_dead:
+            return
+        if failed:
             self._failed(group, work, failed, now_ms)
         else:
-            self._run(group, work, ErrorCode.NONE, now_ms)
+            self._store_and_run(group, work, now_ms)
 
     def _failed(self, group: ShareGroup, work: _Work, failed: Results, now_ms: int) -> None:
         """Try again later; requests that wait for these partitions, or for the rest, learn that they failed."""

@@ -76,6 +76,32 @@ def test_states_of_an_earlier_group_of_the_name_are_replaced(harness: ShareHarne
     assert harness.share.starts("t") == dict.fromkeys(range(4), -1)
 
 
+def test_states_of_a_successor_are_not_deleted_by_a_former_coordinator(harness: ShareHarness) -> None:
+    made_by_successor = {partition: KeptState(99, 7) for partition in harness.share.partitions("t")}
+    harness.log_port.hold()
+    harness.join_group("a")
+    harness.share.states[GROUP] = dict(made_by_successor)
+    assert harness.log_port.held
+    harness.log_port.held.pop(0)()  # the last record that it can store
+    harness.log_port.error = ErrorCode.NOT_COORDINATOR
+    harness.log_port.release()
+    assert harness.share.failures
+    assert harness.share.states[GROUP] == made_by_successor
+
+
+def test_states_are_made_in_an_epoch_that_is_stored(harness: ShareHarness) -> None:
+    """Another coordinator must not begin with an earlier one: a late request would void its states."""
+    harness.log_port.hold()
+    harness.join_group("a")
+    harness.join_group("b")  # begins another epoch while that of "a" is being stored
+    while not harness.share.states.get(GROUP):
+        assert harness.log_port.held
+        harness.log_port.held.pop(0)()
+    epochs = {kept.epoch for kept in harness.share.states[GROUP].values()}
+    harness.share.hold()
+    assert epochs == {harness.restarted().group.epoch}
+
+
 def test_offsets_are_set_for_a_group_without_members(harness: ShareHarness) -> None:
     harness.join_group("a")
     topic_id = harness.share.id("t")
