@@ -11,6 +11,7 @@
     pipeliners    producers with several requests in flight
     groups        members of a consumer group, and what they have committed
     consumer_groups   members of a consumer group of KIP-848, whose coordinator assigns
+    share_members, share_ledger   members of a share group, and what they may get
     copiers       records copied in transactions, with their offsets
     reassigner    moves of replicas
     recreator     deletions of a topic, which is created again

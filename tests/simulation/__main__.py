@@ -29,7 +29,8 @@ def main(seeds: int, first: int, seed: int | None, show: bool) -> None:
     click.echo(
         f"{seeds} runs from seed {first}: {summary.steps} events, {summary.committed} records committed, "
         f"{summary.acknowledged} acknowledged, {summary.read} read, {summary.offsets} offsets committed, "
-        f"{summary.copied} copied, {summary.reassignments} reassignments, "
+        f"{summary.copied} copied, {summary.delivered} delivered to share groups, {summary.letters} dead letters, "
+        f"{summary.reassignments} reassignments, "
         f"{summary.deletions} deletions, {summary.changes} changes of settings and ACLs, no violation; "
         f"{seconds:.1f} s of processor time"
     )

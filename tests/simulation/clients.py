@@ -20,6 +20,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
+from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.broker.requests.offered_versions import versions_in_3_9
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
@@ -30,6 +31,11 @@ from pylogbroker.wire import Request
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -37,7 +43,7 @@ from tests.replication.invariants import Violation
 from tests.simulation.broker import PORT, host_of
 from tests.simulation.cluster import SimulatedCluster, client_host
 from tests.simulation.replica_log import batches
-from tests.simulation.setup import TOPIC
+from tests.simulation.setup import LETTERS, SHARE_GROUP, TOPIC
 
 _RECORDS_MAX: Final = 3
 _FETCH_VERSION: Final = 12  # the newest with names
@@ -170,16 +176,33 @@ class Client:
 
 
 class Admin(Client):
-    """Creates the topics."""
+    """Creates the topics, and sets the share group up."""
 
     async def act(self) -> None:
-        setup = self.cluster.setup
-        configs = [CreatableTopicConfig("min.insync.replicas", str(setup.min_insync_replicas))]
-        topics = [CreatableTopic(name, setup.partitions, setup.replicas, configs=configs) for name in setup.topics]
+        topics = list(map(self._topic, self.cluster.setup.topics))
         response = await self.try_to_ask(self.any_broker(), CreateTopicsRequest(topics, timeout_ms=2000))
         done = (0, ErrorCode.TOPIC_ALREADY_EXISTS)
-        if response is not None and all(topic.error_code in done for topic in response.topics):
+        are_there = response is not None and all(topic.error_code in done for topic in response.topics)
+        if are_there and (not self.cluster.setup.share_members or await self._set_share_group_up()):
             self.stop()
+
+    def _topic(self, name: str) -> CreatableTopic:
+        setup = self.cluster.setup
+        configs = [CreatableTopicConfig("min.insync.replicas", str(setup.min_insync_replicas))]
+        if name == LETTERS:
+            configs.append(CreatableTopicConfig("errors.deadletterqueue.group.enable", "true"))
+        return CreatableTopic(name, 1 if name == LETTERS else setup.partitions, setup.replicas, configs=configs)
+
+    async def _set_share_group_up(self) -> bool:
+        settings = {
+            "share.auto.offset.reset": "earliest",
+            "errors.deadletterqueue.topic.name": LETTERS,
+            "errors.deadletterqueue.copy.record.enable": "true",
+        }
+        configs = [AlterableConfig(name, 0, value) for name, value in settings.items()]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.GROUP, SHARE_GROUP, configs)])
+        response = await self.try_to_ask(self.any_broker(), request)
+        return response is not None and not response.responses[0].error_code
 
 
 @attrs.frozen

@@ -32,6 +32,14 @@ def client_host(number: int) -> str:
     return f"10.0.1.{number}"
 
 
+@attrs.frozen
+class Leadership:
+    """Leadership of a partition: the process that has it, and the leader epoch."""
+
+    process: str
+    epoch: int
+
+
 @attrs.define(eq=False)
 class Replica:
     """A replica of a running broker that leads or follows."""
@@ -110,6 +118,14 @@ class SimulatedCluster(StoredCluster):
         for key, replica in role.replicas._replicas.items():
             if replica.machine.role is not None and (replica.leadership is not None or replica.following is not None):
                 yield Replica(broker, key, replica.partition.log, replica.machine.role)
+
+    def leadership(self, broker_id: int, key: PartitionKey) -> Leadership | None:
+        """Return the leadership that a broker believes to have; None if it does not lead the partition."""
+        broker = self.brokers[broker_id]
+        for replica in self.replicas_of(broker):
+            if replica.key == key and isinstance(replica.role, LeaderReplica) and broker.process is not None:
+                return Leadership(broker.process.name, replica.role.leader_epoch)
+        return None
 
     def describe(self) -> str:
         """Return what is stored of each partition, and what each broker has and knows."""

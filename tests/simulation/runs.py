@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 
 from pylogbroker.metadata.image import PartitionKey
+from tests.cluster.replica_logs import records_in
 from tests.replication.invariants import Violation
 from tests.simulation.administrator import Administrator
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
@@ -33,6 +34,8 @@ from tests.simulation.registers import Registers
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import TOPIC, Setup
+from tests.simulation.share_ledger import ShareLedger
+from tests.simulation.share_members import LastShareMember, ShareMember
 from tests.simulation.world import World
 
 START_SECONDS_MAX: Final = 60.0
@@ -57,7 +60,11 @@ class Run:
     offsets: Registers = attrs.field(factory=lambda: Registers("11", NO_OFFSET))
     consumer_group_offsets: Registers = attrs.field(factory=lambda: Registers("15", NO_OFFSET))
     owners: Owners = attrs.field(factory=Owners)
+    shared: ShareLedger = attrs.field(init=False)
     copied: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.shared = ShareLedger(self.cluster)
 
     @property
     def producers(self) -> list[Producer]:
@@ -81,6 +88,10 @@ class Run:
         if self.cluster.setup.consumer_group_members:
             last = self._consumer_group_member(LastMember, _LAST_CLIENT)
             self._finish(last, "a new member does not get all partitions")
+        if self.cluster.setup.share_members:
+            values = {key: [record.value or b"" for record in records_in(records)] for key, records in data.items()}
+            worker = LastShareMember(self.cluster, _LAST_CLIENT, self.shared, values)
+            self._finish(worker, "20: a share group does not finish all records")
         if self.cluster.setup.copiers:
             reader = CopyReader(self.cluster, _LAST_CLIENT)
             self._finish(reader, "copies are not answered")
@@ -116,6 +127,8 @@ class Run:
             self.clients.append(Pipeliner(cluster, len(self.clients) + 1, self.invariants.acknowledge))
         for _ in range(cluster.setup.consumer_group_members):
             self.clients.append(self._consumer_group_member(ConsumerGroupMember, len(self.clients) + 1))
+        for _ in range(cluster.setup.share_members):
+            self.clients.append(ShareMember(cluster, len(self.clients) + 1, self.shared))
         for client in self.clients:
             client.start()
 
@@ -221,6 +234,10 @@ class Summary:
     """Acknowledged commits of offsets."""
     copied: int = 0
     """Records copied in transactions."""
+    delivered: int = 0
+    """Records delivered to members of share groups, each time."""
+    letters: int = 0
+    """Records that became dead letters."""
     reassignments: int = 0
     deletions: int = 0
     changes: int = 0
@@ -236,6 +253,8 @@ class Summary:
         self.read += found.invariants.records_read
         self.offsets += found.offsets.acknowledged + found.consumer_group_offsets.acknowledged
         self.copied += found.copied
+        self.delivered += found.shared.delivered
+        self.letters += found.shared.letters
         self.reassignments += sum(each.accepted for each in found.clients if isinstance(each, Reassigner))
         self.deletions += sum(each.deletions for each in found.clients if isinstance(each, Recreator))
         self.changes += sum(each.acknowledged for each in found.clients if isinstance(each, Administrator))

@@ -9,12 +9,18 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.metadata.topic_names import SHARE_STATE_TOPIC
 from tests.simulation.network import Latency
 
 TOPIC: Final = "orders"
 COPIES: Final = "copies"
 RECREATED: Final = "passing"
+LETTERS: Final = "dlq.orders"
+"""The dead letter topic of the share group."""
 CONSUMER_SESSION_MS: Final = 1500
+SHARE_GROUP: Final = "workers"
+SHARE_DELIVERIES_MAX: Final = 3
+_SHARE_SESSION_MS: Final = 1500
 _AUTHORIZER: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -26,6 +32,19 @@ _CONSUMER_GROUPS: Final = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "100",
+}
+_SHARE_GROUPS: Final = {
+    "api.versions.release": "4.4",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
+    "group.share.min.session.timeout.ms": str(_SHARE_SESSION_MS),
+    "group.share.session.timeout.ms": str(_SHARE_SESSION_MS),
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.assignment.interval.ms": "100",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.max.record.lock.duration.ms": "3600000",
+    "group.share.delivery.count.limit": str(SHARE_DELIVERIES_MAX),
 }
 _CLIENTS: Final = 3  # of each run
 
@@ -54,6 +73,10 @@ class Setup:
     consumer_group_members: int = 0
     transactions_v2: bool = False
     """Brokers offer the versions and features of Kafka 4.4, and copiers use transactions v2."""
+    share_members: int = 0
+    share_lock_ms: int = 1000
+    prunes_share_states: bool = False
+    """Brokers delete records of `__share_group_state` that no state needs."""
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -82,17 +105,25 @@ class Setup:
             pipeliners=later.choice((0, 0, 1)),
             transactions_v2=later.random() < 0.5,
             consumer_group_members=later.choice((0, 0, 1, 2, 3)),
+            share_members=later.choice((0, 0, 1, 2, 3)),
+            share_lock_ms=later.choice((1000, 1500, 4000)),
+            prunes_share_states=later.random() < 0.5,
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
         others = self.group_members + self.copiers + self.reassigners + self.recreators + self.administrators
-        return _CLIENTS + others + self.pipeliners + self.consumer_group_members
+        return _CLIENTS + others + self.pipeliners + self.consumer_group_members + self.share_members
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return (TOPIC, COPIES) if self.copiers else (TOPIC,)
+        return (TOPIC, *((COPIES,) if self.copiers else ()), *((LETTERS,) if self.share_members else ()))
+
+    @property
+    def unchecked_topics(self) -> tuple[str, ...]:
+        """Topics whose logs do not begin at offset 0 all the time."""
+        return (RECREATED, SHARE_STATE_TOPIC) if self.prunes_share_states else (RECREATED,)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -111,6 +142,9 @@ class Setup:
             "group.min.session.timeout.ms": "500",
             "group.initial.rebalance.delay.ms": "50",
             **(_CONSUMER_GROUPS if self.consumer_group_members else {}),
+            **(_SHARE_GROUPS if self.share_members else {}),
+            **({"group.share.record.lock.duration.ms": str(self.share_lock_ms)} if self.share_members else {}),
+            **({"share.coordinator.state.topic.prune.interval.ms": "1000"} if self.prunes_share_states else {}),
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
             **({"api.versions.release": "4.4"} if self.transactions_v2 else {}),
             **(_AUTHORIZER if self.administrators else {}),

@@ -51,6 +51,7 @@ SETUP: Mapping[str, Any] = {
     "pipeliners": 0,
     "consumer_group_members": 0,
     "transactions_v2": False,
+    "share_members": 0,
 }
 
 
