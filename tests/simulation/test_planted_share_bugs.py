@@ -1,0 +1,121 @@
+"""Bugs planted into the share groups of whole brokers: some seed finds each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.broker.share.dead_letters import DeadLetters
+from pylogbroker.broker.share.led_partition import LedSharePartition
+from pylogbroker.broker.share.persister import SharePersister
+from pylogbroker.broker.share.service import ShareGroupService
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.share import partition as share_partition
+from pylogbroker.groups.share.partition import SharePartition, StateChange
+from pylogbroker.groups.share.state_coordinator import ShareStateCoordinator, StateWrite
+from pylogbroker.groups.share.state_records import UPDATE, SharePartitionKey
+from pylogbroker.groups.share.state_shard import ReplayedStates, decode_key
+from pylogbroker.groups.share.states import StateKeeper
+from pylogbroker.groups.share.stored_state import StoredState
+from pylogbroker.groups.share.values import RecordState, StateBatch
+from pylogbroker.records import Record
+from tests.simulation.test_planted_bugs import check_found
+
+MOVES: Final = ("kill", "isolate", "pause")
+NEVER_MS: Final = 3_600_000
+TWO: Final = {"share_members": 2, "partitions": 2}
+
+
+def test_a_state_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def write(persister: SharePersister, key: SharePartitionKey, write: StateWrite) -> ErrorCode:
+        return ErrorCode.NONE
+
+    monkeypatch.setattr(SharePersister, "write", write)
+    check_found(MOVES, "18", "19", likely=1, **TWO)
+
+
+def test_a_state_without_its_updates_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = ReplayedStates.apply
+
+    def apply_snapshots(states: ReplayedStates, record: Record, producer_id: int | None) -> None:
+        kind_and_key = None if record.key is None else decode_key(record.key)
+        if kind_and_key is not None and kind_and_key[0] != UPDATE:
+            apply(states, record, producer_id)
+
+    monkeypatch.setattr(ReplayedStates, "apply", apply_snapshots)
+    check_found(MOVES, "18", "19", "20", likely=1, **TWO)
+
+
+def test_a_former_leader_that_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(
+        coordinator: ShareStateCoordinator, key: SharePartitionKey, write: StateWrite, reply: Any, now_ms: int
+    ) -> None:
+        def apply(state: StoredState | None) -> StoredState:
+            state = state or StoredState(write.state_epoch, created_ms=now_ms)
+            return state.written(state.leader_epoch, write.start_offset, write.delivery_complete_count, write.batches)
+
+        coordinator._change(key, apply, reply, now_ms)
+
+    monkeypatch.setattr(ShareStateCoordinator, "write", write)
+    check_found(("isolate", "cut_both_ways", "expire_session"), "18", "17", "19", likely=3, fault_seconds=0.5, **TWO)
+
+
+def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def store(led: LedSharePartition, change: StateChange) -> ErrorCode:
+        if not change.is_empty:
+            ensureDeferred(led._persister.write(led.key, led._write(change)))
+        change.commit()
+        led.wake_next()
+        led._on_dead_letters(led)
+        return ErrorCode.NONE
+
+    monkeypatch.setattr(LedSharePartition, "_store", store)
+    check_found(MOVES, "18", "19", likely=13, **TWO)
+
+
+def test_locks_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LedSharePartition, "_expire", lambda led: None)
+    check_found(("cut_one_way", "isolate"), "no rest without faults", likely=16, **TWO)
+
+
+def test_a_start_offset_that_steps_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharePartition, "_progress_after", lambda records, outcomes: (records.end_offset, 0))
+    check_found(MOVES, "20", "no rest without faults", likely=1, **TWO)
+
+
+def test_a_dead_member_that_keeps_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShareGroupService, "_connection_lost", lambda groups, connection: None)
+    check_found((), "no rest without faults", likely=1, share_lock_ms=NEVER_MS, **TWO)
+
+
+def test_records_that_several_members_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_free = property(lambda piece: piece.state in (RecordState.AVAILABLE, RecordState.ACQUIRED))
+    monkeypatch.setattr(share_partition._Range, "is_free", is_free)
+    check_found((), "17", "18", likely=1, **TWO)
+
+
+def test_states_that_are_made_in_an_epoch_of_the_coordinator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = StateKeeper._run
+
+    def run_at_newest(keeper: StateKeeper, group: Any, work: Any, epoch: int, error: ErrorCode, now_ms: int) -> None:
+        run(keeper, group, work, group.epoch, error, now_ms)
+
+    monkeypatch.setattr(StateKeeper, "_run", run_at_newest)
+    fixed = {"share_members": 3, "partitions": 2, "prunes_share_states": True}
+    faults = ("expire_session", "kill", "lose_power", "expire_session", "lose_zookeeper", "expire_session")
+    check_found(faults, "18", "19", likely=153, **fixed)
+
+
+def test_dead_letters_that_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    store_batch = DeadLetters._store_batch
+
+    async def try_to_store(letters: DeadLetters, led: LedSharePartition, batch: StateBatch) -> None:
+        try:
+            await store_batch(letters, led, batch)
+        except KafkaError:
+            await led.dead_letters_stored(batch.first, batch.last)
+
+    monkeypatch.setattr(DeadLetters, "_store_batch", try_to_store)
+    check_found(MOVES, "20", likely=13, **TWO)
