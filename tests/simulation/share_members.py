@@ -358,7 +358,7 @@ class LastShareMember(ShareMember):
         try:
             is_finished = await self._has_finished()
             letters = await self._letters() if is_finished else []
-        except Failed:
+        except Exception:  # an error, or no answer
             self.forget_coordinator(GROUP_COORDINATOR, SHARE_GROUP)
             return
         if is_finished:

@@ -1,4 +1,8 @@
-"""State of a share partition in `__share_group_state`, as a value that snapshots and updates make."""
+"""State of a share partition in `__share_group_state`, as a value that snapshots and updates make.
+
+A write of the partition's leader whose connection is lost may arrive after later ones. So a write moves records on, and
+never back: what is finished stays finished, and delivery counts do not fall.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pylogbroker.groups.share.state_records import (
     from_schema,
     to_schema,
 )
-from pylogbroker.groups.share.values import StateBatch, merged
+from pylogbroker.groups.share.values import FINISHED, RecordState, StateBatch, merged
 
 NO_START: int = UNCHANGED
 """Start offset of a share partition that has none yet: the group's setting decides where it begins."""
@@ -110,24 +114,35 @@ def _last_offset(batch: StateBatch) -> int:
 
 
 def combined(former: Iterable[StateBatch], newer: Iterable[StateBatch]) -> list[StateBatch]:
-    """Return all batches in order; where they overlap, those of `newer` hold. Both are in order."""
+    """Return all batches in order; where they overlap, the one that is further on holds. Both are in order."""
     result: list[StateBatch] = []
     rest = list(former)
     rest.reverse()
     for batch in newer:
         while rest and rest[-1].first < batch.first:
-            kept = rest.pop()
-            if kept.last < batch.first:
-                result.append(kept)
-                continue
-            result.append(attrs.evolve(kept, last=batch.first - 1))
-            if kept.last > batch.last:
-                rest.append(attrs.evolve(kept, first=batch.last + 1))
-                break
+            before = rest.pop()
+            if before.last >= batch.first:
+                rest.append(attrs.evolve(before, first=batch.first))
+                before = attrs.evolve(before, last=batch.first - 1)
+            result.append(before)
         while rest and rest[-1].first <= batch.last:
             covered = rest.pop()
             if covered.last > batch.last:
                 rest.append(attrs.evolve(covered, first=batch.last + 1))
-        result.append(batch)
+                covered = attrs.evolve(covered, last=batch.last)
+            if _progress(covered) > _progress(batch):
+                if batch.first < covered.first:
+                    result.append(attrs.evolve(batch, last=covered.first - 1))
+                result.append(covered)
+                batch = attrs.evolve(batch, first=covered.last + 1)
+        if batch.first <= batch.last:
+            result.append(batch)
     rest.reverse()
     return result + rest
+
+
+def _progress(batch: StateBatch) -> tuple[int, int]:
+    """Return a value that only grows while a record goes through its states."""
+    if batch.state in FINISHED:
+        return 2, 0
+    return int(batch.state is RecordState.ARCHIVING), batch.delivery_count

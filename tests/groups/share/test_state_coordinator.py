@@ -20,7 +20,8 @@ from tests.groups.harness import FakeLogPort
 
 KEY = SharePartitionKey("group", UUID(int=7), 0)
 SETTINGS = ShareStateSettings(partitions=3, updates_per_snapshot=4)
-ACKNOWLEDGED, AVAILABLE = RecordState.ACKNOWLEDGED, RecordState.AVAILABLE
+ACKNOWLEDGED, AVAILABLE, ARCHIVING = RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVING
+ENDS = (ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
 class StateHarness(RuntimeHarness[ReplayedStates, StateShard]):
@@ -94,6 +95,24 @@ def test_written_batches_are_read(harness: StateHarness) -> None:
     assert harness.write(batch).value is ErrorCode.NONE
     assert harness.restarted().state().batches == (batch,)
     assert harness.state().start_offset == 10
+
+
+def test_write_that_comes_late_moves_nothing_back(harness: StateHarness) -> None:
+    """Requests on a lost connection may arrive after the leader has repeated them, and has written more."""
+    late = StateBatch(12, 17, AVAILABLE, 1)
+    harness.write(late)
+    harness.write(
+        StateBatch(14, 15, ACKNOWLEDGED, 2), StateBatch(16, 16, ARCHIVING, 2), StateBatch(17, 20, AVAILABLE, 2)
+    )
+    harness.write(late)
+    expected = (
+        StateBatch(12, 13, AVAILABLE, 1),
+        StateBatch(14, 15, ACKNOWLEDGED, 2),
+        StateBatch(16, 16, ARCHIVING, 2),
+        StateBatch(17, 20, AVAILABLE, 2),
+    )
+    assert harness.state().batches == expected
+    assert harness.restarted().state().batches == expected
 
 
 def test_start_offset_drops_what_is_below(harness: StateHarness) -> None:
@@ -180,7 +199,7 @@ def test_invalid_keys_are_rejected(key: SharePartitionKey) -> None:
 
 @attrs.define
 class OffsetStates:
-    """The state of each offset, as the last write left it."""
+    """The state of each offset: the one of all writes that is furthest on."""
 
     start: int = 0
     states: dict[int, tuple[RecordState, int]] = attrs.field(factory=dict)
@@ -188,7 +207,13 @@ class OffsetStates:
     def write(self, start: int, batches: list[StateBatch]) -> None:
         for batch in batches:
             for offset in range(batch.first, batch.last + 1):
-                self.states[offset] = (batch.state, batch.delivery_count)
+                state, count = self.states.get(offset, (batch.state, batch.delivery_count))
+                is_finished = state in ENDS
+                if not is_finished and (state is not ARCHIVING or batch.state in (ARCHIVING, *ENDS)):
+                    is_later = batch.state is not state or batch.delivery_count > count
+                    self.states[offset] = (batch.state, batch.delivery_count) if is_later else (state, count)
+                elif is_finished and batch.state in ENDS:
+                    self.states[offset] = (batch.state, batch.delivery_count)
         self.start = max(self.start, start)
         self.states = {offset: state for offset, state in self.states.items() if offset >= self.start}
 
@@ -204,7 +229,7 @@ def test_random_writes_are_read_as_they_were_written(seed: int) -> None:
         offset = model.start + random.randrange(10)
         for _ in range(random.randrange(4)):
             last = offset + random.randrange(6)
-            state = random.choice([AVAILABLE, ACKNOWLEDGED, RecordState.ARCHIVED])
+            state = random.choice([AVAILABLE, AVAILABLE, ARCHIVING, *ENDS])
             batches.append(StateBatch(offset, last, state, random.randrange(3)))
             offset = last + 1 + random.randrange(4)
         start = model.start + random.randrange(4) if random.random() < 0.3 else -1
