@@ -1,7 +1,7 @@
 """`python -m tests.crash --kills 300 --seconds 600 --seed 1 [--keep DIRECTORY]`: a long run; its figures at the end.
 
-With `--workload copiers` it is copiers that work, and the run is over when they have copied all `--records`; with
-`--workload compaction` it is writers to a compacted topic.
+`--workload` names others that work: `copiers`, until they have copied all `--records`; `compaction`, writers to a
+compacted topic; `sharing`, members of a share group.
 
 With `--cluster`, brokers of a cluster are killed, stopped and paused while all clients work: `tests/cluster/run.py`.
 With `--cuts`, links between them are cut too.
@@ -23,14 +23,15 @@ from pathlib import Path
 
 from tests.cluster.network import Network
 from tests.cluster.run import ClusterRun, all_copiers
-from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS
+from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING
 from tests.crash.run import Outcome, Run
-from tests.crash.workloads import Workload, compacting, copying
+from tests.crash.workloads import Workload, compacting, copying, sharing
 from tests.crash.workloads.compacting import Compacting
 from tests.crash.workloads.consuming import Consuming
 from tests.crash.workloads.copier_processes import COPIER_PROGRAMS
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.producing import Producing
+from tests.crash.workloads.sharing import Sharing
 from tests.peers.zookeeper import ZooKeeper
 from tests.support.shared_zookeeper import fresh_chroot
 
@@ -56,6 +57,11 @@ def compaction_run(directory: Path, seed: int, report: Report = print) -> Run:
     return Run(directory, [Compacting()], seed, report, settings=compacting.SETTINGS, moments=moments)
 
 
+def sharing_run(directory: Path, work: Sharing, seed: int, report: Report = print) -> Run:
+    """A run with members of a share group, and a producer for them."""
+    return Run(directory, [work], seed, report, settings=sharing.ALONE, moments={**MOMENTS, **SHARING})
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Kill a broker many times, and check.")
@@ -64,7 +70,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
     parser.add_argument("--cluster", action="store_true", help="kill brokers of a cluster")
     parser.add_argument("--cuts", action="store_true", help="cut links of a cluster, too")
-    parser.add_argument("--workload", choices=["clients", "copiers", "compaction"], default="clients")
+    parser.add_argument("--workload", choices=["clients", "copiers", "compaction", "sharing"], default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
     parser.add_argument(
         "--crew", choices=[crew.name for crew in COPIER_PROGRAMS], action="append", help="of copiers; else all"
@@ -106,6 +112,8 @@ def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
         return Run(directory, all_workloads(), seed, report)
     if given.workload == "compaction":
         return compaction_run(directory, seed, report)
+    if given.workload == "sharing":
+        return sharing_run(directory, Sharing(sharing.ALL_CLIENTS), seed, report)
     crews = [crew for crew in COPIER_PROGRAMS if not given.crew or crew.name in given.crew]
     return copiers_run(directory, Copying(given.records, crews, transactions=not given.no_transactions), seed, report)
 

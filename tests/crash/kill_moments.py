@@ -12,6 +12,10 @@
 | start        | within the time that its starts take, before or just after it listens; several times |
 | cleaning     | as soon as a file of a log that is being compacted appears                          |
 
+While members of a share group work, besides:
+
+| member       | at a commit some seconds after the start                                           |
+
 While copiers work, besides:
 
 | ending       | when one of them has sent its transaction and is about to commit it                 |
@@ -83,8 +87,17 @@ def any_time(scene: KillContext) -> None:
 
 
 def late(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(1, 4))
+    _work_on(scene)
     scene.victim.strike()
+
+
+def _work_on(scene: KillContext) -> None:
+    time.sleep(scene.chance.uniform(1, 4))
+
+
+def member(scene: KillContext) -> None:
+    _work_on(scene)
+    _at_event("commit")(scene)
 
 
 def _at_event(event: str) -> Moment:
@@ -185,4 +198,5 @@ MOMENTS: Final[Mapping[str, Moment]] = {
     "start": start,
 }
 CLEANING: Final = {"cleaning": cleaning}
+SHARING: Final = {"member": member}
 COPIERS: Final = {"ending": _at_event("ending"), "copier": _at_event("copier"), "decision": decision}

@@ -108,7 +108,7 @@ def test_states_that_are_made_in_an_epoch_of_the_coordinator_alone(monkeypatch: 
     check_found(faults, "18", "19", likely=153, **fixed)
 
 
-def test_dead_letters_that_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letters_that_are_not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     store_batch = DeadLetters._store_batch
 
     async def try_to_store(letters: DeadLetters, led: LedSharePartition, batch: StateBatch) -> None:

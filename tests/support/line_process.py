@@ -104,6 +104,12 @@ class LineProcess:
                     raise ProcessFailed(self._error_line(f"no line {pattern!r} within {timeout} s"))
                 is_late = not self._changed.wait(deadline - time.monotonic())
 
+    def lines_left(self) -> list[str]:
+        """Return the lines that no `expect` has consumed, and consume them."""
+        with self._changed:
+            lines, self._position = self._lines[self._position :], len(self._lines)
+            return lines
+
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
 
