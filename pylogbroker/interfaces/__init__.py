@@ -5,6 +5,7 @@
     factories           plugins by name, and their creation
     serialization       encoders and decoders
     partitioners        a record's partition
+    replication_policies  names of mirrored topics
     events              hooks into a producer's queue
     assignors           partitions of group members; `subscriptions`: their values
     group_assignors     partitions of the members of a consumer group, by the broker
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pylogbroker.interfaces.factories import INamed, IPluginFactory
     from pylogbroker.interfaces.group_assignors import IGroupAssignor
     from pylogbroker.interfaces.partitioners import IPartitioner, IPartitionerFactory, IStickyPartitioner
+    from pylogbroker.interfaces.replication_policies import IReplicationPolicy, IReplicationPolicyFactory
     from pylogbroker.interfaces.serialization import IDecoder, IDecoderFactory, IEncoder, IEncoderFactory
     from pylogbroker.interfaces.subscriptions import Subscription, TopicPartition
     from pylogbroker.interfaces.token_providers import BearerToken, ITokenProvider, ITokenProviderFactory
@@ -112,6 +114,8 @@ __all__ = [
     "IPartitioner",
     "IPartitionerFactory",
     "IPluginFactory",
+    "IReplicationPolicy",
+    "IReplicationPolicyFactory",
     "IStickyPartitioner",
     "ITokenProvider",
     "ITokenProviderFactory",
@@ -175,6 +179,8 @@ _MODULES: Final = {
     "IPartitioner": ".partitioners",
     "IPartitionerFactory": ".partitioners",
     "IPluginFactory": ".factories",
+    "IReplicationPolicy": ".replication_policies",
+    "IReplicationPolicyFactory": ".replication_policies",
     "IStickyPartitioner": ".partitioners",
     "ITokenProvider": ".token_providers",
     "ITokenProviderFactory": ".token_providers",
