@@ -163,11 +163,16 @@ class FetchBuffer:
         runs = chunk.draw(count)
         if chunk.error is not None or sum(map(len, runs)) == count:
             return runs, runs[-1][-1].next_offset
-        self.chunks.popleft()
+        self.take()
+        return runs, chunk.next_offset
+
+    def take(self) -> Chunk:
+        """Remove the oldest chunk, and make space for more."""
+        chunk = self.chunks.popleft()
         self.buffered -= chunk.size
         self.full_since = None
         self.on_space()
-        return runs, chunk.next_offset
+        return chunk
 
     def mark_processed(self) -> None:
         if self.done != self.delivered:

@@ -15,7 +15,6 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY, is_retriable
 from pylogbroker.client.partition_queue import ProducerIdentity
-from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.client.transaction_requests import (
@@ -32,6 +31,7 @@ from pylogbroker.client.transaction_requests import (
     response_codes,
 )
 from pylogbroker.errors import KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.retries import Pauses, retrying
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -60,8 +60,8 @@ class TransactionCoordinatorClient:
         response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    async def add(self, identity: ProducerIdentity, queues: Iterable[BatchQueue]) -> None:
-        request = add_partitions_request(self.id, identity, [(queue.topic, queue.partition) for queue in queues])
+    async def add(self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
+        request = add_partitions_request(self.id, identity, partitions)
         await self._ask(request, version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
     def has_transactions_v2(self) -> bool | None:

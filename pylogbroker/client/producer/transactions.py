@@ -289,7 +289,7 @@ class TransactionManager:
     async def _add(self, queues: list[BatchQueue]) -> None:
         identity = self._known_identity()
         self._began = True
-        await self.coordinator.add(identity, queues)
+        await self.coordinator.add(identity, [(queue.topic, queue.partition) for queue in queues])
         self._admit(queues, identity)
 
     def _admit(self, queues: Iterable[BatchQueue], identity: ProducerIdentity) -> None:
