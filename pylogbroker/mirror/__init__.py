@@ -1,0 +1,40 @@
+"""Mirrors: topics of one cluster, copied to another; a consumer of the source and a producer of the target.
+
+    `mirror`             `Mirror`: meets both clusters, stands by, runs one session after the other
+    `session`            from the committed positions to an error; compares topics
+    `copier`             fetched records into transactions, with their positions
+    `batches`            batches of the source as batches for the target, mostly as they are
+    `source`             fetches and buffers;  `rate_limit`: bytes per second
+    `target`             transactions and produce requests;  `send_queue`: the batches on their way
+    `positions`          positions in MirrorMaker 2's topic and format;  `committed_records`: reads such topics
+    `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it
+    `stopped_topics`     topics that have an error
+    `election`           one process of several copies
+    `settings`, `parts`  settings of a mirror; parts that sessions share
+    `wake_up`, `errors`  a signal; errors
+
+docs/mirror.md is for users, and docs/decisions/0044-mirrors.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pylogbroker.mirror.errors import MirrorError
+    from pylogbroker.mirror.mirror import Mirror, MirrorStatus
+    from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+
+__all__ = ["Mirror", "MirrorError", "MirrorSettings", "MirrorStatus", "MirroredCluster"]
+
+_MODULES: Final = {
+    "Mirror": ".mirror",
+    "MirrorError": ".errors",
+    "MirrorSettings": ".settings",
+    "MirrorStatus": ".mirror",
+    "MirroredCluster": ".settings",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
