@@ -1,0 +1,180 @@
+"""One session of a mirror: from the committed positions on, until an error or the end.
+
+    fence earlier sessions, read the positions
+      |
+      v
+    wait for records --> put them --> put their positions --> flush --> commit --+
+      ^                                                                          |
+      +--------------------------------------------------------------------------+
+
+Any error ends the session. The next one fences it, which aborts its transaction, and reads the positions again. So
+there is one way to recover, and it is the way of a first start.
+
+The next transaction begins at the earliest `commit_interval` after the last commit, unless it is full. So a record that
+comes alone is committed at once, and a stream of records in few transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from pylogbroker.errors import KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch, mirrored
+from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.positions import Position, PositionTable, position_batches
+from pylogbroker.mirror.rate_limit import RateLimit
+from pylogbroker.mirror.settings import MirrorSettings
+from pylogbroker.mirror.source import RawChunk, SourceReader
+from pylogbroker.mirror.target import AcknowledgedBatch, TargetWriter
+from pylogbroker.mirror.wake_up import WakeUp
+
+_THREAD_BYTES_MIN: Final = 65_536
+"""Size from which records are checked and encoded in a thread."""
+_UNSENT_BYTES_MAX: Final = 33_554_432
+
+InThread = Callable[..., Deferred[Any]]
+
+
+class CopyListener(Protocol):
+    """Gets what a session commits, on the reactor thread. Must not raise or block."""
+
+    def committed(self, batches: Sequence[AcknowledgedBatch], positions: Mapping[TopicPartition, Position]) -> None:
+        """Handle batches in the order of each partition, and the new positions of the partitions that moved on."""
+
+
+@attrs.define
+class CopyCounts:
+    records: int = 0
+    bytes: int = 0
+    commits: int = 0
+    skipped: int = 0
+    """Offsets without a record for the target: markers, aborted and compacted records."""
+
+
+@attrs.define(eq=False, repr=False)
+class Copier:
+    """Copies from `reader` to `writer`. `topics` has the target's name of each source topic."""
+
+    _clock: IReactorTime
+    _settings: MirrorSettings
+    _reader: SourceReader
+    _writer: TargetWriter
+    _table: PositionTable
+    _positions_topic: str
+    _positions_partitions: int
+    _wake_up: WakeUp
+    _in_thread: InThread
+    _limit: RateLimit
+    _listeners: Sequence[CopyListener]
+    _on_idle: Callable[[], object]
+    """Called when all that was fetched is committed."""
+
+    _counts: CopyCounts
+    _topics: Mapping[str, str]
+    _moved: dict[TopicPartition, Position] = attrs.field(factory=dict)
+    """Positions that are not committed yet."""
+    _is_stopping: bool = False
+    _committed_at: float = float("-inf")
+
+    async def run(self) -> None:
+        """Copy until `stop`, or raise the first error."""
+        while not self._is_stopping:
+            await self._wait_for_chunks()
+            if await self._transfer():
+                await self._commit()
+
+    def stop(self) -> None:
+        """Let `run` return after the current transaction."""
+        self._is_stopping = True
+        self._wake_up.call()
+
+    def wake_up(self) -> None:
+        """See whether there is anything to do."""
+        self._wake_up.call()
+
+    async def _wait_for_chunks(self) -> None:
+        while not self._is_stopping:
+            self._writer.check()
+            delay = self._limit.wait(self._clock.seconds())
+            if self._reader.has_chunks and not delay:
+                return
+            if not self._reader.has_chunks:
+                self._on_idle()
+            await self._wake_up.wait(delay or None)
+
+    async def _transfer(self) -> bool:
+        """Put the records of a transaction; return False if there are none."""
+        due = self._committed_at + self._settings.commit_interval
+        size = 0
+        while size < self._settings.transaction_bytes_max:
+            now = self._clock.seconds()
+            delay = self._limit.wait(now)
+            taken = None if delay else self._reader.take()
+            if taken is not None:
+                size += await self._put(*taken)
+                self._writer.send()
+                await self._wait_for_space()
+            elif now >= due or self._is_stopping:
+                break
+            else:
+                await self._wake_up.wait(min(due - now, delay) if delay else due - now)
+                self._writer.check()
+        return size > 0
+
+    async def _put(self, buffer: Any, chunk: RawChunk) -> int:
+        key, round_before = buffer.key, buffer.round
+        name, partition = key
+        records = await self._prepared(name, partition, chunk)
+        if records is None or buffer.round != round_before or buffer.closed:
+            return 0
+        size = 0
+        for batch in records.batches:
+            self._writer.put((self._topics[name], partition), batch, key)
+            size += batch.size
+            self._counts.records += batch.count
+        self._counts.skipped += records.skipped
+        self._counts.bytes += size
+        self._limit.take(size, self._clock.seconds())
+        self._moved[key] = Position(records.next_offset, buffer.topic_id)
+        return size
+
+    async def _prepared(self, topic: str, partition: int, chunk: RawChunk) -> ConvertedRecords | None:
+        arguments = chunk.records, chunk.position, chunk.aborted
+        try:
+            if chunk.size < _THREAD_BYTES_MIN:
+                return mirrored(*arguments)
+            result: ConvertedRecords | None = await self._in_thread(mirrored, *arguments)
+        except KafkaError as error:
+            place = f"{topic}-{partition} of the source, from offset {chunk.position} on"
+            raise TopicStopped(topic, f"records of {place}, cannot be read: {error}") from error
+        return result
+
+    async def _wait_for_space(self) -> None:
+        while self._writer.unsent_bytes > _UNSENT_BYTES_MAX:
+            await self._wake_up.wait()
+            self._writer.check()
+
+    async def _commit(self) -> None:
+        moved, self._moved = self._moved, {}
+        if not self._writer.is_transactional:
+            await self._writer.flushed()
+        for partition, batch in self._position_batches(moved):
+            self._writer.put((self._positions_topic, partition), batch, None)
+        await self._writer.flushed()
+        written = await self._writer.end()
+        self._committed_at = self._clock.seconds()
+        self._table.positions.update(moved)
+        self._counts.commits += 1
+        batches = [batch for batch in written if batch.source is not None]
+        for listener in self._listeners:
+            listener.committed(batches, moved)
+
+    def _position_batches(self, moved: Mapping[TopicPartition, Position]) -> Iterable[tuple[int, MirroredBatch]]:
+        now = int(self._clock.seconds() * 1000)
+        return position_batches(self._table.source, moved, self._positions_partitions, now)

@@ -1,0 +1,82 @@
+"""Which of several processes with the same mirror copies: the others stand by.
+
+The processes are members of a consumer group on the positions topic. The member with its first partition copies. The
+group decides only who works: a member that does not know yet that it has lost the partition is fenced by the
+transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.client import ConsumerConnector
+from pylogbroker.interfaces import TopicPartition
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "latest",
+    "session.timeout.ms": "10000",
+    "heartbeat.interval.ms": "2000",
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+
+
+@attrs.define(eq=False, repr=False)
+class _Listener:
+    _partition: TopicPartition
+    _changed: Callable[[bool], Awaitable[None] | None]
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        return self._changed(True) if self._partition in partitions else None
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        return self._changed(False) if self._partition in partitions else None
+
+    def lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        return self.revoked(partitions)
+
+
+class Election:
+    """Membership of one process. `changed` is called when it is elected; `stopped` when it is not any more.
+
+    Another process begins when the result of `stopped` has fired.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        settings: Mapping[str, str],
+        group: str,
+        topic: str,
+        reactor: Any,
+        changed: Callable[[], object],
+        stopped: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._topic = topic
+        self._on_elected = changed
+        self._stopped = stopped
+        self.is_elected = False
+        self._connector = ConsumerConnector(
+            bootstrap,
+            group=group,
+            reactor=reactor,
+            settings={**settings, **_SETTINGS},
+            listener=_Listener((topic, 0), self._changed),
+        )
+
+    async def join(self) -> None:
+        await self._connector.create_message_streams({self._topic: 1})
+
+    async def leave(self) -> None:
+        self.is_elected = False
+        await self._connector.shutdown()
+
+    def _changed(self, is_elected: bool) -> Awaitable[None] | None:
+        self.is_elected = is_elected
+        if is_elected:
+            self._on_elected()
+            return None
+        return self._stopped()

@@ -1,0 +1,96 @@
+"""Preparation of the target: topics, partitions, and the positions topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.client.admin import AdminClient, ItemsFailed, NewTopic
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.mirror.errors import MirrorError, TopicStopped
+from pylogbroker.mirror.positions import TOPIC_SETTINGS
+from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
+
+log = Logger()
+
+_RIGHTS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+@attrs.frozen(eq=False, repr=False)
+class TargetPreparation:
+    """`replication_factor` is that of created topics; -1 is the target's default."""
+
+    _admin: AdminClient
+    _replication_factor: int
+
+    async def make_positions_topic(self, name: str, existing: Mapping[str, Any]) -> None:
+        """Create the topic unless it exists, also if another mirror creates it meanwhile."""
+        if name in existing:
+            return
+        topic = NewTopic(name, 1, self._replication_factor, configs=dict(TOPIC_SETTINGS))
+        try:
+            await self._admin.topics.create([topic])
+        except KafkaError as error:
+            if error.code in _RIGHTS:
+                raise MirrorError(
+                    f"topic {name} cannot be created in the target: the mirror's user needs the right to create it, and"
+                    " to read and write it"
+                ) from error
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    async def carry_out(self, plan: TopicComparison) -> dict[str, TopicStopped]:
+        """Create missing topics and partitions; return the topics for which that fails for good, with errors."""
+        stopped: dict[str, TopicStopped] = {}
+        if plan.missing:
+            stopped |= await self._create(plan.missing)
+        if plan.too_small:
+            stopped |= await self._grow(plan.too_small)
+        return stopped
+
+    async def _create(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
+        new = [
+            NewTopic(topic.target, len(topic.source.partitions), self._replication_factor) for topic in topics.values()
+        ]
+        errors = await _errors(self._admin.topics.create(new), [topic.target for topic in topics.values()])
+        created = [topic.target for topic in topics.values() if topic.target not in errors]
+        if created:
+            log.info("created in the target: {topics}", topics=", ".join(created))
+        return _stopped(topics, errors, "cannot be created in the target")
+
+    async def _grow(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
+        totals = {topic.target: len(topic.source.partitions) for topic in topics.values()}
+        errors = await _errors(self._admin.topics.add_partitions(totals), list(totals))
+        for topic, total in totals.items():
+            if topic not in errors:
+                log.info("{topic} has {total} partitions in the target now", topic=topic, total=total)
+        return _stopped(topics, errors, "cannot get as many partitions in the target as it has in the source")
+
+
+async def _errors(call: Any, names: list[str]) -> dict[str, PylogbrokerError]:
+    try:
+        await call
+    except ItemsFailed as error:
+        return {name: why for name, why in error.errors.items() if isinstance(why, PylogbrokerError)}
+    except KafkaError as error:
+        if len(names) != 1:
+            raise
+        return {names[0]: error}
+    return {}
+
+
+def _stopped(
+    topics: Mapping[str, MirroredTopic], errors: Mapping[str, PylogbrokerError], what: str
+) -> dict[str, TopicStopped]:
+    stopped: dict[str, TopicStopped] = {}
+    for name, topic in topics.items():
+        error = errors.get(topic.target)
+        code = error.code if isinstance(error, KafkaError) else None
+        if error is None or code is ErrorCode.TOPIC_ALREADY_EXISTS or (code is not None and code.retriable):
+            continue
+        cure = "; the mirror's user needs the right to do that" if code in _RIGHTS else ""
+        stopped[name] = TopicStopped(name, f"{topic.target} {what}: {error}{cure}")
+    return stopped

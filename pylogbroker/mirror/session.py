@@ -1,0 +1,259 @@
+"""A session of a mirror: it opens the target, compares topics, and copies until an error, or until it is stopped.
+
+open    fence earlier sessions, read the positions
+run     copy; every `refresh_interval` compare topics: new ones begin, deleted ones end
+stop    end after the current transaction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.background import with_cleanup
+from pylogbroker.client.consumer.fetcher import FetchSettings
+from pylogbroker.client.errors import TopicRecreated, is_retriable
+from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.committed_records import CommittedRecords
+from pylogbroker.mirror.copier import Copier
+from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.parts import MirrorParts
+from pylogbroker.mirror.positions import PositionTable
+from pylogbroker.mirror.settings import MirrorSettings
+from pylogbroker.mirror.source import Lag, SourceReader
+from pylogbroker.mirror.target import TargetWriter
+from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
+from pylogbroker.mirror.wake_up import WakeUp
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.wire import NO_ID
+
+log = Logger()
+
+_FETCHES_BUFFERED: Final = 4
+_PARTITION_BYTES_MIN: Final = 16_384
+_PARTITION_BYTES_MAX: Final = 1_048_576
+
+
+async def open_session(parts: MirrorParts, on_idle: Callable[[], object]) -> MirrorSession:
+    """Fence earlier sessions and read the positions; `on_idle` is called when all that was fetched is committed."""
+    wake_up = WakeUp(parts.reactor)
+    writer = _new_writer(parts, wake_up)
+    await writer.open()
+    table = PositionTable(parts.source_alias)
+    stall_seconds_max = parts.settings.transaction_timeout * 2
+    records = CommittedRecords(
+        parts.target, parts.pauses, parts.options.backoff, parts.options.block_timeout, stall_seconds_max
+    )
+    async for key, value in records.read(parts.positions_topic):
+        table.learn(key, value)
+    partitions = len((await parts.target.find_topic(parts.positions_topic)).partitions)
+    return MirrorSession(parts, writer, table, wake_up, partitions, on_idle)
+
+
+def _new_writer(parts: MirrorParts, wake_up: WakeUp) -> TargetWriter:
+    coordinator = None
+    if parts.settings.exactly_once:
+        coordinator = TransactionCoordinatorClient(parts.pauses, parts.target, parts.options)
+    return TargetWriter(parts.target, coordinator, parts.options.request_timeout, wake_up)
+
+
+def _fetch_settings(settings: MirrorSettings) -> FetchSettings:
+    """Return settings with which a fetch has no more than a second's worth of a limited rate, or little more."""
+    rate = settings.bytes_per_second_max or _PARTITION_BYTES_MAX
+    return FetchSettings(
+        read_committed=True,
+        max_bytes=settings.buffer_bytes // _FETCHES_BUFFERED,
+        partition_bytes=min(max(rate, _PARTITION_BYTES_MIN), _PARTITION_BYTES_MAX),
+    )
+
+
+class NoSession:
+    """Stands for a session while there is none."""
+
+    is_caught_up: Final = False
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def lags(self) -> Mapping[TopicPartition, Lag]:
+        return {}
+
+
+class MirrorSession:
+    def __init__(
+        self,
+        parts: MirrorParts,
+        writer: TargetWriter,
+        table: PositionTable,
+        wake_up: WakeUp,
+        positions_partitions: int,
+        on_idle: Callable[[], object],
+    ) -> None:
+        self._parts = parts
+        self._writer = writer
+        self._table = table
+        self._failures: list[Exception] = []
+        self._has_compared = False
+        self._topics: dict[str, str] = {}  # names in the target, by those in the source
+        settings = parts.settings
+        self._reader = SourceReader(
+            parts.source,
+            parts.reactor,
+            parts.pauses,
+            _fetch_settings(settings),
+            settings.buffer_bytes,
+            wake_up.call,
+            self._partition_failed,
+        )
+        self._copier = Copier(
+            parts.reactor,
+            settings,
+            self._reader,
+            writer,
+            table,
+            parts.positions_topic,
+            positions_partitions,
+            wake_up,
+            parts.in_thread,
+            parts.limit,
+            parts.listeners,
+            on_idle,
+            parts.counts,
+            self._topics,
+        )
+
+    async def run(self) -> None:
+        """Copy until `stop`; raise the first error."""
+        refreshing = ensureDeferred(self._refresh())
+        refreshing.addErrback(self._refresh_failed)
+
+        async def end() -> None:
+            refreshing.cancel()
+            self._reader.close()
+            self._writer.close()
+
+        await with_cleanup(self._copier.run(), end)
+        for error in self._failures:
+            raise error
+
+    def stop(self) -> None:
+        self._copier.stop()
+
+    def lags(self) -> Mapping[TopicPartition, Lag]:
+        return self._reader.lags()
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True if the target has all that the source had at the last fetch of each partition."""
+        return self._has_compared and all(lag.records == 0 for lag in self._reader.lags().values())
+
+    # topics
+
+    async def _refresh(self) -> None:
+        parts = self._parts
+        while True:
+            try:
+                await self._compare_topics()
+            except PylogbrokerError as error:
+                if not is_retriable(error):
+                    raise
+                log.warn("{mirror}: topics cannot be compared now: {error}", mirror=parts, error=error)
+            await parts.pauses.pause(parts.settings.refresh_interval)
+            try:
+                await parts.source.refresh()
+                plan = self._plan()
+                if plan.missing or plan.too_small:
+                    await parts.target.refresh()
+            except PylogbrokerError as error:
+                log.debug("{mirror}: topics are not known now: {error}", mirror=parts, error=error)
+
+    def _refresh_failed(self, failure: Failure) -> None:
+        error = failure.value
+        if isinstance(error, CancelledError | Closed):
+            return
+        if not isinstance(error, PylogbrokerError):
+            log.failure("comparing topics failed", failure)
+        self._fail(error)
+
+    def _fail(self, error: Any) -> None:
+        self._failures.append(error)
+        self._copier.stop()
+
+    def _plan(self) -> TopicComparison:
+        parts = self._parts
+        return parts.planner.plan(parts.source.topics(), parts.target.topics())
+
+    async def _compare_topics(self) -> None:
+        """Create what the target lacks, and copy what it has; end the topics that the source has no more."""
+        parts = self._parts
+        now = parts.reactor.seconds()
+        parts.stopped.end_waits(now)
+        plan = self._plan()
+        errors = dict(plan.stopped)
+        if plan.missing or plan.too_small:
+            errors |= await parts.preparation.carry_out(plan)
+            await parts.target.refresh()
+            plan = self._plan()
+        for error in errors.values():
+            parts.stopped.add(error, now)
+        self._end_topics(plan)
+        await self._begin_topics(plan)
+        self._has_compared = True
+        self._copier.wake_up()
+
+    def _end_topics(self, plan: TopicComparison) -> None:
+        gone = [key for key in self._reader.partitions if key[0] not in plan.ready and key[0] not in plan.too_small]
+        self._reader.stop(gone)
+        for name in {name for name, _ in gone}:
+            self._topics.pop(name, None)
+
+    async def _begin_topics(self, plan: TopicComparison) -> None:
+        positions: dict[TopicPartition, int | None] = {}
+        for name, topic in plan.ready.items():
+            keys = [(name, partition) for partition in range(len(topic.source.partitions))]
+            new = [key for key in keys if key not in self._reader.partitions]
+            if new and name not in self._parts.stopped:
+                try:
+                    positions |= {key: self._start(topic, key) for key in new}
+                except TopicStopped as error:
+                    self._parts.stopped.add(error, self._parts.reactor.seconds())
+                else:
+                    self._topics[name] = topic.target
+        await self._reader.start(positions)
+
+    def _start(self, topic: MirroredTopic, key: TopicPartition) -> int | None:
+        """Return the offset to begin at; None for the start of the log. Raise TopicStopped for another topic's one."""
+        position = self._table.positions.get(key)
+        if position is None:
+            return None
+        if NO_ID not in (position.topic_id, topic.source.topic_id) and position.topic_id != topic.source.topic_id:
+            self._check_may_restart(key[0])
+            return None
+        return position.next_offset
+
+    def _check_may_restart(self, topic: str) -> None:
+        if not self._parts.settings.restart_recreated:
+            raise TopicStopped(
+                topic,
+                "it was deleted and created again in the source, so the mirror's positions are of no use: to append the"
+                " new topic's records from its start, set --restart-recreated (topics.recreated=restart)",
+            )
+        log.warn("{topic} was deleted and created again in the source; it is mirrored from its start", topic=topic)
+
+    # errors of partitions
+
+    def _partition_failed(self, partition: TopicPartition, error: Exception) -> None:
+        """End the session: its transaction may have records of the topic."""
+        name, number = partition
+        if isinstance(error, TopicRecreated):
+            self._fail(error)  # the next session sees it by the topic's id
+        elif isinstance(error, KafkaError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._fail(TopicStopped(name, "the mirror's user needs the right to read it in the source"))
+        else:
+            self._fail(TopicStopped(name, f"partition {number} cannot be read in the source: {error}"))

@@ -1,0 +1,269 @@
+"""The source of a mirror: fetches batches of many partitions, and holds them until the copier takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.background import run_in_background
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.list_offsets import list_offsets
+from pylogbroker.client.errors import RecordTooLarge, TopicRecreated, is_retriable
+from pylogbroker.errors import KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records import Buffer
+from pylogbroker.records.log_entry import last_entry
+from pylogbroker.rpc.errors import error_of
+from pylogbroker.rpc.retries import Pauses
+from pylogbroker.wire.messages.fetch import PartitionData
+
+log = Logger()
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+_PARTITION_BYTES_MIN: Final = 65_536
+_PARTITION_BYTES_MAX: Final = 1_048_576
+_PAUSE_SECONDS: Final = 0.2
+
+
+@attrs.define(eq=False, repr=False)
+class RawChunk(Chunk):
+    """Records of one fetch as they came, from `position` on."""
+
+    position: int = attrs.field(kw_only=True)
+    records: Buffer = attrs.field(kw_only=True)
+    aborted: tuple[tuple[int, int], ...] = attrs.field(kw_only=True)
+
+
+@attrs.frozen
+class Lag:
+    """Offsets of a partition: what was taken, and where committed records end. -1 is unknown."""
+
+    next_offset: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """Return the offsets between both; -1 if unknown."""
+        return -1 if self.end < 0 or self.next_offset < 0 else max(0, self.end - self.next_offset)
+
+
+@attrs.define(eq=False, repr=False)
+class SourceReader:
+    """Fetches partitions from their positions on.
+
+    `on_ready` is called when there is a chunk to take, or a fetch has returned none. `on_failed` gets the error of a
+    partition that is not fetched any more. `buffer_bytes` bounds the chunks that wait, except for those in flight.
+    """
+
+    _cluster: Cluster
+    _clock: IReactorTime
+    _pauses: Pauses
+    _settings: FetchSettings
+    _buffer_bytes: int
+    _on_ready: Callable[[], object]
+    _on_failed: Callable[[TopicPartition, Exception], object]
+    _fetcher: Fetcher = attrs.field(init=False)
+    _ready: dict[TopicPartition, None] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._fetcher = Fetcher(
+            self._cluster,
+            self._clock,
+            self._settings,
+            self._unpack,
+            self._filled,
+            self._out_of_range,
+            self._failed,
+            self._truncated,
+            self._recreated,
+        )
+        self._unwatch = self._cluster.watch(self._fetcher.wake)
+
+    _unwatch: Callable[[], None] = attrs.field(init=False)
+
+    def close(self) -> None:
+        self._unwatch()
+        self._fetcher.close()
+
+    # partitions
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, FetchBuffer]:
+        return self._fetcher.buffers
+
+    async def start(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Fetch from these offsets, and drop all that was fetched before; None is the start of the log."""
+        first = await self._first_offsets([key for key, offset in positions.items() if offset is None])
+        limit = self._limit(len(self.partitions.keys() | positions.keys()))
+        for key, offset in positions.items():
+            buffer = self._fetcher.buffers.get(key) or FetchBuffer(*key, limit)
+            self._ready.pop(key, None)
+            buffer.begin(first[key] if offset is None else offset)
+            self._fetcher.add(buffer)
+        self._fetcher.wake()
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        for key in partitions:
+            self._ready.pop(key, None)
+            if key in self._fetcher.buffers:
+                self._fetcher.remove(self._fetcher.buffers[key])
+
+    def _limit(self, partitions: int) -> int:
+        share = self._buffer_bytes // max(1, 2 * partitions)
+        return min(max(share, _PARTITION_BYTES_MIN), _PARTITION_BYTES_MAX)
+
+    async def _first_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        offsets: dict[TopicPartition, int] = {}
+        missing = list(partitions)
+        while missing:
+            answers, errors = await list_offsets(self._cluster, dict.fromkeys(missing, EARLIEST), committed=True)
+            offsets |= answers
+            for key, code in errors.items():
+                if not code.retriable:
+                    raise error_of(code, f"{key[0]}-{key[1]}: {error_of(code).detail}")
+            missing = [key for key in missing if key not in answers]
+            if missing:
+                await self._pauses.pause(_PAUSE_SECONDS)
+        return offsets
+
+    # chunks
+
+    @property
+    def has_chunks(self) -> bool:
+        return bool(self._ready)
+
+    def take(self) -> tuple[FetchBuffer, RawChunk] | None:
+        """Remove and return the oldest chunk of the next partition, each in turn; None without one."""
+        while self._ready:
+            key = next(iter(self._ready))
+            del self._ready[key]
+            buffer = self._fetcher.buffers.get(key)
+            if buffer is None or not buffer.chunks:
+                continue
+            chunk = buffer.take()
+            if buffer.chunks:
+                self._ready[key] = None
+            assert isinstance(chunk, RawChunk)
+            buffer.delivered = buffer.done = chunk.next_offset
+            return buffer, chunk
+        return None
+
+    def lags(self) -> dict[TopicPartition, Lag]:
+        return {key: Lag(buffer.delivered, _end(buffer)) for key, buffer in self._fetcher.buffers.items()}
+
+    # what the fetcher reports
+
+    def _unpack(self, buffer: FetchBuffer, data: PartitionData) -> RawChunk | None:
+        if data.records:
+            return _unpacked(buffer, data)
+        self._on_ready()  # the end of the partition is known
+        return None
+
+    def _filled(self, buffer: FetchBuffer) -> None:
+        self._ready[buffer.key] = None
+        self._on_ready()
+
+    def _failed(self, buffer: FetchBuffer, error: Exception) -> None:
+        self._ready.pop(buffer.key, None)
+        self._on_failed(buffer.key, error)
+
+    def _recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
+        self.stop([buffer.key])
+        self._on_failed(buffer.key, error)
+
+    def _truncated(self, buffer: FetchBuffer, end: int) -> None:
+        log.warn(
+            "the source has lost records of {topic}-{partition} that are mirrored: offsets {end} to {position} were"
+            " truncated; the mirror goes on at {end}",
+            topic=buffer.topic,
+            partition=buffer.partition,
+            end=end,
+            position=buffer.position,
+        )
+        buffer.restart(end)
+        self._ready.pop(buffer.key, None)
+        self._fetcher.wake()
+
+    def _out_of_range(self, buffer: FetchBuffer) -> None:
+        position, buffer.position = buffer.position, -1
+        problem = "the range of {topic}-{partition} in the source is not known"
+        work = self._go_on(buffer, position, buffer.round)
+        run_in_background(log, work, problem, topic=buffer.topic, partition=buffer.partition)
+
+    async def _go_on(self, buffer: FetchBuffer, position: int, begun: int) -> None:
+        """Go on within the log; say which records are lost."""
+        while not buffer.closed and buffer.round == begun:
+            try:
+                first = await self._edge(buffer.key, EARLIEST)
+                end = await self._edge(buffer.key, LATEST)
+            except PylogbrokerError as error:
+                if not is_retriable(error):
+                    self._failed(buffer, error)
+                    return
+                await self._pauses.pause(_PAUSE_SECONDS)
+                continue
+            if not buffer.closed and buffer.round == begun:
+                log.warn(_lost(position, first, end), topic=buffer.topic, partition=buffer.partition)
+                buffer.position = min(max(position, first), end)
+                self._fetcher.wake()
+            return
+
+    async def _edge(self, partition: TopicPartition, time: int) -> int:
+        offsets, errors = await list_offsets(self._cluster, {partition: time}, committed=False)
+        if partition in errors:
+            raise KafkaError(code=errors[partition])
+        return offsets[partition]
+
+
+def _lost(position: int, first: int, end: int) -> str:
+    if position < first:
+        return (
+            "records were lost: {topic}-{partition} "
+            f"of the source begins at offset {first} now, and {first - position} offsets before it were deleted"
+            " before they were mirrored"
+        )
+    return (
+        "{topic}-{partition} "
+        f"of the source ends at offset {end}, before the mirror's position {position}: the source has lost records;"
+        f" the mirror goes on at {min(position, end)}"
+    )
+
+
+def _end(buffer: FetchBuffer) -> int:
+    stable = buffer.last_stable_offset
+    return stable if stable >= 0 else buffer.high_watermark
+
+
+def _unpacked(buffer: FetchBuffer, data: PartitionData) -> RawChunk:
+    records = data.records
+    last = last_entry(records)  # type: ignore[arg-type]
+    if last is None:
+        raise RecordTooLarge(
+            f"{buffer.topic}-{buffer.partition} has a message at offset {buffer.position} that is larger than a fetch"
+        )
+    hidden = tuple(
+        (transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or ()
+    )
+    return RawChunk(
+        iter(()),
+        len(records),  # type: ignore[arg-type]
+        last.next_offset,
+        epoch=last.leader_epoch,
+        position=buffer.position,
+        records=_detached(records),  # type: ignore[arg-type]
+        aborted=hidden,
+    )
+
+
+def _detached(records: Buffer) -> Buffer:
+    """Copy a small part of a large response, which it would keep in memory."""
+    if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
+        return bytes(records)
+    return records

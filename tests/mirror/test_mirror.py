@@ -1,0 +1,192 @@
+"""Mirrors between two of our clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet import reactor
+
+from pylogbroker.client import AdminClient, Producer
+from pylogbroker.client.admin import ConfigOperation, ConfigResource, ConfigResourceType, SettingChange
+from pylogbroker.client.messages import Message
+from pylogbroker.mirror.errors import MirrorError
+from pylogbroker.mirror.mirror import Mirror
+from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+from pylogbroker.plugins.replication_policies import PrefixPolicy
+from pylogbroker.testing import Broker
+from tests.mirror.conftest import TwoClusters, copy_all
+from tests.support.reactor_run import wait_for
+
+
+def contents(messages: list[Message]) -> list[tuple[Any, ...]]:
+    """Return what a mirror keeps; offsets are the target's own."""
+    rows = [(row.partition, row.timestamp, row.key, row.value, row.headers) for row in messages]
+    return sorted(rows, key=lambda row: row[0])  # keeps the order in each partition
+
+
+def read(broker: Broker, topic: str) -> list[tuple[Any, ...]]:
+    return contents(broker.records(topic, isolation_level="read_committed"))
+
+
+async def produce(broker: Broker, topic: str, start: int, stop: int, **settings: Any) -> None:
+    producer = Producer(broker.bootstrap, **settings)
+    for number in range(start, stop):
+        producer.send(
+            topic, b"v%d" % number, b"k%d" % (number % 7), timestamp=1_000_000 + number, headers=[("n", b"%d" % number)]
+        )
+    await producer.close()
+
+
+async def test_records_keep_all_but_their_offsets(clusters: TwoClusters, topic: str) -> None:
+    clusters.source.create_topic(topic, partitions=3)
+    await produce(clusters.source, topic, 0, 500, compression_type="zstd")
+    await produce(clusters.source, topic, 500, 600)
+    status = await copy_all(clusters.mirror(topic))
+    assert clusters.target.topics[topic] == 3
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+    assert len(read(clusters.target, topic)) == 600
+    assert (status.counts.records, status.lag, status.stopped) == (600, 0, {})
+
+
+async def test_second_run_goes_on_where_the_first_one_ended(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 100)
+    await copy_all(clusters.mirror(topic))
+    await produce(clusters.source, topic, 100, 130)
+    status = await copy_all(clusters.mirror(topic))
+    assert status.counts.records == 30
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
+async def test_running_mirror_follows_new_records_topics_and_partitions(clusters: TwoClusters, topic: str) -> None:
+    mirror = clusters.mirror(f"{topic}.*")
+    running = mirror.run()
+    await produce(clusters.source, topic, 0, 10)
+    await wait_for(lambda: topic in clusters.target.topics and len(read(clusters.target, topic)) == 10, 10)
+    clusters.source.create_topic(f"{topic}-more", partitions=2)
+    await produce(clusters.source, f"{topic}-more", 0, 20)
+    await wait_for(lambda: mirror.status.counts.records == 30, 10)
+    await grow(clusters.source, f"{topic}-more", 4)
+    await wait_for(lambda: clusters.target.topics.get(f"{topic}-more") == 4, 10)
+    await produce(clusters.source, f"{topic}-more", 20, 60)
+    await wait_for(lambda: mirror.status.counts.records == 70, 10)
+    await mirror.stop()
+    await running
+    for name in (topic, f"{topic}-more"):
+        assert read(clusters.target, name) == read(clusters.source, name)
+
+
+async def grow(broker: Broker, topic: str, partitions: int) -> None:
+    admin = AdminClient(broker.bootstrap)
+    await admin.topics.add_partitions({topic: partitions})
+    await admin.close()
+
+
+async def test_prefix_policy_and_its_loops(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 5)
+    await copy_all(clusters.mirror(f"(.*\\.)?{topic}", policy=PrefixPolicy()))
+    assert clusters.target.topics[f"east.{topic}"] == 1
+    back = MirrorSettings(
+        MirroredCluster(clusters.target.bootstrap, "offline"),
+        MirroredCluster(clusters.source.bootstrap, "east"),
+        (f"(.*\\.)?{topic}",),
+        policy=PrefixPolicy(),
+    )
+    status = await copy_all(Mirror(back, reactor, has_standby=False))
+    assert status.counts.records == 0
+    assert not [name for name in clusters.source.topics if name.startswith("offline.")]
+
+
+async def test_same_cluster_with_the_same_names_is_an_error(clusters: TwoClusters) -> None:
+    one = MirroredCluster(clusters.source.bootstrap)
+    with pytest.raises(MirrorError, match="the same cluster"):
+        await copy_all(Mirror(MirrorSettings(one, one), reactor))
+
+
+async def test_uncommitted_and_aborted_records_are_not_copied(clusters: TwoClusters, topic: str) -> None:
+    producer = Producer(clusters.source.bootstrap, transactional_id=topic)
+    for commits, value in ((True, b"a"), (False, b"b"), (True, b"c")):
+        await producer.begin()
+        for number in range(3):
+            producer.send(topic, value + b"%d" % number)
+        await producer.flush()
+        await (producer.commit() if commits else producer.abort())
+    await producer.begin()
+    producer.send(topic, b"open")
+    await producer.flush()
+    status = await copy_all(clusters.mirror(topic))
+    await producer.close()
+    assert [row[3] for row in read(clusters.target, topic)] == [b"a0", b"a1", b"a2", b"c0", b"c1", b"c2"]
+    assert status.counts.skipped == 3 + 3  # markers, and aborted records
+
+
+async def test_batch_too_large_for_the_target_stops_its_topic_alone(clusters: TwoClusters, topic: str) -> None:
+    small = clusters.target.create_topic(f"{topic}-small", **{"max.message.bytes": 1000})
+    await produce(clusters.source, small, 0, 3)
+    await produce(clusters.source, topic, 0, 3)
+    producer = Producer(clusters.source.bootstrap)
+    await producer.send(small, b"x" * 2000)
+    await producer.close()
+    mirror = clusters.mirror(f"{topic}.*")
+    mirror.run()
+    await wait_for(lambda: small in mirror.status.stopped, 10)
+    why = mirror.status.stopped[small]
+    assert "from offset" in why
+    assert f"max.message.bytes of {small}" in why
+    await wait_for(lambda: topic in clusters.target.topics and len(read(clusters.target, topic)) == 3, 10)
+    await alter(clusters.target, small, "max.message.bytes", "10000")
+    await wait_for(lambda: len(read(clusters.target, small)) == 4, 10)
+    assert read(clusters.target, small) == read(clusters.source, small)
+    await mirror.stop()
+
+
+async def alter(broker: Broker, topic: str, name: str, value: str) -> None:
+    admin = AdminClient(broker.bootstrap)
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+    await admin.configs.alter({resource: [SettingChange(name, ConfigOperation.SET, value)]})
+    await admin.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_recreated_topic_stops_unless_it_may_restart(clusters: TwoClusters, topic: str, restarts: bool) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    await copy_all(clusters.mirror(topic))
+    clusters.source.delete_topic(topic)
+    await produce(clusters.source, topic, 100, 104)
+    status = await copy_all(clusters.mirror(topic, restart_recreated=restarts))
+    values = [row[3] for row in read(clusters.target, topic)]
+    if restarts:
+        assert values[10:] == [b"v100", b"v101", b"v102", b"v103"]
+    else:
+        assert "deleted and created again" in status.stopped[topic]
+        assert len(values) == 10
+
+
+async def test_records_that_the_source_has_deleted_are_reported(
+    clusters: TwoClusters, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    await copy_all(clusters.mirror(topic))
+    await produce(clusters.source, topic, 10, 20)
+    admin = AdminClient(clusters.source.bootstrap)
+    await admin.records.delete({(topic, 0): 15})
+    await admin.close()
+    await copy_all(clusters.mirror(topic))
+    assert [row[3] for row in read(clusters.target, topic)] == [b"v%d" % n for n in (*range(10), *range(15, 20))]
+
+
+async def test_without_transactions(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 50)
+    await copy_all(clusters.mirror(topic, exactly_once=False))
+    await produce(clusters.source, topic, 50, 60)
+    await copy_all(clusters.mirror(topic, exactly_once=False))
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
+async def test_unreachable_cluster_is_named(clusters: TwoClusters) -> None:
+    settings = MirrorSettings(
+        MirroredCluster(clusters.source.bootstrap, "east"),
+        MirroredCluster("127.0.0.1:1", "offline", {"bootstrap.connect.max.ms": "100"}),
+    )
+    with pytest.raises(MirrorError, match="the target offline"):
+        await copy_all(Mirror(settings, reactor))
