@@ -135,6 +135,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.wire",
     ),
     "records by a schema registry": ("pylogbroker.cli.record_schemas",),
+    "mirrors": ("pylogbroker.cli.mirror_run",),
     "commands for files: half a broker": (
         "pylogbroker.offline.backup",
         "pylogbroker.offline.dry_run",

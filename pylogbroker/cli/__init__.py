@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
+    "mirror": "Copy topics from one cluster to another.",
     "produce": "Write records: lines of the standard input.",
     "profile": "Name clusters with their settings: create, use, list, show, delete.",
     "quota": "Show and set quotas of users, client ids and addresses.",

@@ -11,6 +11,8 @@
     `stopped_topics`     topics that have an error
     `election`           one process of several copies
     `settings`, `parts`  settings of a mirror; parts that sessions share
+    `configuration`      settings from a file, with MirrorMaker 2's names
+    `service`, `tap`     mirrors as a service of Twisted, and of twistd
     `wake_up`, `errors`  a signal; errors
 
 docs/mirror.md is for users, and docs/decisions/0044-mirrors.md has the reasons.
@@ -23,18 +25,32 @@ from typing import TYPE_CHECKING, Final
 from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pylogbroker.mirror.configuration import mirrors_of, replication_policy
     from pylogbroker.mirror.errors import MirrorError
     from pylogbroker.mirror.mirror import Mirror, MirrorStatus
+    from pylogbroker.mirror.service import MirrorService
     from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 
-__all__ = ["Mirror", "MirrorError", "MirrorSettings", "MirrorStatus", "MirroredCluster"]
+__all__ = [
+    "Mirror",
+    "MirrorError",
+    "MirrorService",
+    "MirrorSettings",
+    "MirrorStatus",
+    "MirroredCluster",
+    "mirrors_of",
+    "replication_policy",
+]
 
 _MODULES: Final = {
     "Mirror": ".mirror",
     "MirrorError": ".errors",
+    "MirrorService": ".service",
     "MirrorSettings": ".settings",
     "MirrorStatus": ".mirror",
     "MirroredCluster": ".settings",
+    "mirrors_of": ".configuration",
+    "replication_policy": ".configuration",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -1,4 +1,4 @@
-"""Makes `twistd pylogbroker` known to twistd."""
+"""Makes `twistd pylogbroker` and `twistd pylogbroker-mirror` known to twistd."""
 
 from twisted.application.service import ServiceMaker
 
@@ -7,4 +7,11 @@ pylogbroker = ServiceMaker(
     "pylogbroker.tap",
     "A broker for every Kafka client.",
     "pylogbroker",
+)
+
+pylogbroker_mirror = ServiceMaker(
+    "pylogbroker-mirror",
+    "pylogbroker.mirror.tap",
+    "Mirrors of topics from cluster to cluster.",
+    "pylogbroker-mirror",
 )
