@@ -1,0 +1,152 @@
+"""Records of MirrorMaker 2's topics. The bytes are those that MirrorMaker 3.9.2 wrote for two partitions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.mirror.mm2_records import Checkpoint, MirrorHeartbeat, OffsetSync, SourcePosition
+from pylogbroker.partition_hash import partition_of_key
+
+GOLDEN = [
+    (
+        OffsetSync("orders", 0, 149, 149),
+        b"\x00\x06orders\x00\x00\x00\x00",
+        b"\x00\x00\x00\x00\x00\x00\x00\x95\x00\x00\x00\x00\x00\x00\x00\x95",
+    ),
+    (
+        Checkpoint("billing", "A.orders", 1, 5, 5),
+        b"\x00\x07billing\x00\x08A.orders\x00\x00\x00\x01",
+        b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00",
+    ),
+    (
+        Checkpoint("billing", "A.orders", 0, 160, 161, "note\0"),
+        b"\x00\x07billing\x00\x08A.orders\x00\x00\x00\x00",
+        b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\xa0\x00\x00\x00\x00\x00\x00\x00\xa1\x00\x05note\x00",
+    ),
+    (
+        MirrorHeartbeat("A", "B", 0x1A229C4151E),
+        b"\x00\x01A\x00\x01B",
+        b"\x00\x00\x00\x00\x01\xa2)\xc4\x15\x1e",
+    ),
+    (
+        SourcePosition("A", "orders", 0, 149),
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]',
+        b'{"offset":149}',
+    ),
+]
+POSITIONS_BY_PARTITION = {
+    ("orders", 0): 3,
+    ("orders", 1): 11,
+    ("heartbeats", 0): 23,
+}
+names = st.text(max_size=20)
+partitions = st.integers(0, 2**31 - 1)
+offsets = st.integers(0, 2**63 - 1)
+records = st.one_of(
+    st.builds(OffsetSync, names, partitions, offsets, offsets),
+    st.builds(Checkpoint, names, names, partitions, offsets, offsets, names),
+    st.builds(MirrorHeartbeat, names, names, offsets),
+    st.builds(SourcePosition, names, names, partitions, st.none() | offsets),
+)
+
+
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
+def test_bytes_are_those_of_mirror_maker(record, key, value):
+    assert (record.key(), record.value()) == (key, value)
+    assert type(record).decode(key, value) == record
+
+
+@pytest.mark.parametrize(("where", "partition"), POSITIONS_BY_PARTITION.items())
+def test_positions_lie_in_the_partition_that_mirror_maker_chose(where, partition):
+    topic, number = where
+    assert partition_of_key(SourcePosition("A", topic, number, 4).key(), 25) == partition
+
+
+@given(records)
+def test_decoding_reverses_encoding(record):
+    assert type(record).decode(record.key(), record.value()) == record
+
+
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN[:4])
+def test_each_shorter_or_longer_form_is_corrupt(record, key, value):
+    decode = type(record).decode
+    for size in range(len(key)):
+        with pytest.raises(CorruptRecords):
+            decode(key[:size], value)
+    for size in range(len(value)):
+        with pytest.raises(CorruptRecords):
+            decode(key, value[:size])
+    for damaged in [(key + b"\0", value), (key, value + b"\0"), (None, value), (key, None)]:
+        with pytest.raises(CorruptRecords):
+            decode(*damaged)
+
+
+@pytest.mark.parametrize("kind", [Checkpoint, MirrorHeartbeat])
+def test_an_unknown_version_is_corrupt(kind):
+    _, key, value = next(row for row in GOLDEN if type(row[0]) is kind)
+    with pytest.raises(CorruptRecords, match="version 1"):
+        kind.decode(key, b"\x00\x01" + value[2:])
+
+
+@pytest.mark.parametrize(
+    "kind_and_bytes",
+    [
+        (OffsetSync, GOLDEN[0][1], b"\xff" * 16),
+        (OffsetSync, b"\x00\x01t\xff\xff\xff\xff", GOLDEN[0][2]),
+        (OffsetSync, b"\xff\xfft\x00\x00\x00\x00", GOLDEN[0][2]),
+        (OffsetSync, b"\x00\x01\xff\x00\x00\x00\x00", GOLDEN[0][2]),
+    ],
+)
+def test_negative_numbers_and_broken_names_are_corrupt(kind_and_bytes):
+    kind, key, value = kind_and_bytes
+    with pytest.raises(CorruptRecords):
+        kind.decode(key, value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        None,
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b"[]",
+        b"{}",
+        b'["MirrorSourceConnector"]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":-1,"topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":true,"topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":2147483648,"topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":1,"partition":0,"topic":"t"}]',
+    ],
+)
+def test_keys_that_are_no_source_positions_are_corrupt(key):
+    with pytest.raises(CorruptRecords):
+        SourcePosition.decode(key, b'{"offset":1}')
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"[]", b"{}", b'{"offset":-1}', b'{"offset":"1"}', b'{"offset":1.5}', b'{"offset":9223372036854775808}'],
+)
+def test_values_that_are_no_offsets_are_corrupt(value):
+    with pytest.raises(CorruptRecords):
+        SourcePosition.decode(GOLDEN[4][1], value)
+
+
+def test_further_fields_of_a_position_are_ignored():
+    value = b'{"offset":7,"later":{"x":1}}'
+    assert SourcePosition.decode(GOLDEN[4][1], value) == SourcePosition("A", "orders", 0, 7)
+
+
+def test_positions_of_other_connectors_are_passed_over():
+    key = b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]'
+    assert SourcePosition.decode(key, b'{"offset":0}') is None
+
+
+@pytest.mark.parametrize("value", [None, b"null"])
+def test_a_position_without_a_value_is_none(value):
+    position = SourcePosition.decode(GOLDEN[4][1], value)
+    assert position is not None
+    assert position.offset is None
