@@ -1,0 +1,211 @@
+"""Translation of offsets, compared with lists of all records of both logs."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.mirror.mm2_records import OffsetSync
+from pylogbroker.mirror.offset_translation import OffsetTranslation, PartitionTranslation, Run, run_of
+
+PLACE = ("orders", 0)
+
+
+@attrs.define
+class MirroredLogs:
+    """A source with markers and gaps, and its copy by transactions, some of which are aborted."""
+
+    random: random.Random
+    runs: PartitionTranslation
+    pairs: list[tuple[int, int]] = attrs.field(factory=list)
+    stored: list[tuple[OffsetSync, list[tuple[str, bytes | None]]]] = attrs.field(factory=list)
+    upstream: int = 0
+    downstream: int = 0
+
+    def copy(self, *, is_stored: bool = True) -> None:
+        """Copy some batches in one transaction."""
+        if self.random.random() < 0.3:
+            self.downstream += self.random.randint(1, 8)  # an aborted attempt
+        for _ in range(self.random.randint(1, 3)):
+            if self.random.random() < 0.5:
+                self.upstream += self.random.randint(1, 5)  # markers, or records that compaction removed
+            count = self.random.randint(1, 6)
+            first = self.upstream, self.downstream
+            self.pairs += [(self.upstream + number, self.downstream + number) for number in range(count)]
+            self.upstream += count
+            self.downstream += count
+            copied_to = self.upstream + self.random.choice([0, 0, 2])
+            run = self.runs.copied(*first, count, copied_to)
+            self.upstream = copied_to
+            if is_stored:
+                self.stored.append((run.sync(*PLACE), [("other", None), run.header()]))
+        self.downstream += 1  # the marker of the transaction
+        if self.random.random() < 0.3:
+            self.upstream += 1
+            self.runs.passed(self.upstream)
+
+    def restart(self) -> PartitionTranslation:
+        """Return the map of a mirror that has read what was stored, and resumes."""
+        maps = OffsetTranslation()
+        for sync, headers in self.stored:
+            maps.load(sync, headers)
+        self.runs = maps.of(PLACE)
+        self.runs.resume(self.upstream)
+        return self.runs
+
+    def check(self, runs: PartitionTranslation) -> list[bool]:
+        """Return which translations were exact; all are right, and none skips a record."""
+        exact = []
+        upstreams, downstreams = zip(*self.pairs, strict=True)
+        for starts, others, translate, end in [
+            (upstreams, downstreams, runs.downstream, self.upstream),
+            (downstreams, upstreams, runs.upstream, self.downstream),
+        ]:
+            for offset in range(end + 1):
+                place = bisect_left(starts, offset)
+                lowest = others[place - 1] + 1 if place else 0
+                highest = others[place] if place < len(others) else float("inf")
+                translated = translate(offset)
+                if translated is None:
+                    exact.append(False)
+                    continue
+                assert translated.offset <= highest, f"{offset} skips records"
+                assert not translated.is_exact or translated.offset >= lowest, f"{offset} reads records again"
+                exact.append(translated.is_exact)
+        return exact
+
+
+def mirrored(seed: int, runs_max: int = 4096) -> MirroredLogs:
+    return MirroredLogs(random.Random(seed), PartitionTranslation(runs_max))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_each_offset_is_translated_exactly_both_ways(seed, transactions):
+    logs = mirrored(seed)
+    for _ in range(transactions):
+        logs.copy()
+    assert all(logs.check(logs.runs))
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 4), min_size=1, max_size=6))
+def test_restarts_translate_as_exactly_if_all_runs_were_stored(seed, transactions):
+    logs = mirrored(seed)
+    for count in transactions:
+        for _ in range(count + 1):
+            logs.copy()
+        loaded = OffsetTranslation()
+        for sync, headers in logs.stored:
+            loaded.load(sync, headers)
+        assert loaded.of(PLACE).runs == logs.runs.runs
+        logs.restart()
+    exact = logs.check(logs.runs)
+    # Unknown can only be whether something was copied behind the last run of each start.
+    assert exact.count(False) <= 16 * len(transactions)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6))
+def test_runs_that_were_not_stored_never_make_a_group_skip_records(seed, lost):
+    logs = mirrored(seed)
+    logs.copy()
+    for _ in range(lost):
+        logs.copy(is_stored=False)
+    logs.check(logs.restart())
+    logs.copy()
+    logs.copy()
+    logs.check(logs.runs)
+    logs.check(logs.restart())
+
+
+@given(st.integers(0, 2**32))
+def test_a_small_map_forgets_old_runs_but_skips_nothing(seed):
+    logs = mirrored(seed, runs_max=16)
+    for _ in range(60):
+        logs.copy()
+    assert len(logs.runs) <= 16
+    exact = logs.check(logs.runs)
+    assert sum(exact) < len(exact)
+    newest = logs.pairs[-8:]
+    assert [logs.runs.downstream(upstream).offset for upstream, _ in newest] == [pair[1] for pair in newest]
+
+
+def test_offsets_beyond_the_copied_ones_wait_at_the_end_of_the_copy():
+    runs = PartitionTranslation()
+    runs.copied(0, 0, 10, 10)
+    assert attrs.astuple(runs.downstream(10)) == (10, True)
+    assert attrs.astuple(runs.downstream(15)) == (10, False)
+
+
+def test_an_empty_map_translates_nothing():
+    assert PartitionTranslation().downstream(0) is None
+    assert PartitionTranslation().upstream(0) is None
+
+
+def test_offsets_before_a_first_run_are_known_if_nothing_was_copied_before():
+    runs = PartitionTranslation()
+    runs.copied(100, 0, 10, 110)
+    assert attrs.astuple(runs.downstream(7)) == (0, True)
+    resumed = PartitionTranslation()
+    resumed.resume(100)
+    resumed.copied(100, 0, 10, 110)
+    assert resumed.downstream(7) is None
+
+
+def test_records_that_are_copied_again_count_as_their_second_copy():
+    runs = PartitionTranslation()
+    runs.copied(0, 0, 10, 10)
+    runs.resume(5)
+    runs.copied(5, 11, 7, 12)
+    assert runs.runs == [(0, 0, 5, True), (5, 11, 7, False)]
+
+
+def test_a_topic_that_was_recreated_has_the_offsets_of_its_new_copy():
+    runs = PartitionTranslation()
+    runs.copied(40, 40, 10, 50)
+    runs.resume(None)
+    runs.copied(0, 51, 3, 3)
+    assert runs.runs == [(0, 51, 3, False)]
+
+
+def test_syncs_of_mirror_maker_are_single_records():
+    maps = OffsetTranslation()
+    for offsets in [(0, 0), (101, 103), (101, 103), (149, 151)]:
+        maps.load(OffsetSync("orders", 0, *offsets), [])
+    runs = maps.of(PLACE)
+    assert runs.runs == [(0, 0, 1, False), (101, 103, 1, False), (149, 151, 1, False)]
+    assert attrs.astuple(runs.downstream(120)) == (104, False)
+    assert attrs.astuple(runs.downstream(150)) == (152, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"1", b"1 2", b"0 - 6", b"7 - 6", b"1 - 5", b"1 x 6", b"1  6", b"1 - 9999999999999999999", b"\xff - 6"],
+)
+def test_a_header_that_does_not_fit_is_corrupt(text):
+    with pytest.raises(CorruptRecords):
+        run_of(OffsetSync("orders", 0, 5, 5), [("pylogbroker-run", text)])
+
+
+def test_a_run_survives_its_sync():
+    run = Run(5, 9, 3, 4, 11)
+    assert run_of(run.sync(*PLACE), [run.header()]) == run
+
+
+def test_all_maps_together_hold_a_limited_number_of_runs():
+    maps = OffsetTranslation()
+    limits = [maps.of(("orders", number)).runs_max for number in range(1000)]
+    assert limits[0] == 4096
+    assert sum(runs.runs_max for runs in maps.by_partition.values()) <= 1_000_000
+
+
+def test_maps_of_a_topic_are_forgotten_together():
+    maps = OffsetTranslation()
+    for place in [("orders", 0), ("orders", 1), ("bills", 0)]:
+        maps.of(place)
+    maps.forget("orders")
+    assert list(maps.by_partition) == [("bills", 0)]
