@@ -33,14 +33,10 @@ def checkpoint(upstream: int, downstream: int) -> Checkpoint:
     return Checkpoint("billing", "A.orders", 0, upstream, downstream)
 
 
-def decide(source, target, last, translation=None, *, may_change_source=True, may_change_target=True):
+def decide(source, target, last, translation=None, **rights):
     offsets = PairedOffsets(source, target, None if last is None else checkpoint(*last))
-    return action_for(
-        offsets,
-        Shifted() if translation is None else translation,
-        may_change_source=may_change_source,
-        may_change_target=may_change_target,
-    )
+    may_change = {"may_change_source": True, "may_change_target": True, **rights}
+    return action_for(offsets, Shifted() if translation is None else translation, **may_change)
 
 
 @pytest.mark.parametrize(
