@@ -10,6 +10,11 @@
     `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it
     `stopped_topics`     topics that have an error
     `election`           one process of several copies
+    `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use
+    `group_sync`         offsets of groups follow; `group_offsets` decides which; `checkpoints`: the last ones
+    `offset_recorder`    offsets of committed records; `offset_translation`: from one cluster to the other
+    `settings_sync`, `acl_sync`, `heartbeats`    settings and ACLs of topics; signs of life
+    `mm2_records`        records of MirrorMaker 2's other topics
     `settings`, `parts`  settings of a mirror; parts that sessions share
     `configuration`      settings from a file, with MirrorMaker 2's names
     `service`, `tap`     mirrors as a service of Twisted, and of twistd

@@ -15,6 +15,7 @@ from pylogbroker.client.offset_requests import list_offsets_request, listed_offs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.errors import MirrorError
+from pylogbroker.records import Header
 from pylogbroker.records.columnar import AbortedTransactions, decode
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.answer_rows import sole_row
@@ -32,6 +33,7 @@ _PARTITION_BYTES: Final = 1_048_576
 
 T = TypeVar("T")
 KeyAndValue = tuple[bytes | None, bytes | None]
+StoredRecord = tuple[bytes | None, bytes | None, tuple[Header, ...]]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -46,12 +48,17 @@ class CommittedRecords:
 
     async def read(self, topic: str) -> AsyncIterator[KeyAndValue]:
         """Yield keys and values, partition by partition. Raise MirrorError if a transaction stays open."""
+        async for key, value, _ in self.read_with_headers(topic):
+            yield key, value
+
+    async def read_with_headers(self, topic: str) -> AsyncIterator[StoredRecord]:
+        """Like `read`, with the headers of the records."""
         partitions = len((await self._cluster.find_topic(topic)).partitions)
         for partition in range(partitions):
             async for row in self._read_partition((topic, partition)):
                 yield row
 
-    async def _read_partition(self, partition: TopicPartition) -> AsyncIterator[KeyAndValue]:
+    async def _read_partition(self, partition: TopicPartition) -> AsyncIterator[StoredRecord]:
         position = await self._offset(partition, _EARLIEST)
         end = await self._offset(partition, _LATEST)
         clock = self._pauses.clock
@@ -83,7 +90,7 @@ class CommittedRecords:
 
         return await self._retrying(ask)
 
-    async def _fetch(self, partition: TopicPartition, position: int) -> tuple[list[KeyAndValue], int]:
+    async def _fetch(self, partition: TopicPartition, position: int) -> tuple[list[StoredRecord], int]:
         topic, number = partition
         node = await self._cluster.find_leader(topic, number)
         row = FetchPartition(number, fetch_offset=position, partition_max_bytes=_PARTITION_BYTES)
@@ -106,9 +113,9 @@ class CommittedRecords:
         hidden = [
             (transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or ()
         ]
-        rows: list[KeyAndValue] = []
+        rows: list[StoredRecord] = []
         for columns in decode(data.records, position, AbortedTransactions(hidden)):
-            rows += zip(columns.iter_keys(), columns.iter_values(), strict=True)
+            rows += zip(columns.iter_keys(), columns.iter_values(), columns.iter_headers(), strict=True)
         return rows, last.next_offset
 
     async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

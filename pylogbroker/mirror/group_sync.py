@@ -47,6 +47,7 @@ _HAS_MEMBERS: Final = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
     }
 )
+_RIGHTS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 Actions = dict[TopicPartition, GroupAction]
@@ -71,6 +72,7 @@ class GroupCluster:
 
 @attrs.define
 class GroupSyncCounts:
+    runs: int = 0
     groups: int = 0
     """Groups of the last run."""
     to_target: int = 0
@@ -91,6 +93,8 @@ class GroupSync:
     counts: GroupSyncCounts = attrs.field(factory=GroupSyncCounts)
     _troubles: dict[str, str] = attrs.field(factory=dict)
     """The last error of each group, which is logged once."""
+    _without_rights: set[str] = attrs.field(factory=set)
+    """Clusters in which the mirror has no right to commit."""
 
     async def run(self, topics: Mapping[str, str]) -> None:
         """Let all groups follow, by the target's name of each source topic."""
@@ -101,6 +105,7 @@ class GroupSync:
                 ensureDeferred(self._follow_or_log(name, topics)) for name in names[start : start + GROUPS_AT_ONCE]
             ]
             await gatherResults(works, consumeErrors=True)
+        self.counts.runs += 1
 
     async def _groups(self) -> list[str]:
         listed = await self._source.admin.groups.list()
@@ -183,38 +188,49 @@ class GroupSync:
             for partition, action in actions.items()
             if action.to_source is not None
         }
-        not_in_target = await _commit(self._target, group, to_target)
-        not_in_source = await _commit(self._source, group, to_source)
-        self.counts.to_target += len(to_target) - len(not_in_target)
-        self.counts.to_source += len(to_source) - len(not_in_source)
+        in_target = await self._commit(self._target, group, to_target)
+        in_source = await self._commit(self._source, group, to_source)
+        self.counts.to_target += len(in_target or ())
+        self.counts.to_source += len(in_source or ())
         for (topic, number), action in actions.items():
             target_partition = topics[topic], number
-            if target_partition in not_in_target or (topic, number) in not_in_source:
+            is_missing = action.to_target is not None and in_target is not None and target_partition not in in_target
+            if is_missing or (action.to_source is not None and (topic, number) not in (in_source or ())):
                 continue
             note = metadata.get((topic, number), "")
             self._checkpoints.add(Checkpoint(group, *target_partition, action.upstream, action.downstream, note))
             if action.to_source is not None:
                 self._back.add(Checkpoint(group, topic, number, action.downstream, action.upstream))
 
-
-async def _commit(
-    cluster: GroupCluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
-) -> frozenset[TopicPartition]:
-    """Commit; return the partitions for which a member of the group, which has just joined, prevents it."""
-    if not offsets:
-        return frozenset()
-    try:
-        await cluster.admin.groups.alter_offsets(group, offsets)
-    except ItemsFailed as failed:
-        others = [error for error in failed.errors.values() if not _is_of_members(error)]
-        if others:
-            raise others[0] from failed
-        return frozenset(failed.errors)
-    except KafkaError as error:
-        if not _is_of_members(error):
-            raise
+    async def _commit(self, cluster: GroupCluster, group: str, offsets: Offsets) -> frozenset[TopicPartition] | None:
+        """Commit; return the partitions without those of members that have just joined. None without the right to."""
+        if not offsets:
+            return frozenset()
+        try:
+            await cluster.admin.groups.alter_offsets(group, offsets)
+        except ItemsFailed as failed:
+            others = [error for error in failed.errors.values() if not _is_of_members(error)]
+            if others:
+                raise others[0] from failed
+            return frozenset(offsets.keys() - failed.errors.keys())
+        except KafkaError as error:
+            if error.code in _RIGHTS:
+                self._warn_of_rights(cluster, error)
+                return None
+            if not _is_of_members(error):
+                raise
+            return frozenset()
         return frozenset(offsets)
-    return frozenset()
+
+    def _warn_of_rights(self, cluster: GroupCluster, error: KafkaError) -> None:
+        if cluster.name not in self._without_rights:
+            self._without_rights.add(cluster.name)
+            log.warn(
+                "offsets of groups are not committed in {cluster}: the mirror's user needs the right to read the groups"
+                " there ({error})",
+                cluster=cluster.name,
+                error=str(error),
+            )
 
 
 def _is_of_members(error: Exception) -> bool:

@@ -34,6 +34,9 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
 from pylogbroker.mirror.election import Election
 from pylogbroker.mirror.errors import MirrorError, TopicStopped
+from pylogbroker.mirror.follow_up import FollowUp, NoFollowUp
+from pylogbroker.mirror.followed_cluster import FollowedCluster
+from pylogbroker.mirror.group_sync import GroupSyncCounts
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
@@ -41,6 +44,7 @@ from pylogbroker.mirror.session import MirrorSession, NoSession, open_session
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 from pylogbroker.mirror.source import Lag
 from pylogbroker.mirror.stopped_topics import StoppedTopics
+from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.mirror.topics import TopicChoice, TopicPlanner
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.plugins.replication_policies import SamePolicy
@@ -114,6 +118,7 @@ class Mirror:
         self._sessions_ended: list[Deferred[None]] = []
         self._aliases = source.alias, target.alias
         self._trouble = ""
+        self._follow_up: FollowUp | NoFollowUp = NoFollowUp()
         self._is_stopping = False
         self._waiting_for_catch_up: list[Deferred[None]] = []
         self._is_running = False
@@ -164,6 +169,11 @@ class Mirror:
             self._trouble,
         )
 
+    @property
+    def group_counts(self) -> GroupSyncCounts:
+        """Figures of offsets of groups that follow."""
+        return self._follow_up.group_counts
+
     # the life of a mirror
 
     async def _run(self) -> None:
@@ -193,6 +203,8 @@ class Mirror:
         source = settings.source.alias or source_id or "source"
         target = settings.target.alias or target_id or "target"
         self._aliases = source, target
+        if settings.sync is not None:
+            self._follow_up = self._new_follow_up(settings.sync, source, target)
         options = options_of(self._target_values)
         parts = MirrorParts(
             self._reactor,
@@ -208,11 +220,20 @@ class Mirror:
             RateLimit(settings.bytes_per_second_max),
             self._counts,
             self._stopped,
-            self._listeners,
+            (*self._listeners, *self._follow_up.listeners),
             self._in_thread,
         )
         options = attrs.evolve(options, transactional_id=parts.name, transaction_timeout=settings.transaction_timeout)
         return attrs.evolve(parts, options=options)
+
+    def _new_follow_up(self, sync: SyncSettings, source: str, target: str) -> FollowUp:
+        settings, reactor = self.settings, self._reactor
+        return FollowUp(
+            reactor,
+            sync,
+            FollowedCluster.of(source, self._source, settings.source, reactor),
+            FollowedCluster.of(target, self._target, settings.target, reactor),
+        )
 
     async def _id_of(self, side: str, configured: MirroredCluster, cluster: Cluster) -> str | None:
         try:
@@ -264,10 +285,12 @@ class Mirror:
         session = await open_session(parts, self._idle)
         if may_copy() and not self._is_stopping:
             self._session = session
+            await self._follow_up.begin(session.positions, lambda: session.topics)
             await with_cleanup(session.run(), self._session_ended)
 
     async def _session_ended(self) -> None:
-        self._session = NoSession()
+        session, self._session = self._session, NoSession()
+        await self._follow_up.end(session.topics if self._is_stopping else {})
         _fire(self._sessions_ended)
 
     def _end_session(self) -> Deferred[None]:
@@ -294,6 +317,7 @@ class Mirror:
     async def _close(self) -> None:
         self._is_stopping = True
         self._pauses.close()
+        await self._follow_up.close()
         await self._admin.close()
         await self._source.close()
         await self._target.close()

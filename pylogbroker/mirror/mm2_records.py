@@ -4,7 +4,7 @@ A mirror from cluster A to cluster B has these topics, all compacted:
 
 | topic                         | on     | partitions | record                                                       |
 |-------------------------------|--------|------------|--------------------------------------------------------------|
-| `mm2-offsets.A.internal`      | B      | 25         | `SourcePosition`: how far a partition of A is copied         |
+| `mm2-offsets.A.internal`      | B      | 25         | how far a partition of A is copied (`positions`)             |
 | `A.checkpoints.internal`      | B      | 1          | `Checkpoint`: a group's committed offset, in both clusters   |
 | `mm2-offset-syncs.B.internal` | A      | 1          | `OffsetSync`: offsets of the same record in both clusters    |
 | `heartbeats`                  | B      | 1          | `MirrorHeartbeat`: the mirror runs; names A, B and the time   |
@@ -21,43 +21,30 @@ Bytes, as MirrorMaker 3.9 wrote them, with integers in big-endian order and stri
                 value  0000  00000000000000a0  00000000000000a1  0004 6e6f7465     version, upstream, downstream, "note"
     Heartbeat   key    0001 41  0001 42                      "A", "B"
                 value  0000  000001a229c4151e                version, timestamp in ms
-    position    key    ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]
-                value  {"offset":149}                        the last offset copied, not the next; no value: none
 
-The topic of a checkpoint is the one in B, that of a sync and a position the one in A. An offset sync names one record;
-the offset of a checkpoint is that of the next record to read. A position is found again by the bytes of its key, so
-the order of its fields matters, and the record's partition is that of Kafka's default partitioner.
+The topic of a checkpoint is the one in B, that of a sync the one in A. An offset sync names one record; the offset of a
+checkpoint is that of the next record to read.
 """
 
 from __future__ import annotations
 
-import json
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
 
-__all__ = ["Checkpoint", "MirrorHeartbeat", "OffsetSync", "SourcePosition"]
+__all__ = ["Checkpoint", "MirrorHeartbeat", "OffsetSync"]
 
-POSITIONS_PARTITIONS: Final = 25
 HEARTBEATS_TOPIC: Final = "heartbeats"
 
-_SOURCE_CONNECTOR: Final = "MirrorSourceConnector"
 _VERSION: Final = 0
-_OFFSET_MAX: Final = (1 << 63) - 1
-_PARTITION_MAX: Final = (1 << 31) - 1
 _STRING_BYTES_MAX: Final = (1 << 15) - 1
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _TWO_OFFSETS: Final = Struct(">qq")
-
-
-def positions_topic(source: str) -> str:
-    """Return the target's topic for positions in a source."""
-    return f"mm2-offsets.{source}.internal"
 
 
 def offset_syncs_topic(other: str) -> str:
@@ -153,64 +140,6 @@ class MirrorHeartbeat:
         heartbeat = cls(source, target, value_fields.offset())
         value_fields.end()
         return heartbeat
-
-
-@attrs.frozen
-class SourcePosition:
-    """Last offset of a source's partition that was copied; None if nothing is."""
-
-    cluster: str
-    topic: str
-    partition: int
-    offset: int | None
-
-    def key(self) -> bytes:
-        fields = {"cluster": self.cluster, "partition": self.partition, "topic": self.topic}
-        return _compact_json([_SOURCE_CONNECTOR, fields])
-
-    def value(self) -> bytes | None:
-        return None if self.offset is None else _compact_json({"offset": self.offset})
-
-    @classmethod
-    def decode(cls, key: bytes | None, value: bytes | None) -> Self | None:
-        """Return None for a record of another connector; raise CorruptRecords if invalid."""
-        match _json("the key of a source position", key):
-            case [str(connector), {}] if connector != _SOURCE_CONNECTOR:
-                return None
-            case [_, {"cluster": str(cluster), "partition": partition, "topic": str(topic)}]:
-                offset = None if value is None else _position_offset(value)
-                return cls(cluster, topic, _number("a partition", partition, _PARTITION_MAX), offset)
-            case _:
-                raise CorruptRecords(f"{key!r:.200} is not the key of a source position")
-
-
-def _position_offset(value: bytes) -> int | None:
-    match _json("the value of a source position", value):
-        case None:
-            return None
-        case {"offset": offset}:
-            return _number("an offset", offset, _OFFSET_MAX)
-        case _:
-            raise CorruptRecords(f"{value!r:.200} is not the value of a source position")
-
-
-def _number(what: str, given: Any, largest: int) -> int:
-    if type(given) is not int or not 0 <= given <= largest:
-        raise CorruptRecords(f"{given!r:.100} is not {what}")
-    return given
-
-
-def _json(what: str, text: bytes | None) -> Any:
-    if text is None:
-        raise CorruptRecords(f"{what} is missing")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise CorruptRecords(f"{what} is not JSON: {text!r:.200}") from None
-
-
-def _compact_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _string(text: str) -> bytes:

@@ -11,7 +11,7 @@ from pylogbroker.mirror.copier import CopyListener
 from pylogbroker.mirror.mm2_records import OffsetSync
 from pylogbroker.mirror.offset_translation import OffsetTranslation
 from pylogbroker.mirror.positions import Position
-from pylogbroker.mirror.target import WrittenBatch
+from pylogbroker.mirror.target import AcknowledgedBatch
 from pylogbroker.records import Header
 
 WriteSync = Callable[[OffsetSync, Header], object]
@@ -33,8 +33,8 @@ class OffsetRecorder(CopyListener):
         for partition in list(self.translation.by_partition):
             self._resume(partition)
 
-    def committed(self, batches: Sequence[WrittenBatch], positions: Mapping[TopicPartition, Position]) -> None:
-        by_partition: dict[TopicPartition, list[WrittenBatch]] = {}
+    def committed(self, batches: Sequence[AcknowledgedBatch], positions: Mapping[TopicPartition, Position]) -> None:
+        by_partition: dict[TopicPartition, list[AcknowledgedBatch]] = {}
         for batch in batches:
             if batch.source is not None:
                 by_partition.setdefault(batch.source, []).append(batch)
@@ -59,7 +59,7 @@ class OffsetRecorder(CopyListener):
             self.translation.of(partition).resume(None if position is None else position.next_offset)
 
 
-def _runs(written: Sequence[WrittenBatch]) -> Iterator[tuple[int, int, int]]:
+def _runs(written: Sequence[AcknowledgedBatch]) -> Iterator[tuple[int, int, int]]:
     """Yield the runs of batches: offsets in the source and in the target, and number of records."""
     for one in sorted(written, key=lambda it: it.target_offset):
         offsets = one.batch.offsets

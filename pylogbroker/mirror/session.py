@@ -77,6 +77,7 @@ class NoSession:
     """Stands for a session while there is none."""
 
     is_caught_up: Final = False
+    topics: Final[Mapping[str, str]] = {}
 
     def stop(self) -> None:
         """Do nothing."""
@@ -100,7 +101,9 @@ class MirrorSession:
         self._table = table
         self._failures: list[Exception] = []
         self._has_compared = False
-        self._topics: dict[str, str] = {}  # names in the target, by those in the source
+        self.positions = table.positions
+        self.topics: dict[str, str] = {}
+        """Names in the target, by those in the source."""
         settings = parts.settings
         self._reader = SourceReader(
             parts.source,
@@ -125,7 +128,7 @@ class MirrorSession:
             parts.listeners,
             on_idle,
             parts.counts,
-            self._topics,
+            self.topics,
         )
 
     async def run(self) -> None:
@@ -211,7 +214,7 @@ class MirrorSession:
         gone = [key for key in self._reader.partitions if key[0] not in plan.ready and key[0] not in plan.too_small]
         self._reader.stop(gone)
         for name in {name for name, _ in gone}:
-            self._topics.pop(name, None)
+            self.topics.pop(name, None)
 
     async def _begin_topics(self, plan: TopicComparison) -> None:
         positions: dict[TopicPartition, int | None] = {}
@@ -224,7 +227,7 @@ class MirrorSession:
                 except TopicStopped as error:
                     self._parts.stopped.add(error, self._parts.reactor.seconds())
                 else:
-                    self._topics[name] = topic.target
+                    self.topics[name] = topic.target
         await self._reader.start(positions)
 
     def _start(self, topic: MirroredTopic, key: TopicPartition) -> int | None:

@@ -11,6 +11,7 @@ import attrs
 from pylogbroker.client.settings import CLIENT, CONSUMER, PRODUCER
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IReplicationPolicy
+from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.mirror.topics import EXCLUDED
 from pylogbroker.plugins.replication_policies import SamePolicy
 
@@ -77,3 +78,5 @@ class MirrorSettings:
 
     buffer_bytes: int = 67_108_864
     transaction_timeout: float = 60.0
+    sync: SyncSettings | None = attrs.field(factory=SyncSettings)
+    """What follows besides records; None: nothing."""

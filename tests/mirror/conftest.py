@@ -31,7 +31,7 @@ class TwoClusters:
     target: Broker
 
     def settings(self, topics: str = ".*", **others: Any) -> MirrorSettings:
-        given = {"commit_interval": 0.0, "refresh_interval": 0.05, "retry_stopped": 0.5, **others}
+        given = {"commit_interval": 0.0, "refresh_interval": 0.05, "retry_stopped": 0.5, "sync": None, **others}
         source = MirroredCluster(self.source.bootstrap, "east")
         target = MirroredCluster(self.target.bootstrap, "offline")
         return MirrorSettings(source, target, (topics,), **given)

@@ -91,6 +91,7 @@ async def test_prefix_policy_and_its_loops(clusters: TwoClusters, topic: str) ->
         MirroredCluster(clusters.source.bootstrap, "east"),
         (f"(.*\\.)?{topic}",),
         policy=PrefixPolicy(),
+        sync=None,
     )
     status = await copy_all(Mirror(back, reactor, has_standby=False))
     assert status.counts.records == 0

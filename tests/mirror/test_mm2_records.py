@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.mirror.mm2_records import Checkpoint, MirrorHeartbeat, OffsetSync, SourcePosition
+from pylogbroker.mirror.mm2_records import Checkpoint, MirrorHeartbeat, OffsetSync
+from pylogbroker.mirror.positions import Position, position_key, position_value
 from pylogbroker.partition_hash import partition_of_key
 
 GOLDEN = [
@@ -29,11 +30,6 @@ GOLDEN = [
         b"\x00\x01A\x00\x01B",
         b"\x00\x00\x00\x00\x01\xa2)\xc4\x15\x1e",
     ),
-    (
-        SourcePosition("A", "orders", 0, 149),
-        b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]',
-        b'{"offset":149}',
-    ),
 ]
 POSITIONS_BY_PARTITION = {
     ("orders", 0): 3,
@@ -47,7 +43,6 @@ records = st.one_of(
     st.builds(OffsetSync, names, partitions, offsets, offsets),
     st.builds(Checkpoint, names, names, partitions, offsets, offsets, names),
     st.builds(MirrorHeartbeat, names, names, offsets),
-    st.builds(SourcePosition, names, names, partitions, st.none() | offsets),
 )
 
 
@@ -58,9 +53,13 @@ def test_bytes_are_those_of_mirror_maker(record, key, value):
 
 
 @pytest.mark.parametrize(("where", "partition"), POSITIONS_BY_PARTITION.items())
-def test_positions_lie_in_the_partition_that_mirror_maker_chose(where, partition):
-    topic, number = where
-    assert partition_of_key(SourcePosition("A", topic, number, 4).key(), 25) == partition
+def test_positions_lie_where_mirror_maker_put_them(where, partition):
+    assert partition_of_key(position_key("A", *where), 25) == partition
+
+
+def test_bytes_of_a_position_are_those_of_mirror_maker():
+    assert position_key("A", "orders", 0) == b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]'
+    assert position_value(Position(150)) == b'{"offset":149}'
 
 
 @given(records)
@@ -68,7 +67,7 @@ def test_decoding_reverses_encoding(record):
     assert type(record).decode(record.key(), record.value()) == record
 
 
-@pytest.mark.parametrize(("record", "key", "value"), GOLDEN[:4])
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
 def test_each_shorter_or_longer_form_is_corrupt(record, key, value):
     decode = type(record).decode
     for size in range(len(key)):
@@ -102,51 +101,3 @@ def test_negative_numbers_and_broken_names_are_corrupt(kind_and_bytes):
     kind, key, value = kind_and_bytes
     with pytest.raises(CorruptRecords):
         kind.decode(key, value)
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        None,
-        b"",
-        b"\xff",
-        b"[" * 100_000,
-        b"[]",
-        b"{}",
-        b'["MirrorSourceConnector"]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":0}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":-1,"topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":true,"topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":2147483648,"topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":1,"partition":0,"topic":"t"}]',
-    ],
-)
-def test_keys_that_are_no_source_positions_are_corrupt(key):
-    with pytest.raises(CorruptRecords):
-        SourcePosition.decode(key, b'{"offset":1}')
-
-
-@pytest.mark.parametrize(
-    "value",
-    [b"", b"[]", b"{}", b'{"offset":-1}', b'{"offset":"1"}', b'{"offset":1.5}', b'{"offset":9223372036854775808}'],
-)
-def test_values_that_are_no_offsets_are_corrupt(value):
-    with pytest.raises(CorruptRecords):
-        SourcePosition.decode(GOLDEN[4][1], value)
-
-
-def test_further_fields_of_a_position_are_ignored():
-    value = b'{"offset":7,"later":{"x":1}}'
-    assert SourcePosition.decode(GOLDEN[4][1], value) == SourcePosition("A", "orders", 0, 7)
-
-
-def test_positions_of_other_connectors_are_passed_over():
-    key = b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]'
-    assert SourcePosition.decode(key, b'{"offset":0}') is None
-
-
-@pytest.mark.parametrize("value", [None, b"null"])
-def test_a_position_without_a_value_is_none(value):
-    position = SourcePosition.decode(GOLDEN[4][1], value)
-    assert position is not None
-    assert position.offset is None

@@ -1,0 +1,244 @@
+"""Tasks beside the copying of records: offsets of groups, settings and ACLs of topics follow; heartbeats are written.
+
+    begin       a session copies from its positions on; offset syncs and checkpoints are read, the tasks run
+    end         the session is over: offsets of groups follow once more, and the tasks stop
+    close       all that was written is sent
+
+A task that fails is tried again at its next time, and its error is logged once. None stops the copying of records: a
+mirror without the rights for a task still mirrors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.background import run_in_background
+from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.acl_sync import AclSync
+from pylogbroker.mirror.checkpoints import Checkpoints
+from pylogbroker.mirror.committed_records import CommittedRecords
+from pylogbroker.mirror.copier import CopyListener
+from pylogbroker.mirror.followed_cluster import FollowedCluster
+from pylogbroker.mirror.group_sync import GroupCluster, GroupSync, GroupSyncCounts
+from pylogbroker.mirror.heartbeats import Heartbeats
+from pylogbroker.mirror.mm2_records import (
+    HEARTBEATS_TOPIC,
+    Checkpoint,
+    OffsetSync,
+    checkpoints_topic,
+    offset_syncs_topic,
+)
+from pylogbroker.mirror.offset_recorder import OffsetRecorder
+from pylogbroker.mirror.offset_translation import OffsetTranslation
+from pylogbroker.mirror.positions import Position
+from pylogbroker.mirror.settings_sync import NameFilter, SettingsSync
+from pylogbroker.mirror.sync_settings import SyncSettings
+from pylogbroker.records import Header
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.errors import Closed
+from pylogbroker.rpc.retries import Pauses
+
+log = Logger()
+
+_BACKOFF: Final = Backoff(0.05, 1.0)
+_READ_SECONDS_MAX: Final = 60.0
+_LAST_SYNC_SECONDS_MAX: Final = 10.0
+_RIGHTS: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+Topics = Callable[[], Mapping[str, str]]
+
+
+class NoFollowUp:
+    """Nothing follows the records."""
+
+    def __init__(self) -> None:
+        self.listeners: tuple[CopyListener, ...] = ()
+        self.group_counts = GroupSyncCounts()
+
+    async def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
+        pass
+
+    async def end(self, topics: Mapping[str, str]) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class FollowUp:
+    """`recorder` gets what the sessions commit. Call methods on the reactor thread."""
+
+    def __init__(self, reactor: Any, settings: SyncSettings, source: FollowedCluster, target: FollowedCluster) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._syncs_cluster = source if settings.offset_syncs_at_source else target
+        self._syncs_topic = offset_syncs_topic((target if settings.offset_syncs_at_source else source).alias)
+        self._checkpoints_topic = checkpoints_topic(source.alias)
+        self._back_topic = checkpoints_topic(target.alias)
+        self._translation = OffsetTranslation()
+        self.recorder = OffsetRecorder(self._translation, self._write_sync)
+        self.listeners: tuple[CopyListener, ...] = (self.recorder,)
+        self._checkpoints = Checkpoints(self._write_checkpoint)
+        self._back = Checkpoints(self._write_back)
+        self._groups = GroupSync(
+            GroupCluster(source.alias, source.admin, settings.group_offsets_back),
+            GroupCluster(target.alias, target.admin, settings.group_offsets),
+            NameFilter.of("groups", settings.groups, settings.groups_excluded),
+            self._translation,
+            self._checkpoints,
+            self._back,
+        )
+        self.group_counts = self._groups.counts
+        self._topic_settings = SettingsSync(
+            source.admin, target.admin, NameFilter.of("config.properties", settings.settings_excluded)
+        )
+        self._acls = AclSync(source.admin, target.admin)
+        producers = {target.alias: target.producer}
+        if settings.offset_syncs_at_source:
+            producers[source.alias] = source.producer
+        self._heartbeats = Heartbeats(reactor, source.alias, target.alias, producers)
+        self._made: set[tuple[str, str]] = set()
+        self._is_loaded = False
+        self._pauses = Pauses(reactor)
+        self._tasks: list[Deferred[Any]] = []
+        self._troubles: dict[str, str] = {}
+
+    # life
+
+    async def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
+        """Begin a session; `topics` returns the target's name of each source topic that is mirrored."""
+        if not self._is_loaded:
+            await self._try("reading offset syncs", self._load_syncs)
+            await self._try("reading checkpoints", self._load_checkpoints)
+            self._is_loaded = True
+        self.recorder.begin(positions)
+        self._pauses = Pauses(self._reactor)
+        settings = self._settings
+        self._repeat("offsets of groups", settings.checkpoints_interval, lambda: self._follow_groups(topics))
+        self._repeat("settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(topics()))
+        self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(topics()))
+        self._repeat("heartbeats", settings.heartbeats_interval, self._beat)
+
+    async def end(self, topics: Mapping[str, str]) -> None:
+        """End the session; offsets of groups in these topics follow what it copied last."""
+        self._pauses.close()
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+        if topics and self._settings.checkpoints_interval:
+            last = ensureDeferred(self._try("offsets of groups", lambda: self._follow_groups(lambda: topics)))
+            try:
+                await last.addTimeout(_LAST_SYNC_SECONDS_MAX, self._reactor)
+            except TimeoutError:
+                log.warn("offsets of groups did not follow the last records in time: run the mirror again")
+
+    async def close(self) -> None:
+        await self._source.close()
+        await self._target.close()
+
+    # tasks
+
+    def _repeat(self, what: str, interval: float, work: Callable[[], Awaitable[object]]) -> None:
+        if interval:
+            task = run_in_background(log, self._repeating(what, interval, work), "following {what} failed", what=what)
+            self._tasks.append(task)
+
+    async def _repeating(self, what: str, interval: float, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            while True:
+                await self._try(what, work)
+                await self._pauses.pause(interval)
+        except (Closed, CancelledError):
+            pass
+
+    async def _try(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Do some work, or log why it failed, once for each reason."""
+        try:
+            await work()
+            self._troubles.pop(what, None)
+        except Closed:
+            raise
+        except PylogbrokerError as error:
+            text = str(error)
+            if self._troubles.get(what) == text:
+                return
+            self._troubles[what] = text
+            cure = "; records are mirrored nevertheless"
+            if isinstance(error, KafkaError) and error.code in _RIGHTS:
+                cure = "; the mirror's user lacks a right for it, records are mirrored nevertheless"
+            log.warn(
+                "{source}->{target}: {what} failed: {error}{cure}",
+                source=self._source.alias,
+                target=self._target.alias,
+                what=what,
+                error=text,
+                cure=cure,
+            )
+
+    async def _follow_groups(self, topics: Topics) -> None:
+        await self._make_topic(self._target, self._checkpoints_topic)
+        await self._groups.run(topics())
+
+    async def _beat(self) -> None:
+        await self._make_topic(self._target, HEARTBEATS_TOPIC)
+        if self._settings.offset_syncs_at_source:
+            await self._make_topic(self._source, HEARTBEATS_TOPIC)
+        await self._heartbeats.beat()
+
+    # topics of the mirror
+
+    async def _make_topic(self, where: FollowedCluster, topic: str) -> None:
+        if (where.alias, topic) not in self._made:
+            await where.make_topic(topic, self._settings.replication_factor)
+            self._made.add((where.alias, topic))
+
+    async def _load_syncs(self) -> None:
+        if not self._settings.offset_syncs:
+            return
+        await self._make_topic(self._syncs_cluster, self._syncs_topic)
+        async for key, value, headers in self._records_of(self._syncs_cluster, self._syncs_topic):
+            try:
+                self._translation.load(OffsetSync.decode(key, value), headers)
+            except CorruptRecords as error:
+                if value is not None:
+                    log.warn("a record of {topic} is ignored: {error}", topic=self._syncs_topic, error=str(error))
+
+    async def _load_checkpoints(self) -> None:
+        await self._make_topic(self._target, self._checkpoints_topic)
+        async for key, value, _ in self._records_of(self._target, self._checkpoints_topic):
+            self._checkpoints.load(key, value)
+
+    def _records_of(self, where: FollowedCluster, topic: str) -> Any:
+        pauses = Pauses(self._reactor)
+        reader = CommittedRecords(where.cluster, pauses, _BACKOFF, _READ_SECONDS_MAX, _READ_SECONDS_MAX)
+        return reader.read_with_headers(topic)
+
+    def _write_sync(self, sync: OffsetSync, header: Header) -> None:
+        if self._settings.offset_syncs:
+            self._syncs_cluster.write(self._syncs_topic, sync.key(), sync.value(), (header,))
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        self._target.write(self._checkpoints_topic, checkpoint.key(), checkpoint.value())
+
+    def _write_back(self, checkpoint: Checkpoint) -> None:
+        run_in_background(log, self._write_back_when_made(checkpoint), "a checkpoint in the source failed")
+
+    async def _write_back_when_made(self, checkpoint: Checkpoint) -> None:
+        async def write() -> None:
+            await self._make_topic(self._source, self._back_topic)
+            self._source.write(self._back_topic, checkpoint.key(), checkpoint.value())
+
+        await self._try("checkpoints in the source", write)
