@@ -10,7 +10,7 @@ mirror without the rights for a task still mirrors.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred
@@ -65,6 +65,9 @@ class NoFollowUp:
     def __init__(self) -> None:
         self.listeners: tuple[CopyListener, ...] = ()
         self.group_counts = GroupSyncCounts()
+
+    async def settings_of(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return {}
 
     async def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
         pass
@@ -131,6 +134,18 @@ class FollowUp:
         self._repeat("settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(topics()))
         self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(topics()))
         self._repeat("heartbeats", settings.heartbeats_interval, self._beat)
+
+    async def settings_of(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings of topics that the target does not have yet."""
+        settings: Mapping[str, Mapping[str, str]] = {}
+
+        async def describe() -> None:
+            nonlocal settings
+            settings = await self._topic_settings.of_new(topics)
+
+        if self._settings.topic_settings_interval:
+            await self._try("reading settings of new topics", describe)
+        return settings
 
     async def end(self, topics: Mapping[str, str]) -> None:
         """End the session; offsets of groups in these topics follow what it copied last."""

@@ -214,7 +214,7 @@ class Mirror:
             source,
             target,
             TopicPlanner(source, target, self._filter, settings.policy),
-            TargetPreparation(self._admin, settings.replication_factor),
+            TargetPreparation(self._admin, settings.replication_factor, self._follow_up.settings_of),
             options,
             self._pauses,
             RateLimit(settings.bytes_per_second_max),

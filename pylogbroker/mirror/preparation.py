@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -19,12 +19,19 @@ log = Logger()
 _RIGHTS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
+SettingsOf = Callable[[Iterable[str]], Awaitable[Mapping[str, Mapping[str, str]]]]
+
+
 @attrs.frozen(eq=False, repr=False)
 class TargetPreparation:
-    """`replication_factor` is that of created topics; -1 is the target's default."""
+    """`replication_factor` is that of created topics; -1 is the target's default.
+
+    `settings_of` returns the settings that some topics of the source have of their own, as far as these follow.
+    """
 
     _admin: AdminClient
     _replication_factor: int
+    _settings_of: SettingsOf
 
     async def make_positions_topic(self, name: str, existing: Mapping[str, Any]) -> None:
         """Create the topic unless it exists, also if another mirror creates it meanwhile."""
@@ -52,14 +59,24 @@ class TargetPreparation:
         return stopped
 
     async def _create(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
-        new = [
-            NewTopic(topic.target, len(topic.source.partitions), self._replication_factor) for topic in topics.values()
+        settings = await self._settings_of(topics)
+        new = [self._new_topic(topic, settings.get(name, {})) for name, topic in topics.items()]
+        errors = await _errors(self._admin.topics.create(new), [topic.name for topic in new])
+        rejected = [
+            self._new_topic(topic, {}) for topic in topics.values() if _is_of_settings(errors.get(topic.target))
         ]
-        errors = await _errors(self._admin.topics.create(new), [topic.target for topic in topics.values()])
+        if rejected:
+            names = [topic.name for topic in rejected]
+            log.warn("the target rejects settings of new topics, which follow one by one: {errors}", errors=errors)
+            later = await _errors(self._admin.topics.create(rejected), names)
+            errors = {name: error for name, error in errors.items() if name not in names} | later
         created = [topic.target for topic in topics.values() if topic.target not in errors]
         if created:
             log.info("created in the target: {topics}", topics=", ".join(created))
         return _stopped(topics, errors, "cannot be created in the target")
+
+    def _new_topic(self, topic: MirroredTopic, settings: Mapping[str, str]) -> NewTopic:
+        return NewTopic(topic.target, len(topic.source.partitions), self._replication_factor, configs=settings)
 
     async def _grow(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
         totals = {topic.target: len(topic.source.partitions) for topic in topics.values()}
@@ -80,6 +97,10 @@ async def _errors(call: Any, names: list[str]) -> dict[str, PylogbrokerError]:
             raise
         return {names[0]: error}
     return {}
+
+
+def _is_of_settings(error: PylogbrokerError | None) -> bool:
+    return isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_CONFIG
 
 
 def _stopped(

@@ -86,6 +86,11 @@ class SettingsSync:
             changed += await self._follow({name: topics[name] for name in names[start : start + TOPICS_AT_ONCE]})
         return changed
 
+    async def of_new(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of source topics that the target does not have yet."""
+        described = await self._described(self._source, topics)
+        return {topic: settings_of_new(configs, self._excluded) for topic, configs in described.items()}
+
     async def _follow(self, topics: Mapping[str, str]) -> int:
         of_source = await self._described(self._source, topics)
         of_target = await self._described(self._target, topics.values())

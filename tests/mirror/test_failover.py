@@ -103,3 +103,16 @@ async def followed(mirror: Mirror) -> None:
     await mirror.caught_up()
     runs = mirror.group_counts.runs
     await wait_for(lambda: mirror.group_counts.runs > runs + 1, 20)
+
+
+async def test_new_topics_have_the_settings_of_the_source_at_once(clusters: TwoClusters, topic: str) -> None:
+    settings = {"max.message.bytes": "3000000", "cleanup.policy": "compact"}
+    clusters.source.create_topic(topic, **settings)
+    producer = Producer(clusters.source.bootstrap, max_request_size=2_500_000)
+    await producer.send(topic, b"large" * 400_000, b"key")
+    await producer.close()
+    mirror = mirror_of(clusters, topic, sync=attrs.evolve(QUICK, topic_settings_interval=1000.0))
+    mirror.run()
+    await wait_for(lambda: mirror.status.counts.records == 1, 20)
+    await mirror.stop()
+    assert mirror.status.stopped == {}

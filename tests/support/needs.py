@@ -65,6 +65,7 @@ CHOOSERS = frozenset(
 #: Classes that are Apache Kafka.
 KAFKA_CLASSES = frozenset(
     (
+        "tests.peers.mirror_maker.MirrorMaker",
         "tests.peers.kafka.KafkaBroker",
         "tests.peers.kafka.KafkaCluster",
         "tests.peers.zookeeper_mode.ZooKeeperModeBroker",
