@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pylogbroker.client import AdminClient, ConsumerConnector, Producer
+from pylogbroker.client import ConsumerConnector, Producer
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.plugins.replication_policies import PrefixPolicy
@@ -59,26 +59,6 @@ async def read(broker: Broker, group: str, topic: str, count: int, protocol: str
     return values
 
 
-@attrs.frozen
-class Admins:
-    """Admin clients of both clusters."""
-
-    source: AdminClient
-    target: AdminClient
-
-    @classmethod
-    def of(cls, clusters: TwoClusters) -> Admins:
-        return cls(AdminClient(clusters.source.bootstrap), AdminClient(clusters.target.bootstrap))
-
-    async def close(self) -> None:
-        await self.source.close()
-        await self.target.close()
-
-
-async def offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
-    return {partition: committed.offset for partition, committed in (await admin.groups.offsets(group)).items()}
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_group_moves_to_the_target_and_back(clusters: TwoClusters, topic: str, protocol: str) -> None:
     group, remote = f"readers-{topic}", f"east.{topic}"
@@ -116,3 +96,70 @@ async def test_new_topics_have_the_settings_of_the_source_at_once(clusters: TwoC
     await wait_for(lambda: mirror.status.counts.records == 1, 20)
     await mirror.stop()
     assert mirror.status.stopped == {}
+
+
+async def test_offsets_are_exact_after_a_restart_of_the_mirror(clusters: TwoClusters, topic: str) -> None:
+    group, remote = f"readers-{topic}", f"east.{topic}"
+    clusters.source.create_topic(topic, partitions=2)
+    values: list[int] = []
+    for first in range(0, 60, 20):
+        await produce_in_transactions(clusters.source, topic, first, first + 20)
+        mirror = mirror_of(clusters, topic)
+        mirror.run()
+        await followed(mirror)
+        await mirror.stop()
+    values += await read(clusters.source, group, topic, 7)
+    mirror = mirror_of(clusters, topic)
+    mirror.run()
+    await followed(mirror)
+    values += await read(clusters.target, group, remote, 8)
+    await mirror.stop()
+    mirror = mirror_of(clusters, topic)
+    mirror.run()
+    await followed(mirror)
+    await mirror.stop()
+    values += await read(clusters.source, group, topic, 45)
+    assert sorted(values) == list(range(60))
+
+
+async def test_a_mirror_that_stops_lets_groups_follow_its_last_records(clusters: TwoClusters, topic: str) -> None:
+    group, remote = f"readers-{topic}", f"east.{topic}"
+    clusters.source.create_topic(topic, partitions=2)
+    await produce(clusters.source, topic, 0, 20)
+    values = await read(clusters.source, group, topic, 20)
+    mirror = mirror_of(clusters, topic, sync=attrs.evolve(QUICK, checkpoints_interval=1000.0))
+    mirror.run()
+    await mirror.caught_up()
+    await mirror.stop()
+    await produce(clusters.source, topic, 20, 30)
+    mirror = mirror_of(clusters, topic, sync=None)
+    mirror.run()
+    await wait_for(lambda: mirror.status.counts.records == 10, 20)
+    await mirror.stop()
+    values += await read(clusters.target, group, remote, 10)
+    assert sorted(values) == list(range(30))
+
+
+async def test_members_in_both_clusters_keep_their_offsets(clusters: TwoClusters, topic: str) -> None:
+    group, remote = f"readers-{topic}", f"east.{topic}"
+    clusters.source.create_topic(topic, partitions=2)
+    await produce(clusters.source, topic, 0, 20)
+    mirror = mirror_of(clusters, topic)
+    mirror.run()
+    await mirror.caught_up()
+    consumers = []
+    for broker, name in ((clusters.source, topic), (clusters.target, remote)):
+        consumer = ConsumerConnector(
+            broker.bootstrap, group=group, auto_offset_reset="earliest", heartbeat_interval_ms=100
+        )
+        consumers.append(consumer)
+        stream = await consumer.stream(name)
+        await stream.get_many(1)
+    await consumers[0].commit_offsets({(topic, 0): 9})
+    await consumers[1].commit_offsets({(remote, 0): 3})
+    await followed(mirror)
+    assert (await consumers[0].committed([(topic, 0)]))[topic, 0] == 9
+    assert (await consumers[1].committed([(remote, 0)]))[remote, 0] == 3
+    for consumer in consumers:
+        await consumer.shutdown()
+    await mirror.stop()
