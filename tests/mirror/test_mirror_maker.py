@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from twisted.internet.threads import deferToThread
@@ -11,12 +12,14 @@ from twisted.internet.threads import deferToThread
 from pylogbroker.client import AdminClient
 from pylogbroker.client.admin import CommittedOffset
 from pylogbroker.testing import Broker
+from pylogbroker.testing.external import ExternalBroker
 from tests.mirror.conftest import TwoClusters
-from tests.mirror.test_failover import followed, mirror_of, produce, produce_in_transactions
+from tests.mirror.test_failover import followed, mirror_of, produce, produce_in_transactions, read
 from tests.peers import available
 from tests.peers.java import Program
 from tests.peers.mirror_maker import MirrorMaker
 from tests.peers.tools import tool
+from tests.support.brokers import Broker as OtherBroker
 from tests.support.reactor_run import wait_for
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
@@ -101,3 +104,24 @@ async def test_console_consumer_of_kafka_4_moves_and_moves_back(clusters: TwoClu
         await followed(mirror)
     await mirror.stop()
     assert sorted(values) == list(range(30))
+
+
+@pytest.mark.parametrize("direction", ["from Kafka 3.9 to 4.4", "from Kafka 4.4 to ours"])
+async def test_groups_move_between_clusters_of_kafka(
+    direction: str, second_broker: OtherBroker, kafka4: OtherBroker, clusters: TwoClusters, topic: str
+) -> None:
+    with ExternalBroker(second_broker.bootstrap) as old, ExternalBroker(kafka4.bootstrap) as new:
+        pair = TwoClusters(old, new) if direction == "from Kafka 3.9 to 4.4" else TwoClusters(new, clusters.target)
+        name = f"{topic}-{uuid4().hex[:8]}"
+        pair.source.create_topic(name, partitions=2)
+        await produce_in_transactions(pair.source, name, 0, 30)
+        mirror = mirror_of(pair, name)
+        mirror.run()
+        values = await read(pair.source, f"readers-{name}", name, 11)
+        await followed(mirror)
+        values += await read(pair.target, f"readers-{name}", f"east.{name}", 9)
+        await followed(mirror)
+        values += await read(pair.source, f"readers-{name}", name, 10)
+        await mirror.stop()
+    assert sorted(values) == list(range(30))
+    assert mirror.status.trouble == ""
