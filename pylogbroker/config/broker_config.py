@@ -18,6 +18,8 @@ import attrs
 
 from pylogbroker.config import listeners, parsing, table, unused_settings
 from pylogbroker.config.access_settings import AccessRows
+from pylogbroker.config.archive_checks import check_archive
+from pylogbroker.config.archive_settings import ArchiveRows
 from pylogbroker.config.cleaner_settings import CleanerRows
 from pylogbroker.config.client_settings import ClientRows
 from pylogbroker.config.cluster_settings import ClusterRows
@@ -76,6 +78,7 @@ class Reloaded:
 class BrokerConfig(
     ListenerValues,
     AccessRows,
+    ArchiveRows,
     CleanerRows,
     ClientRows,
     GroupRows,
@@ -234,6 +237,7 @@ class BrokerConfig(
         """Raise ConfigError for overrides that a topic must not get; `before`, its current ones, are accepted."""
         settings, current = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, current)
+        check_archive(settings, current, self.remote_log_storage_system_enable)
         self._check_topic(settings, overrides, current)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:

@@ -275,14 +275,14 @@ class LogRows(Values):
         at_least(-2, LONG),
         -2,
         "medium",
-        "Time for which a segment stays on local disk with tiered storage; -2: the whole retention.",
+        "Time for which a segment of an archived topic stays on the local disk; -2: the whole retention.",
     )
     log_local_retention_bytes = cluster_wide(
         "log.local.retention.bytes",
         at_least(-2, LONG),
         -2,
         "medium",
-        "Bytes of a partition that stay on local disk with tiered storage; -2: the whole retention.",
+        "Bytes of an archived partition that stay on the local disk; -2: the whole retention.",
     )
     # to disk
     log_flush_interval_messages = cluster_wide(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from pylogbroker.config.access_settings import ACCESS_SETTINGS
+from pylogbroker.config.archive_settings import ARCHIVE_SETTINGS
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
@@ -42,6 +43,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *SECURITY_SETTINGS,
         *LOG_SETTINGS,
         *CLEANER_SETTINGS,
+        *ARCHIVE_SETTINGS,
         *CLUSTER_SETTINGS,
         *CLIENT_SETTINGS,
         *GROUP_SETTINGS,

@@ -16,6 +16,7 @@ from pylogbroker.errors import ConfigError
 _LEAST_LAG: Final = "min.compaction.lag.ms"
 _MOST_LAG: Final = "max.compaction.lag.ms"
 _FORMAT: Final = "message.format.version"
+_AS_RETENTION: Final = -2
 _KEPT_MAX: Final = 4096
 _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
@@ -56,6 +57,15 @@ class TopicConfig(TopicRows):
     def timestamp_after_max_ms(self) -> int:
         """Largest lead of a timestamp."""
         return self._timestamp_bound("message.timestamp.after.max.ms")
+
+    def local(self) -> TopicConfig:
+        """Return the settings with the retention of an archived topic's local segments as the whole retention."""
+        values = dict(self._values)
+        for name in ("retention.ms", "retention.bytes"):
+            local = values[f"local.{name}"]
+            if local != _AS_RETENTION:
+                values[name] = local
+        return TopicConfig(values, self.overrides)
 
     def _timestamp_bound(self, name: str) -> int:
         bound = self.integer(name)

@@ -22,7 +22,7 @@ from pylogbroker.config.value_kinds import (
     one_of,
 )
 from pylogbroker.config.values import Values
-from pylogbroker.java.text import parse_boolean, split_list, trim
+from pylogbroker.java.text import split_list, trim
 
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 _HOUR, _MINUTE, _DAY = 3_600_000, 60_000, 86_400_000
@@ -32,11 +32,6 @@ def _check_throttled(text: str) -> None:
     items = split_list(trim(text))
     if items[:1] != ("*",) and not all(map(_THROTTLED.fullmatch, items)):
         raise ValueError("not a list of replicas")
-
-
-def _check_not_tiered(text: str) -> None:
-    if parse_boolean(text):
-        raise ValueError("there is no tiered storage")
 
 
 COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -194,14 +189,14 @@ class TopicRows(Values):
         at_least(-2, LONG),
         -2,
         "log.local.retention.bytes",
-        "Bytes of a partition that stay on local disk with tiered storage; -2: retention.bytes.",
+        "Bytes of an archived partition that stay on the local disk; -2: retention.bytes.",
     )
     local_retention_ms = _topic(
         "local.retention.ms",
         at_least(-2, LONG),
         -2,
         "log.local.retention.ms",
-        "Time for which a segment stays on local disk with tiered storage; -2: retention.ms.",
+        "Time for which a segment of an archived topic stays on the local disk; -2: retention.ms.",
     )
     max_compaction_lag_ms = _topic(
         "max.compaction.lag.ms",
@@ -297,21 +292,22 @@ class TopicRows(Values):
         BOOLEAN,
         False,
         "",
-        "Whether copying to tiered storage is stopped; no effect without tiered storage.",
+        "Whether no more segments are copied to the remote storage; those that are there can still be read.",
     )
     remote_log_delete_on_disable = _topic(
         "remote.log.delete.on.disable",
         BOOLEAN,
         False,
         "",
-        "Whether tiered data is deleted when tiered storage is disabled; no effect without it.",
+        "Whether the records in the remote storage are deleted when remote.storage.enable is set to false.",
     )
     remote_storage_enable = _topic(
         "remote.storage.enable",
-        TypedKind[bool](ConfigType.BOOLEAN, check=_check_not_tiered, wanted="false: there is no tiered storage"),
+        BOOLEAN,
         False,
         "",
-        "Whether old segments move to tiered storage, which this broker does not have.",
+        "Whether the topic is archived: sealed segments are copied to the remote storage of the brokers, and deleted "
+        "from the local disk by local.retention.ms and local.retention.bytes.",
     )
     retention_bytes = _topic(
         "retention.bytes",

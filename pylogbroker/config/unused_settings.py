@@ -19,7 +19,8 @@ _NO_KRAFT = "brokers coordinate without KRaft"
 _NO_STREAMS = "streams groups are not offered"
 _BUILT_IN = "assignor and persister of share groups are built in"
 _ONE_LOOP = "the reactor's thread does the work of groups"
-_TIERED = "tiered storage is not offered"
+_JAVA_STORAGE = "classes written in Java cannot be loaded; remote.log.storage names the remote storage"
+_ARCHIVE = "the archive works without it"
 _ONE_CORE = "one thread does all network work"
 
 _REASONS: tuple[tuple[str, str], ...] = (
@@ -60,15 +61,19 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "log.flush.start.offset.checkpoint.interval.ms",
         "log start offsets are written every log.flush.offset.checkpoint.interval.ms, with the recovery points",
     ),
-    ("follower.fetch.*", _TIERED),
+    ("follower.fetch.*", _ARCHIVE),
     ("cordoned.log.dirs", "partitions are placed in all working log directories"),
     ("internal.metadata.*", _NO_KRAFT),
     ("internal.segment.bytes", "segment.bytes has no minimum to override"),
     ("config.providers", "values are used as written"),
     ("max.decompressed.message.bytes", "the broker has a fixed limit for decompressed batches"),
     ("log.cleaner.io.buffer.size", "the cleaner reads blocks of a fixed size"),
-    ("remote.*", _TIERED),
-    ("log.remote.*", _TIERED),
+    ("remote.log.storage.manager.*", _JAVA_STORAGE),
+    ("remote.log.metadata.*", "the remote storage itself has the metadata of its segments"),
+    ("remote.log.index.*", "remote.log.cache.bytes bounds indexes, too"),
+    ("remote.list.offsets.*", "a search by time ends with its connection"),
+    ("remote.*", _ARCHIVE),
+    ("log.remote.*", _ARCHIVE),
     ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
     ("group.consumer.*", "long assignments are computed in a thread, and their interval has no bounds"),
     ("group.coordinator.*", _ONE_LOOP),

@@ -32,7 +32,6 @@ def test_topics_alike_share_their_settings() -> None:
             {"cleanup.policy": "keep"},
             "cleanup.policy: 'keep' is not accepted; expected any of compact, delete, or nothing",
         ),
-        ({"remote.storage.enable": "true"}, "expected false: there is no tiered storage"),
         ({"leader.replication.throttled.replicas": "1-2"}, "expected partition:broker pairs"),
         ({"leader.replication.throttled.replicas": "\u0661:\u0662"}, "expected partition:broker pairs"),
         ({"leader.replication.throttled.replicas": "0:1,*"}, "expected partition:broker pairs"),

@@ -1,0 +1,63 @@
+"""Settings of archived topics, as Kafka checks them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError
+
+ARCHIVED = {"remote.storage.enable": "true"}
+CONFIG = BrokerConfig({"remote.log.storage.system.enable": "true"})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error_line"),
+    [
+        ({"cleanup.policy": "compact"}, "a compacted topic cannot be archived"),
+        ({"cleanup.policy": "compact,delete"}, "a compacted topic cannot be archived"),
+        ({"message.format.version": "0.10.0"}, "message.format.version must be 0.11.0 or newer"),
+        ({"retention.ms": "1000", "local.retention.ms": "1001"}, "expected at most retention.ms, 1000"),
+        ({"retention.ms": "1000", "local.retention.ms": "-1"}, "expected at most retention.ms, 1000"),
+        ({"retention.bytes": "10", "local.retention.bytes": "11"}, "expected at most retention.bytes, 10"),
+        (
+            {"retention.ms": "1000", "local.retention.ms": "10", "remote.log.copy.disable": "true"},
+            "expected -2 or retention.ms, 1000, since remote.log.copy.disable is true",
+        ),
+    ],
+)
+def test_settings_that_an_archived_topic_must_not_have(overrides: dict[str, str], error_line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        CONFIG.check_topic(ARCHIVED | overrides)
+    assert error_line in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"retention.ms": "-1", "local.retention.ms": "1000"},
+        {"retention.ms": "1000", "local.retention.ms": "1000"},
+        {"retention.ms": "1000", "local.retention.ms": "-2", "remote.log.copy.disable": "true"},
+    ],
+)
+def test_settings_that_an_archived_topic_may_have(overrides: dict[str, str]) -> None:
+    CONFIG.check_topic(ARCHIVED | overrides)
+
+
+def test_a_broker_without_remote_storage_archives_nothing() -> None:
+    with pytest.raises(ConfigError, match="unless the broker has remote"):
+        BrokerConfig({}).check_topic(ARCHIVED)
+
+
+def test_an_archive_ends_only_if_it_may_be_deleted() -> None:
+    with pytest.raises(ConfigError, match="also set remote"):
+        CONFIG.check_topic({}, ARCHIVED)
+    CONFIG.check_topic({"remote.log.delete.on.disable": "true"}, ARCHIVED)
+
+
+def test_local_retention_is_the_whole_one_unless_it_is_set() -> None:
+    plain = CONFIG.topic({"retention.ms": "1000", "retention.bytes": "10"}).local()
+    assert (plain.retention_ms, plain.retention_bytes) == (1000, 10)
+    shorter = CONFIG.topic({"retention.ms": "1000", "local.retention.ms": "5", "local.retention.bytes": "3"}).local()
+    assert (shorter.retention_ms, shorter.retention_bytes) == (5, 3)
