@@ -2,6 +2,7 @@
 
     tree                the coordination tree that brokers share; `tree_errors`
     delete_policies     which log segments may be deleted
+    remote_storage      where sealed segments of archived topics are kept
     factories           plugins by name, and their creation
     serialization       encoders and decoders
     partitioners        a record's partition
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pylogbroker.interfaces.factories import INamed, IPluginFactory
     from pylogbroker.interfaces.group_assignors import IGroupAssignor
     from pylogbroker.interfaces.partitioners import IPartitioner, IPartitionerFactory, IStickyPartitioner
+    from pylogbroker.interfaces.remote_storage import IRemoteStorage, IRemoteStorageFactory, StoredObject
     from pylogbroker.interfaces.replication_policies import IReplicationPolicy, IReplicationPolicyFactory
     from pylogbroker.interfaces.serialization import IDecoder, IDecoderFactory, IEncoder, IEncoderFactory
     from pylogbroker.interfaces.subscriptions import Subscription, TopicPartition
@@ -114,6 +116,8 @@ __all__ = [
     "IPartitioner",
     "IPartitionerFactory",
     "IPluginFactory",
+    "IRemoteStorage",
+    "IRemoteStorageFactory",
     "IReplicationPolicy",
     "IReplicationPolicyFactory",
     "IStickyPartitioner",
@@ -139,6 +143,7 @@ __all__ = [
     "SessionState",
     "SetData",
     "Stat",
+    "StoredObject",
     "Subscription",
     "TopicPartition",
     "Unavailable",
@@ -179,6 +184,8 @@ _MODULES: Final = {
     "IPartitioner": ".partitioners",
     "IPartitionerFactory": ".partitioners",
     "IPluginFactory": ".factories",
+    "IRemoteStorage": ".remote_storage",
+    "IRemoteStorageFactory": ".remote_storage",
     "IReplicationPolicy": ".replication_policies",
     "IReplicationPolicyFactory": ".replication_policies",
     "IStickyPartitioner": ".partitioners",
@@ -206,6 +213,7 @@ _MODULES: Final = {
     "SessionState": ".tree",
     "SetData": ".tree",
     "Stat": ".tree",
+    "StoredObject": ".remote_storage",
     "Subscription": ".subscriptions",
     "TopicPartition": ".subscriptions",
     "Unavailable": ".tree_errors",

@@ -1,0 +1,1 @@
+"""Tests of segments in a remote storage."""
