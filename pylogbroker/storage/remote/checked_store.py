@@ -1,0 +1,96 @@
+"""A remote storage whose failures are one kind of error, and whose results are checked: it may be third-party code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces.remote_storage import IRemoteStorage, StoredObject
+
+OBJECTS_MAX: Final = 1_000_000
+"""Objects in one listing."""
+
+T = TypeVar("T")
+
+
+class StoreFailure(KafkaError):
+    """The remote storage cannot be reached, is full, or answers with an error."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class MissingObject(StoreFailure):
+    """The remote storage does not have an object."""
+
+
+@attrs.define(eq=False, repr=False)
+class Requests:
+    """Counts of requests of one kind; a lost count of two threads at once is accepted."""
+
+    count: int = 0
+    errors: int = 0
+    bytes: int = 0
+
+
+@attrs.frozen(eq=False, repr=False)
+class CheckedStore:
+    """Calls a store; raises StoreFailure alone. All methods block; several threads may call them."""
+
+    _store: IRemoteStorage
+    puts: Requests = attrs.field(factory=Requests, init=False)
+    reads: Requests = attrs.field(factory=Requests, init=False)
+    lists: Requests = attrs.field(factory=Requests, init=False)
+    deletions: Requests = attrs.field(factory=Requests, init=False)
+
+    def put(self, name: str, parts: Iterable[bytes]) -> None:
+        def counted() -> Iterator[bytes]:
+            for part in parts:
+                self.puts.bytes += len(part)
+                yield part
+
+        self._call(self.puts, "writing", name, lambda: self._store.put(name, counted()))
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        data = self._call(self.reads, "reading", name, lambda: self._store.read(name, start, length))
+        if not isinstance(data, bytes) or len(data) > length:
+            self.reads.errors += 1
+            raise StoreFailure(f"reading {name}: the remote storage returned {type(data).__name__} of a wrong length")
+        self.reads.bytes += len(data)
+        return data
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """Return objects without the prefix in their names."""
+        return self._call(self.lists, "listing", prefix, lambda: list(self._listed(prefix)))
+
+    def _listed(self, prefix: str) -> Iterator[StoredObject]:
+        for number, listed in enumerate(self._store.list(prefix)):
+            if number == OBJECTS_MAX:
+                raise ValueError(f"there are more than {OBJECTS_MAX} objects")
+            name, size = listed.name, listed.size
+            if type(name) is not str or type(size) is not int or not name.startswith(prefix):
+                raise ValueError(f"{listed!r} is no object of this prefix")
+            yield StoredObject(name[len(prefix) :], size)
+
+    def delete(self, name: str) -> None:
+        self._call(self.deletions, "deleting", name, lambda: self._store.delete(name))
+
+    def _call(self, requests: Requests, doing: str, name: str, call: Callable[[], T]) -> T:
+        requests.count += 1
+        try:
+            return call()
+        except KeyboardInterrupt:
+            raise
+        except FileNotFoundError as error:
+            requests.errors += 1
+            raise MissingObject(f"{doing} {name}: there is no such object") from error
+        except BaseException as error:  # also SystemExit: a plugin must not stop the broker
+            requests.errors += 1
+            raise StoreFailure(f"{doing} {name}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> Any:
+    text = " ".join(str(error).split())
+    return text[:500] if text else type(error).__name__

@@ -1,0 +1,78 @@
+"""Contents of a remote storage for one partition, by a listing and the manifests.
+
+objects of a segment                               meaning
+-------------------------------------------------  -------------------------------------------------------------
+manifest, and the others with the sizes it says    stored: it may be read, and its local copy deleted
+a tombstone, with or without others                deleted, whatever else appears; see `deletion`
+others without a manifest                          a copy that is under way or was interrupted: does not count
+a manifest without the others, or a damaged one    damaged: does not count, and is kept for people to look at
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.storage.remote import manifest, object_names
+from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
+from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
+from pylogbroker.storage.remote.object_names import SegmentName
+
+
+@attrs.frozen
+class Contents:
+    """Segments of one partition, by base offset."""
+
+    segments: tuple[RemoteSegment, ...] = ()
+    deleted: frozenset[SegmentName] = frozenset()
+    """Segments with a tombstone."""
+    undeleted: frozenset[SegmentName] = frozenset()
+    """Those of them whose objects are not all gone."""
+    unfinished: frozenset[SegmentName] = frozenset()
+    damaged: tuple[str, ...] = ()
+    """Descriptions of damaged segments."""
+
+
+def load(
+    store: CheckedStore, topic_id: UUID, partition: int, read_before: Mapping[SegmentName, RemoteSegment]
+) -> Contents:
+    """List a partition's objects; read the manifests that are not in `read_before`. Blocks; raise StoreFailure."""
+    prefix = object_names.partition_prefix(topic_id, partition)
+    sizes: dict[SegmentName, dict[str, int]] = {}
+    for listed in store.list(prefix):
+        parsed = object_names.parse(listed.name)
+        if parsed is not None:
+            sizes.setdefault(parsed[0], {})[parsed[1]] = listed.size
+    segments, damaged = [], []
+    for name, present in sorted(sizes.items()):
+        if object_names.TOMBSTONE in present or object_names.MANIFEST not in present:
+            continue
+        try:
+            segment = read_before.get(name) or _read(store, prefix, name, partition)
+            if (present.get(object_names.LOG), present.get(object_names.INDEX)) != (segment.size, segment.index_size):
+                raise DamagedObject(f"{prefix}{name}: objects are missing, or have other sizes than in the manifest")
+        except MissingObject:  # deleted since the listing
+            continue
+        except DamagedObject as error:
+            damaged.append(error.detail)
+        else:
+            segments.append(segment)
+    deleted = frozenset(name for name, present in sizes.items() if object_names.TOMBSTONE in present)
+    return Contents(
+        tuple(segments),
+        deleted,
+        frozenset(name for name in deleted if len(sizes[name]) > 1),
+        frozenset(
+            name
+            for name, present in sizes.items()
+            if not {object_names.TOMBSTONE, object_names.MANIFEST} & present.keys()
+        ),
+        tuple(damaged),
+    )
+
+
+def _read(store: CheckedStore, prefix: str, name: SegmentName, partition: int) -> RemoteSegment:
+    data = store.read(f"{prefix}{name}{object_names.MANIFEST}", 0, manifest.BYTES_MAX)
+    return manifest.decode(name, partition, data)
