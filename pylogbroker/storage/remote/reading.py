@@ -1,0 +1,236 @@
+"""Reads records of remote segments, as `storage.log.log_reader` reads those of local ones.
+
+Record batches are read in chunks of a MiB, whose checksums the segment's indexes have. Several are read by one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import crc32c, entries
+from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
+from pylogbroker.storage.log.header_scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
+from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
+from pylogbroker.storage.log.transaction_index import AbortedTxn
+from pylogbroker.storage.remote import object_names, segment_indexes
+from pylogbroker.storage.remote.checked_store import CheckedStore
+from pylogbroker.storage.remote.chunk_cache import ChunkCache
+from pylogbroker.storage.remote.lineage import Pieces, SegmentPiece, find
+from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
+from pylogbroker.storage.remote.segment_indexes import CHUNK_BYTES, SegmentIndexes
+
+_CHUNKS_MAX: Final = 8
+"""Chunks in one request."""
+
+_HEADER_BYTES_MAX: Final = 61
+
+
+@attrs.frozen
+class RemoteRecords:
+    """Whole batches; `next_offset` is above the offsets of all records in them."""
+
+    data: bytes
+    next_offset: int
+
+
+@attrs.frozen(eq=False, repr=False)
+class RemoteReader:
+    """Reads segments of one partition. All methods block; several threads may call them.
+
+    They raise StoreFailure if the store fails, DamagedObject or CorruptRecords for objects that are not what was
+    written.
+    """
+
+    _store: CheckedStore
+    _cache: ChunkCache
+    _topic_id: UUID
+    _partition: int
+
+    def read(
+        self, pieces: Pieces, offset: int, max_bytes: int, upto: int, *, min_one: bool = True
+    ) -> RemoteRecords | None:
+        """Return batches of one piece, from the one with `offset` on, below `upto`; None if no piece has the offset.
+
+        With `min_one` the first may exceed `max_bytes`. Offsets at the end of a piece may have no records.
+        """
+        number = find(pieces, offset)
+        while number is not None and number < len(pieces) and pieces[number].first_offset < upto:
+            records = self._read_piece(pieces[number], offset, max_bytes, upto, min_one)
+            if records is not None:
+                return records
+            number += 1
+        return None
+
+    def _read_piece(
+        self, piece: SegmentPiece, offset: int, max_bytes: int, upto: int, min_one: bool
+    ) -> RemoteRecords | None:
+        segment = piece.segment
+        indexes = self.indexes(segment)
+        read = self._reader_of(segment, indexes)
+        header = _find(read, segment, indexes, max(offset, piece.first_offset))
+        if header is None:
+            return None
+        position, stop, next_offset = header.position, segment.size, segment.end_offset
+        bound = min(upto, piece.end_offset)
+        if bound < segment.end_offset:
+            behind = _find(read, segment, indexes, bound)
+            if behind is not None:
+                stop, next_offset = behind.position, bound
+        if position + max_bytes < stop:
+            last = _boundary(read, segment, indexes, position, position + max_bytes)
+            if last is not None:
+                stop, next_offset = last.position, last.first_offset
+                if stop == position and min_one:
+                    stop, next_offset = stop + last.size, last.last_offset + 1
+        if stop <= position:
+            return None if position >= segment.size or header.first_offset >= bound else RemoteRecords(b"", offset)
+        return RemoteRecords(bytes(read(stop - position, position)), next_offset)
+
+    def aborted_transactions(self, pieces: Pieces, first_offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
+        """Return the transactions that overlap `first_offset` to `upto`, and whether they are all.
+
+        The markers of others may be in the local log.
+        """
+        transactions: list[AbortedTxn] = []
+        number = find(pieces, first_offset)
+        for piece in () if number is None else pieces[number:]:
+            if not 0 <= piece.segment.first_aborted < upto:
+                continue
+            for aborted in self.indexes(piece.segment).transactions:
+                if not piece.first_offset <= aborted.last_offset < piece.end_offset:
+                    continue
+                if aborted.last_offset >= first_offset and aborted.first_offset < upto:
+                    transactions.append(aborted)
+                if aborted.last_stable_offset >= upto:
+                    return transactions, True
+        return transactions, False
+
+    def find_timestamp(self, pieces: Pieces, timestamp: int, start: int) -> TimestampedOffset | None:
+        """Return the first record with at least this timestamp, at or after offset `start`."""
+        for piece in pieces:
+            if piece.segment.max_timestamp >= timestamp and piece.end_offset > start:
+                match = self._find_in_piece(piece, timestamp, max(start, piece.first_offset))
+                if match is not None:
+                    return match
+        return None
+
+    def _find_in_piece(self, piece: SegmentPiece, timestamp: int, start: int) -> TimestampedOffset | None:
+        segment = piece.segment
+        indexes = self.indexes(segment)
+        read = self._reader_of(segment, indexes)
+        header = _find(read, segment, indexes, max(indexes.offset_of_time(timestamp), start))
+        if header is None:
+            return None
+        for batch in headers(OFFSET_ADDRESSED.scan(read, header.position, segment.size, segment.base_offset)):
+            if batch.first_offset >= piece.end_offset:
+                return None
+            head = memoryview(read(min(_HEADER_BYTES_MAX, batch.size), batch.position))
+            if OFFSET_ADDRESSED.parse(head, 0, batch.size).max_timestamp < timestamp:
+                continue
+            for entry in entries(read(batch.size, batch.position)):
+                for record in entry.records():
+                    if record.timestamp >= timestamp and start <= record.offset < piece.end_offset:
+                        return TimestampedOffset(record.offset, record.timestamp, entry.leader_epoch)
+        return None
+
+    def indexes(self, segment: RemoteSegment) -> SegmentIndexes:
+        def load() -> tuple[SegmentIndexes, int]:
+            data = self._store.read(self._name(segment) + object_names.INDEX, 0, segment.index_size + 1)
+            indexes = segment_indexes.decode(segment, data)
+            return indexes, indexes.weight
+
+        return self._cache.get((segment.name.id, -1), load)
+
+    def _name(self, segment: RemoteSegment) -> str:
+        return object_names.partition_prefix(self._topic_id, self._partition) + str(segment.name)
+
+    def _reader_of(self, segment: RemoteSegment, indexes: SegmentIndexes) -> Read:
+        """Return a function that reads from the segment's record batches, through the cache."""
+
+        def read(length: int, position: int) -> bytes:
+            end = min(position + length, segment.size)
+            if position >= end:
+                return b""
+            last = (end - 1) // CHUNK_BYTES
+            chunks = [
+                self._chunk(segment, indexes, number, last) for number in range(position // CHUNK_BYTES, last + 1)
+            ]
+            begin = position % CHUNK_BYTES
+            if len(chunks) == 1:
+                return chunks[0][begin : begin + end - position]
+            return b"".join([chunks[0][begin:], *chunks[1:-1], chunks[-1][: end - last * CHUNK_BYTES]])
+
+        return read
+
+    def _chunk(self, segment: RemoteSegment, indexes: SegmentIndexes, number: int, last: int) -> bytes:
+        """Return a chunk. If it is not cached, read those up to `last`, and another one, by the same request."""
+        segment_id = segment.name.id
+
+        def load() -> tuple[bytes, int]:
+            stop = number + 1
+            while stop <= min(last + 1, len(indexes.chunks) - 1) and stop - number < _CHUNKS_MAX:
+                if self._cache.has((segment_id, stop)):
+                    break
+                stop += 1
+            for other, data in self._load(segment, indexes, number, stop):
+                if other == number:
+                    first = data
+                else:
+                    self._cache.keep((segment_id, other), data, len(data))
+            return first, len(first)
+
+        return self._cache.get((segment_id, number), load)
+
+    def _load(
+        self, segment: RemoteSegment, indexes: SegmentIndexes, first: int, stop: int
+    ) -> Iterator[tuple[int, bytes]]:
+        start, end = first * CHUNK_BYTES, min(stop * CHUNK_BYTES, segment.size)
+        name = self._name(segment) + object_names.LOG
+        data = self._store.read(name, start, end - start)
+        if len(data) != end - start:
+            raise DamagedObject(f"{name} has fewer bytes than its manifest says")
+        for number in range(first, stop):
+            at = (number - first) * CHUNK_BYTES
+            chunk = data[at : at + CHUNK_BYTES]
+            if crc32c(chunk) != indexes.chunks[number]:
+                raise DamagedObject(f"{name} is damaged: the checksum of its MiB {number} is wrong")
+            yield number, chunk
+
+
+def _find(read: Read, segment: RemoteSegment, indexes: SegmentIndexes, offset: int) -> Header | None:
+    """Return the first batch with records at or above `offset`, or None."""
+    return _by_index(
+        indexes.position(offset),
+        lambda position, indexed: find_offset(_scan(read, segment, position), offset, indexed),
+    )
+
+
+def _boundary(read: Read, segment: RemoteSegment, indexes: SegmentIndexes, start: int, limit: int) -> Header | None:
+    """Return the first batch at or after position `start` that ends beyond `limit`."""
+    indexed, position = indexes.offset_at(limit)
+    if position <= start:
+        return find_boundary(_scan(read, segment, start), limit)
+    return _by_index(
+        (indexed, position),
+        lambda position, indexed: find_boundary(_scan(read, segment, max(position, start)), limit, indexed),
+    )
+
+
+def _scan(read: Read, segment: RemoteSegment, position: int) -> Iterator[tuple[int, int, int, int]]:
+    return OFFSET_ADDRESSED.scan(read, position, segment.size, segment.base_offset)
+
+
+def _by_index(entry: tuple[int, int], look: Callable[[int, int], Header | None]) -> Header | None:
+    """Look from an index entry on; from the segment's beginning if the entry is wrong."""
+    indexed, position = entry
+    try:
+        return look(position, indexed)
+    except (IndexDamaged, CorruptRecords):
+        if not position:
+            raise
+        return look(0, -1)
