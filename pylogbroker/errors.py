@@ -256,6 +256,12 @@ class OffsetOutOfRange(KafkaError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+class OffsetTiered(KafkaError):
+    """Offset below the local part of an archived log."""
+
+    code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+
+
 class StorageFailure(KafkaError):
     """The disk under a log failed, is full or went away."""
 

@@ -16,6 +16,7 @@
 
 Modules know only later ones:
 
+    remote       segments in a remote storage, see there
     logdirs      start, log_copies, log_manager, offset_checkpoints, log_directories, inventory, ownership,
                  log_directory
     compaction   selection, process, jobs

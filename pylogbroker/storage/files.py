@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import attrs
 
 from pylogbroker.errors import PylogbrokerError, StorageFailure
-from pylogbroker.system import preadv_cached
+from pylogbroker.system import anonymous_file, preadv_cached
 
 Buffer = bytes | bytearray | memoryview
 
@@ -88,6 +88,13 @@ class FileRegion:
 
     def read(self) -> bytes:
         return read_at(self.file.fd, self.length, self.position)
+
+
+def region_of(data: bytes, next_offset: int) -> FileRegion:
+    """Return a region of a file in memory with these bytes."""
+    handle = FileHandle(anonymous_file())
+    write_at(handle.fd, [data], 0, len(data))
+    return FileRegion(handle, 0, len(data), next_offset)
 
 
 class NotCached(PylogbrokerError):

@@ -18,6 +18,7 @@ __all__ = [
     "HAS_EPOLL",
     "MSG_MORE",
     "allocate",
+    "anonymous_file",
     "growing_memory",
     "lower_process_priority",
     "lower_thread_priority",
@@ -103,6 +104,11 @@ def secret_file(data: bytes) -> Iterator[str]:
 
 
 # processes
+
+
+def anonymous_file() -> int:
+    """Return a descriptor of a new file in memory, which goes when it is closed."""
+    return os.memfd_create("records", os.MFD_CLOEXEC)
 
 
 def open_files_max(most: int) -> int:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import Any, Final
 
 from pylogbroker.system.memory import GrowingMemory
@@ -25,6 +25,7 @@ __all__ = [
     "HAS_EPOLL",
     "MSG_MORE",
     "allocate",
+    "anonymous_file",
     "growing_memory",
     "lower_process_priority",
     "lower_thread_priority",
@@ -92,6 +93,12 @@ def secret_file(data: bytes) -> Iterator[str]:
 
 
 # processes
+
+
+def anonymous_file() -> int:
+    """Return a descriptor of a new file without a name, which goes when it is closed."""
+    with TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def open_files_max(most: int) -> int:

@@ -35,6 +35,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     preallocate: bool = False
+    remote_storage_enable: bool = False
     segment_bytes: int = 1_073_741_824
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0

@@ -159,7 +159,7 @@ def _assemble(
     end: int,
     now_ms: int,
 ) -> Log:
-    start = max(saved.log_start_offset, segments[0].base_offset)
+    start = max(saved.log_start_offset, _earliest_start(config, segments[0], epochs))
     producers, snapshot = load_producers(path, listing.snapshots, segments, end)
     if end == segments[0].base_offset:
         snapshot = end  # an empty log needs none
@@ -175,6 +175,13 @@ def _assemble(
         for deleted in log.restart_at(start, now_ms):
             deleted.unlink()
     return log
+
+
+def _earliest_start(config: LogConfig, first: Segment, epochs: LeaderEpochs) -> int:
+    """Return where a log starts that no checkpoint knows: an archived one where its leader epochs begin."""
+    if config.remote_storage_enable and epochs.entries:
+        return min(epochs.entries[0][1], first.base_offset)
+    return first.base_offset
 
 
 def _list_files(path: str) -> _Listing:

@@ -9,6 +9,9 @@
 
 An append happens completely or not at all. A read returns a region of a file, unread.
 
+The log of an archived topic (`remote_storage_enable`) may start before its first segment: a remote storage has the
+records between the log start and the local start. They are not read here, see `storage.remote`.
+
 Thread rules: only `sync`, `close`, and `unlink` of deleted files block, and run in workers. These see
 consistent segments, since their tuple is replaced as a whole.
 """
@@ -26,7 +29,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, OffsetTiered, StorageFailure
 from pylogbroker.interfaces import SegmentView
 from pylogbroker.records import Buffer, ConversionListener, PreparedRecords, ignore_conversion
 from pylogbroker.storage import names
@@ -90,6 +93,7 @@ class Log:
         "epochs",
         "failure_errno",
         "high_watermark",
+        "local_start_offset",
         "log_end_offset",
         "log_start_offset",
         "on_converted",
@@ -129,6 +133,7 @@ class Log:
         self.addressing = segments[0].file.addressing
         self.byte_addressed = self.addressing is not OFFSET_ADDRESSED
         self.log_start_offset = log_start_offset
+        self.local_start_offset = max(log_start_offset, segments[0].base_offset)
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset  # set by the broker
         self.recovery_point = recovery_point
@@ -178,6 +183,11 @@ class Log:
         if unstable is None or unstable >= high_watermark:
             return high_watermark
         return max(unstable, self.log_start_offset)
+
+    @property
+    def is_archived(self) -> bool:
+        """Return whether sealed segments go to a remote storage, by the topic's settings."""
+        return self._config.remote_storage_enable
 
     # Disk errors
 
@@ -311,17 +321,24 @@ class Log:
     ) -> FileRegion | None:
         """Return whole batches from the one with `offset` on, below `upto`; None if there are none.
 
-        With `min_one` the first may exceed `max_bytes`. Raise OffsetOutOfRange if `offset` is outside of the log.
+        With `min_one` the first may exceed `max_bytes`. Raise OffsetOutOfRange if `offset` is outside of the log, and
+        OffsetTiered if it is below the local part.
         """
         end = self.log_end_offset
-        if not self.log_start_offset <= offset <= end:
-            raise OffsetOutOfRange(f"offset {offset} is not within {self.log_start_offset} to {end}")
+        if not self.local_start_offset <= offset <= end:
+            raise self._not_local(offset)
         if offset >= upto:
             return None
         try:
             return self._reader.region(self.segments, offset, max_bytes, upto, end, min_one, may_wait)
         except OSError as error:
             raise self.record_failure(error) from error
+
+    def _not_local(self, offset: int) -> KafkaError:
+        start, local_start = self.log_start_offset, self.local_start_offset
+        if start <= offset < local_start:
+            return OffsetTiered(f"offset {offset} is in the remote storage: the local log begins at {local_start}")
+        return OffsetOutOfRange(f"offset {offset} is not within {start} to {self.log_end_offset}")
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> FileRegion | None:
         """Return bytes from `offset` on, regardless of message bounds; None at `upto`.
@@ -392,7 +409,7 @@ class Log:
         else:  # the offsets exceed an empty segment's relative offsets
             active.delete().unlink()
             self.segments = (*self.segments[:-1], segment)
-            self.start_at(self.segments[0].base_offset)
+            self._start_at_first_segment()
         self._active, self._has_newer_format = segment, False
         return segment
 
@@ -443,7 +460,20 @@ class Log:
     def start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
+            self.local_start_offset = max(offset, self.local_start_offset)
             self.epochs.truncate_start(offset)
+
+    def _start_at_first_segment(self) -> None:
+        """Move the local start to the first segment; an archived log has the records before it elsewhere."""
+        base_offset = self.segments[0].base_offset
+        if self.is_archived:
+            self.local_start_offset = max(self.log_start_offset, base_offset)
+        else:
+            self.start_at(base_offset)
+
+    def start_locally(self) -> None:
+        """Let the log start where its local part does: it is not archived any more."""
+        self.start_at(self.local_start_offset)
 
     def views(self, first: int = 0) -> list[SegmentView]:
         """Omit an empty active segment."""
@@ -458,7 +488,7 @@ class Log:
         """Drop the oldest segments: at once for readers, then file by file."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
-            self.start_at(self.segments[0].base_offset)
+            self._start_at_first_segment()
         for segment in dropped:
             with self.on_disk():
                 deleted = segment.delete()
@@ -506,7 +536,7 @@ class Log:
             remove_snapshots_beyond(-1, self.path)
             self._active = self._new_segment(offset, now_ms)
             self.segments = (self._active,)
-            self.log_start_offset = offset
+            self.log_start_offset = self.local_start_offset = offset
             self._end_at(offset)
         return deleted
 
@@ -527,6 +557,7 @@ class Log:
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.local_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_end(offset)
         before = self.producers

@@ -22,7 +22,34 @@ def expire(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Ite
     views = yield from _views(log)
     if views is None or log.is_swapping:
         return
-    count = _count_expired(log, views, now_ms, policies)
+    count = _count_expired(log, views, now_ms, policies, log.high_watermark)
+    if count and count == len(log.segments):
+        log.roll(now_ms)
+    yield from log.drop_oldest(count)
+
+
+def expire_archived(
+    log: Log,
+    now_ms: int,
+    policies: Iterable[GuardedPolicy],
+    local_policies: Iterable[GuardedPolicy],
+    remote: Iterable[SegmentView],
+    safe_end: int,
+) -> Iterator[DeletedFiles | None]:
+    """Like `expire` for an archived log, of which only records below `safe_end` may be deleted.
+
+    `policies` name segments of the whole log, of which `remote` are those below the local start: the log starts behind
+    them then. `local_policies` name local segments alone, which are dropped.
+    """
+    views = yield from _views(log)
+    if views is None or log.is_swapping:
+        return
+    safe_end = min(safe_end, log.high_watermark)
+    both = (*remote, *views)
+    count = _count_expired(log, both, now_ms, policies, safe_end)
+    if count:
+        log.start_at(both[count - 1].next_offset)
+    count = _count_expired(log, views, now_ms, local_policies, safe_end)
     if count and count == len(log.segments):
         log.roll(now_ms)
     yield from log.drop_oldest(count)
@@ -32,7 +59,7 @@ def expired_segments(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = 
     """Yield the segments that `expire` would drop now, and None between small steps; nothing is changed."""
     views = yield from _views(log)
     if views is not None:
-        yield from views[: _count_expired(log, views, now_ms, policies)]
+        yield from views[: _count_expired(log, views, now_ms, policies, log.high_watermark)]
 
 
 def _views(log: Log) -> Generator[None, None, tuple[SegmentView, ...] | None]:
@@ -48,9 +75,11 @@ def _views(log: Log) -> Generator[None, None, tuple[SegmentView, ...] | None]:
     return (*views, *log.views(len(sealed)))
 
 
-def _count_expired(log: Log, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
+def _count_expired(
+    log: Log, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy], safe_end: int
+) -> int:
     count = sum(1 for view in views if not view.active and view.next_offset <= log.log_start_offset)
-    limit = sum(1 for view in views if view.next_offset <= log.high_watermark)
+    limit = sum(1 for view in views if view.next_offset <= safe_end)
     for policy in policies:
         if views[count:]:
             named = policy.run(LogView(log.topic, log.partition, views[count:]), now_ms)

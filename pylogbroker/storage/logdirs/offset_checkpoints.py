@@ -110,4 +110,4 @@ class OffsetCheckpoints:
 
 
 def _start_within_segment(log: Log) -> int | None:
-    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+    return log.log_start_offset if log.log_start_offset != log.segments[0].base_offset else None
