@@ -42,8 +42,8 @@ class MissingExtra(StartupError, ImportError):
 
 
 @contextmanager
-def required_by(feature: str) -> Iterator[None]:
-    """Raise MissingExtra for an import of an extra's package that fails."""
+def required_by(feature: str, extra: str = "") -> Iterator[None]:
+    """Raise MissingExtra for an import of an extra's package that fails; `extra` is the feature's own, if any."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -51,7 +51,9 @@ def required_by(feature: str) -> Iterator[None]:
         if package not in EXTRAS:
             raise
         project = _PROJECTS.get(package, package)
-        raise MissingExtra(f"{feature} needs {project}, which is not installed: {_install(EXTRAS[package])}") from error
+        raise MissingExtra(
+            f"{feature} needs {project}, which is not installed: {_install(extra or EXTRAS[package])}"
+        ) from error
 
 
 def _install(extra: str) -> str:

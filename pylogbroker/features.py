@@ -24,6 +24,7 @@ from typing import Any, Final
 _Features = Mapping[str, tuple[str, ...]]
 
 OF_A_BROKER: Final[_Features] = {
+    "archived topics in a remote storage": ("pylogbroker.broker.archive.service",),
     "access control and its rules": (
         "pylogbroker.broker.security.authorizer",
         "pylogbroker.broker.security.rules",
@@ -65,6 +66,9 @@ OF_A_BROKER: Final[_Features] = {
     "an ApiVersions request of a version from the future": ("pylogbroker.broker.apis.api_versions",),
 }
 """Modules of a broker's features, by what asks for them. `tap.preload` imports them where files are lost."""
+
+OF_REMOTE_STORAGES: Final[_Features] = {"a remote storage in S3, which needs pyarrow": ("pylogbroker.s3_storage",)}
+"""Modules of plugins, which take much memory: `tap.preload` leaves them out."""
 
 OF_STARTS: Final[_Features] = {
     "a server for HTTP, of which the site also needs the files of pages": (
@@ -235,7 +239,17 @@ OF_RARE_CASES: Final[_Features] = {
 }
 """Modules for inputs and platforms that most processes do not see."""
 
-TABLES: Final = (OF_A_BROKER, OF_STARTS, OF_CLIENTS, OF_COMMANDS, OF_SCHEMAS, OF_SPARK, OF_TESTS, OF_RARE_CASES)
+TABLES: Final = (
+    OF_A_BROKER,
+    OF_REMOTE_STORAGES,
+    OF_STARTS,
+    OF_CLIENTS,
+    OF_COMMANDS,
+    OF_SCHEMAS,
+    OF_SPARK,
+    OF_TESTS,
+    OF_RARE_CASES,
+)
 MODULES: Final = frozenset(module for features in TABLES for modules in features.values() for module in modules)
 
 

@@ -28,7 +28,7 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.client_telemetry import ClientTelemetryService
 from pylogbroker.broker.requests.offered_versions import FEATURE_NEEDS
-from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.resources import InThread, Runtime
 from pylogbroker.broker.runtime.throttles import MOVES_RATE, throttle_of
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
@@ -44,6 +44,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
+from pylogbroker.interfaces.remote_storage import IRemoteStorage
 from pylogbroker.metadata.feature_levels import GROUP_VERSION, initial_levels
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
@@ -58,12 +59,15 @@ if TYPE_CHECKING:
     from pylogbroker.broker.sole.control import SoleControl
 
     Role = SoleRole | ClusterRole
+    from pylogbroker.broker.archive import service as archive_service
+    from pylogbroker.broker.archive.service import ArchiveService
     from pylogbroker.broker.membership import cluster_role
     from pylogbroker.broker.security import authorizer as broker_authorizer
     from pylogbroker.broker.security import sasl_listeners
     from pylogbroker.broker.security.delegation import manager
     from pylogbroker.broker.sole import control as sole_control
 else:
+    archive_service = on_first_use("pylogbroker.broker.archive.service")
     broker_authorizer = on_first_use("pylogbroker.broker.security.authorizer")
     cluster_role = on_first_use("pylogbroker.broker.membership.cluster_role")
     manager = on_first_use("pylogbroker.broker.security.delegation.manager")
@@ -81,6 +85,15 @@ class _LogServices:
     metadata: ClusterMetadata
     controller: Controller
     partitions: Partitions
+
+
+@attrs.frozen(eq=False, repr=False)
+class RemoteStorage:
+    """Store of archived topics, and the threads that may wait for it."""
+
+    storage: IRemoteStorage
+    in_reading_thread: InThread
+    in_copying_thread: InThread
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -115,6 +128,8 @@ class Broker:
     tokens: TokenManager | None
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
+    archive: ArchiveService | None
+    """None without a remote storage."""
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
 
@@ -180,6 +195,8 @@ class Broker:
         self.log_maintenance.start()
         self.log_cleaner.start()
         self.log_moves.start()
+        if self.archive is not None:
+            self.archive.start()
 
     def _check_brokers(self, authorizer: BrokerAuthorizer) -> None:
         """Warn if the brokers of this cluster are not allowed to be that. TLS and SASL name them as they connect."""
@@ -203,6 +220,8 @@ class Broker:
         self.log_maintenance.stop()
         self.log_cleaner.stop()
         self.log_moves.stop()
+        if self.archive is not None:
+            self.archive.stop()
         self.partitions.full_directories.stop()
         self.runtime.slices.stop()
         self.transaction_service.close()
@@ -223,6 +242,7 @@ def assemble(
     in_cluster: bool = False,
     group_assignors: Mapping[str, IGroupAssignor] = BUILT_IN,
     telemetry_receivers: Sequence[IClientTelemetryReceiver] = (),
+    remote_storage: RemoteStorage | None = None,
 ) -> Broker:
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.broker_rack)
@@ -236,6 +256,17 @@ def assemble(
         role = SoleRole(node.id, runtime, metadata, controller)
     partitions = Partitions(config, runtime, logs, metadata, node.id, delete_policies)
     role.host(partitions)
+    archive = None
+    if remote_storage is not None:
+        archive = archive_service.ArchiveService.of(
+            config,
+            runtime,
+            metadata,
+            partitions,
+            remote_storage.storage,
+            remote_storage.in_reading_thread,
+            remote_storage.in_copying_thread,
+        )
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
     features = FeatureStore(tree, runtime, config.offers_kafka_4, initial_levels(config.initial_features))
@@ -308,6 +339,7 @@ def assemble(
         tokens,
         authorizer,
         BrokerQuotas.of(config, runtime, tree),
+        archive,
     )
 
 

@@ -21,6 +21,7 @@ BUILT_IN: Final = frozenset(
         "delete_policies",
         "oidc_tokens",
         "partitioners",
+        "remote_storages",
         "replication_policies",
         "serialization",
         "token_providers",

@@ -25,7 +25,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker import __version__
-from pylogbroker.broker.assembly import Broker, assemble
+from pylogbroker.broker.assembly import Broker, RemoteStorage, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime.resources import InThread, Runtime
@@ -37,6 +37,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.network import INetwork
+from pylogbroker.interfaces.remote_storage import IRemoteStorage
 from pylogbroker.metadata.feature_levels import initial_levels
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
@@ -159,7 +160,9 @@ class BrokerStart:
         config, in_thread = self.config, threads.in_thread
         for warning in config.warnings:  # before anything fails, perhaps because of a misspelt name
             log.warn("{warning}", warning=warning)
-        policies, assignors, receivers = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
+        policies, assignors, receivers, storage = await in_thread(
+            _check, config, not INetwork.providedBy(self._reactor)
+        )
         for warning in preflight.warnings(config):
             log.warn("{warning}", warning=warning)
         self._start_http(in_thread)
@@ -177,8 +180,11 @@ class BrokerStart:
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor, threads.in_login_thread)
         broker = self._assembled = assemble(
-            config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors, receivers
-        )
+            config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors, receivers,
+            None if storage is None else RemoteStorage(
+                storage, threads.in_archive_reading_thread, threads.in_archive_copying_thread
+            ),
+        )  # fmt: skip
         if not self._reactor.running:
             runtime.slices.seconds = inf  # nothing else waits for the reactor, which would never call back
         await broker.role.open()
@@ -332,12 +338,13 @@ class _Listeners:
 
 def _check(
     config: BrokerConfig, has_sockets: bool
-) -> tuple[DeletePolicies, Mapping[str, IGroupAssignor], Sequence[IClientTelemetryReceiver]]:
+) -> tuple[DeletePolicies, Mapping[str, IGroupAssignor], Sequence[IClientTelemetryReceiver], IRemoteStorage | None]:
     """Return the broker's plugins; raise StartupError if a preflight check fails. Blocks."""
     policies = plugins.delete_policies()
     try:
         policies.check(config.topic({}))
         assignors, receivers = plugins.group_assignors(config), plugins.telemetry_receivers(config)
+        storage = plugins.remote_storage(config)
         initial_levels(config.initial_features)
     except ConfigError as error:
         raise StartupError(str(error)) from error
@@ -347,7 +354,7 @@ def _check(
     if has_sockets:
         preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)
-    return policies, assignors, receivers
+    return policies, assignors, receivers, storage
 
 
 def _log_start(broker: Broker, seconds: float) -> None:

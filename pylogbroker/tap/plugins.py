@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
@@ -11,9 +11,11 @@ from pylogbroker.assignors.group import BUILT_IN, KAFKA_CLASSES
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.requests.client_telemetry import telemetry_problem
 from pylogbroker.config import BrokerConfig
+from pylogbroker.config.archive_settings import STORAGE
 from pylogbroker.discovery import installed, not_declared
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IClientTelemetryReceiver, IDeletePolicy, IDeletePolicyFactory, IGroupAssignor
+from pylogbroker.interfaces.remote_storage import IRemoteStorage, IRemoteStorageFactory
 from pylogbroker.named_plugins import Installed, why_unfit
 
 T = TypeVar("T")
@@ -26,6 +28,7 @@ class _Kind:
 
 
 _ASSIGNOR: Final = _Kind("group assignor", IGroupAssignor)
+_STORAGE: Final = _Kind("remote storage", IRemoteStorageFactory)
 _RECEIVER: Final = _Kind("client telemetry receiver", IClientTelemetryReceiver)
 
 
@@ -68,6 +71,25 @@ def _named(setting: str, names: Iterable[str], kind: _Kind, built_in: Mapping[st
 
 def _not_accepted(setting: str, name: str, why: str) -> ConfigError:
     return ConfigError(f"{setting}: {name!r} is not accepted; {why}")
+
+
+def remote_storage(config: BrokerConfig) -> IRemoteStorage | None:
+    """Return the storage of archived topics; None if there is none. Raise ConfigError. Blocks."""
+    text = config.remote_log_storage
+    if not config.remote_log_storage_system_enable:
+        return None
+    name, _, argument = text.partition(":")
+    if not name:
+        raise ConfigError(f"{STORAGE}: it is empty; expected a name and a place, such as directory:/mnt/archive")
+    factory: Any = _named(STORAGE, [name], _STORAGE, {})[name]
+    try:
+        storage = factory.make(argument)
+    except ValueError as error:
+        raise ConfigError(f"{STORAGE}: {name!r} is not accepted; {error}") from error
+    unfit = why_unfit(IRemoteStorage, storage)
+    if unfit is not None:
+        raise _not_accepted(STORAGE, name, unfit)
+    return cast(IRemoteStorage, storage)
 
 
 def delete_policies() -> DeletePolicies:

@@ -2,6 +2,8 @@
 
 Readers and logins run at a low priority (Linux has a niceness per thread). In pools of their own, consumers of old data
 do not delay syncs and conversions. Neither do clients that send passwords, whose check takes milliseconds.
+
+With a remote storage there are two more, for reads and for copies: a store that does not answer delays nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ class Threads:
         self._workers = _pool("workers", WorkerThread)
         self._readers = _pool("readers", NiceThread)
         self._logins = _pool("logins", NiceThread)
+        has_archive = config.remote_log_storage_system_enable
+        self._archive_readers = _pool("archive readers", NiceThread) if has_archive else None
+        self._archive_copiers = _pool("archive copiers", NiceThread) if has_archive else None
         self._calls = 0  # running or queued
         self._idle: Deferred[None] | None = None
         self._resize()
@@ -45,6 +50,12 @@ class Threads:
 
     def in_login_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         return self._call(self._logins, function, *arguments)
+
+    def in_archive_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
+        return self._call(self._archive_readers or self._readers, function, *arguments)
+
+    def in_archive_copying_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
+        return self._call(self._archive_copiers or self._workers, function, *arguments)
 
     @property
     def is_busy(self) -> bool:
@@ -61,6 +72,9 @@ class Threads:
         self._workers.stop()
         self._readers.stop()
         self._logins.stop()
+        for pool in (self._archive_readers, self._archive_copiers):
+            if pool is not None:
+                pool.stop()
 
     def _call(self, pool: ThreadPool, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         if not self._reactor.running:
@@ -81,6 +95,10 @@ class Threads:
         self._workers.adjustPoolsize(0, number("background.threads") + cleaners)
         self._readers.adjustPoolsize(0, number("num.io.threads"))
         self._logins.adjustPoolsize(0, LOGIN_THREADS)
+        if self._archive_readers is not None:
+            self._archive_readers.adjustPoolsize(0, number("remote.log.reader.threads"))
+        if self._archive_copiers is not None:
+            self._archive_copiers.adjustPoolsize(0, number("remote.log.manager.copier.thread.pool.size"))
 
 
 class WorkerThread(threading.Thread):

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
-from pylogbroker.broker.assembly import Broker, assemble
+from pylogbroker.broker.assembly import Broker, RemoteStorage, assemble
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.declared_services import select_services
@@ -158,7 +158,11 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         policies = plugins.delete_policies()
         runtime = Runtime.on(clock, threads, threads, None, logins)
         receivers = plugins.telemetry_receivers(config)
-        broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies, telemetry_receivers=receivers)
+        storage = plugins.remote_storage(config)
+        broker = assemble(
+            config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies, telemetry_receivers=receivers,
+            remote_storage=None if storage is None else RemoteStorage(storage, threads, threads),
+        )  # fmt: skip
         broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.controller.open(broker.runtime.slices))

@@ -9,6 +9,9 @@
 
 A search by time, or for the largest time, covers what the sender sees. It decodes records, perhaps millions, so it runs
 in a worker thread, for up to a hundred partitions at once. Workers also read uncached indexes and headers.
+
+Of an archived log, a search by time begins in its remote storage; one for the largest time covers the local part alone,
+as Kafka's does.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import attrs
 
 from pylogbroker.broker.fetch.readahead import read_ahead
+from pylogbroker.broker.partitions.archived import Archive
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.requests.api import serves
@@ -85,7 +89,24 @@ class BlockingCall:
     reads_only: bool = False
 
 
-Search = Generator[BlockingCall, Any, FoundOffset]
+@attrs.frozen
+class Listing:
+    """Wait until the remote segments of an archived partition are listed."""
+
+    archive: Archive
+
+
+@attrs.frozen
+class ArchiveSearch:
+    """A search by time in a remote storage."""
+
+    archive: Archive
+    timestamp: int
+    start: int
+
+
+Step = BlockingCall | Listing | ArchiveSearch
+Search = Generator[Step, Any, FoundOffset]
 
 
 @attrs.define
@@ -93,7 +114,7 @@ class _Pending:
     answer: ListOffsetsPartitionResponse
     log: Log
     search: Search
-    blocking: BlockingCall
+    step: Step
 
 
 _reject_topic = reject_partitions(
@@ -145,7 +166,7 @@ class _Query:
             if match is not None:
                 self._fill(answer, match)
             else:
-                self._go_on(answer, partition.log, self._search(partition.log, requested.timestamp, bound))
+                self._go_on(answer, partition.log, self._search(partition, requested.timestamp, bound))
         return answer
 
     def _fill(self, answer: ListOffsetsPartitionResponse, match: FoundOffset) -> None:
@@ -157,23 +178,35 @@ class _Query:
         if timestamp == LATEST:
             return FoundOffset(bound, leader_epoch=partition.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return FoundOffset(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
-        is_of_tiered_storage = timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
-        return FoundOffset() if is_of_tiered_storage else None  # there is none here
+            start = log.log_start_offset if timestamp == EARLIEST else log.local_start_offset
+            return FoundOffset(start, leader_epoch=log.epochs.epoch_at(start))
+        is_of_archive = timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+        return FoundOffset() if is_of_archive and partition.archive is None else None
 
     async def _search_on(self) -> None:
-        first = self._pending[0].blocking.reads_only
-        some = [search for search in self._pending if search.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
+        pending = self._pending[0]
+        if not isinstance(pending.step, BlockingCall):
+            del self._pending[0]
+            self._go_on(pending.answer, pending.log, pending.search, await _archive_outcome(pending.step))
+            return
+        first = pending.step.reads_only
+        some, calls = [], []
+        for search in self._pending:
+            if isinstance(search.step, BlockingCall) and search.step.reads_only is first:
+                some.append(search)
+                calls.append(search.step.call)
+                if len(some) == _CALLS_PER_JOB_MAX:
+                    break
         served = set(map(id, some))
         self._pending = [search for search in self._pending if id(search) not in served]
         in_thread = self._services.runtime.in_reading_thread if first else self._services.runtime.in_thread
-        outcomes = await in_thread(_outcomes, [search.blocking.call for search in some], self._caller)
+        outcomes = await in_thread(_outcomes, calls, self._caller)
         async for pending, outcome in over(zip(some, outcomes, strict=True)):
             self._go_on(pending.answer, pending.log, pending.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
         try:
-            blocking = search.throw(outcome) if isinstance(outcome, BaseException) else search.send(outcome)
+            step = search.throw(outcome) if isinstance(outcome, BaseException) else search.send(outcome)
         except StopIteration as end:
             self._fill(answer, end.value)
         except KafkaError as error:
@@ -181,12 +214,24 @@ class _Query:
                 self._services.partitions.request_failed(log, error)
             answer.error_code = error.code
         else:
-            self._pending.append(_Pending(answer, log, search, blocking))
+            self._pending.append(_Pending(answer, log, search, step))
 
-    def _search(self, log: Log, timestamp: int, bound: int) -> Search:
+    def _search(self, partition: Partition, timestamp: int, bound: int) -> Search:
+        log, archive = partition.log, partition.archive
         if timestamp == MAX_TIMESTAMP:
             return self._search_newest(log, bound)
-        return self._search_time(log, timestamp, bound)
+        if archive is None:
+            return self._search_time(log, timestamp, bound)
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return _search_stored_end(log, archive, timestamp)
+        return self._search_archive(log, archive, timestamp, bound)
+
+    def _search_archive(self, log: Log, archive: Archive, timestamp: int, bound: int) -> Search:
+        if log.log_start_offset < log.local_start_offset:
+            match = yield ArchiveSearch(archive, timestamp, log.log_start_offset)
+            if match is not None:
+                return FoundOffset(*match) if match.offset < bound else FoundOffset()
+        return (yield from self._search_time(log, timestamp, bound))
 
     def _search_newest(self, log: Log, bound: int) -> Search:
         search = NewestSearch(bound)
@@ -208,13 +253,13 @@ class _Query:
             start = candidate.next_offset
         return FoundOffset()
 
-    def _in_worker(self, log: Log, call: Callable[[], T]) -> Generator[BlockingCall, Any, T]:
+    def _in_worker(self, log: Log, call: Callable[[], T]) -> Generator[Step, Any, T]:
         try:
             return cast(T, (yield BlockingCall(call)))
         except OSError as error:
             raise log.record_failure(error) from error
 
-    def _asked(self, log: Log, question: Callable[..., T]) -> Generator[BlockingCall, Any, T]:
+    def _asked(self, log: Log, question: Callable[..., T]) -> Generator[Step, Any, T]:
         """Return a log's answer; workers read the missing parts first, the last try reads on the reactor thread."""
         for _ in range(_READS_PER_SEGMENT_MAX * len(log.segments)):
             try:
@@ -254,6 +299,25 @@ class _Query:
         if not self._is_consumer:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _search_stored_end(log: Log, archive: Archive, timestamp: int) -> Search:
+    """Search for the last offset in the remote storage, or the first one that is only local."""
+    yield Listing(archive)
+    end = archive.stored_end
+    is_stored = end > log.log_start_offset and (archive.has_segments or end > log.local_start_offset)
+    if timestamp == LATEST_TIERED:
+        return FoundOffset(end - 1, leader_epoch=log.epochs.epoch_at(end - 1)) if is_stored else FoundOffset()
+    return FoundOffset(end, leader_epoch=log.epochs.epoch_at(end))
+
+
+async def _archive_outcome(step: Listing | ArchiveSearch) -> object:
+    try:
+        if isinstance(step, Listing):
+            return await step.archive.listed()
+        return await step.archive.find_timestamp(step.timestamp, step.start)
+    except KafkaError as error:
+        return error
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:

@@ -10,13 +10,18 @@
 A `ConsumerReader` answers consumers, a `FollowerReader` followers, whose fetches confirm what they have.
 
 An error of one partition leaves the answers of the others alone.
+
+A consumer may ask for records that an archived log has in a remote storage alone. One such partition of a request is
+read there, after the others; further ones have no records in the answer.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import attrs
 
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
@@ -28,11 +33,12 @@ from pylogbroker.broker.requests.current_leaders import find_leader
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.config.value_kinds import INT_MAX
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetTiered, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import FileRegion, Log, NotCached
+from pylogbroker.storage.files import region_of
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -42,6 +48,10 @@ from pylogbroker.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.partitions.archived import ArchivedRecords
+    from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 READ_COMMITTED = 1
 _LEADER_SERVES = -1
@@ -59,6 +69,18 @@ class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasF
     """Services that this module uses."""
 
 
+@attrs.define(eq=False, repr=False)
+class ArchivedRead:
+    """Partition that is read from its remote storage, and its limits."""
+
+    requested: RequestedPartition
+    partition: Partition
+    answer: PartitionData
+    upto: int
+    max_bytes: int = 0
+    min_one: bool = False
+
+
 class FetchReader(ABC):
     """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
@@ -72,6 +94,7 @@ class FetchReader(ABC):
         "_services",
         "announces_high_watermarks",
         "answers",
+        "archived",
         "is_committed",
         "is_urgent",
         "leaders",
@@ -95,6 +118,7 @@ class FetchReader(ABC):
     left: int  # what remains of `limit`
     is_urgent: bool
     uncached: list[FileRegion]
+    archived: list[ArchivedRead]
     partitions: list[Partition | None]
     leaders: dict[int, NodeEndpoint]  # that errors name
     is_committed: bool
@@ -128,6 +152,7 @@ class FetchReader(ABC):
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
+        self.archived = []
         self.partitions = []
         self.leaders = {}
 
@@ -250,6 +275,23 @@ class FetchReader(ABC):
             region = behind
         return region
 
+    def fill(self, read: ArchivedRead, records: ArchivedRecords | None, local_aborted: Sequence[AbortedTxn]) -> None:
+        """Put records of the remote storage into an answer; None if they did not come in time."""
+        self.left += read.max_bytes
+        if records is None or not records.data:
+            return
+        self.left -= len(records.data)
+        answer = read.answer
+        answer.records = records.data
+        if self.is_committed:
+            aborted = (*records.aborted, *local_aborted)
+            answer.aborted_transactions = [
+                AbortedTransaction(transaction[0], transaction[1]) for transaction in aborted
+            ]
+        is_v2 = len(records.data) > MAGIC_AT and records.data[MAGIC_AT] == 2
+        if self._context.api_version < FIRST_WITH_V2 or (self.needs_v2 and not is_v2):
+            answer.records = region_of(records.data, records.next_offset)  # for the conversion
+
     def _report_divergence(self, answer: PartitionData, diverging: EpochEnd) -> None:
         answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
         self.is_urgent = True
@@ -276,7 +318,7 @@ class FetchReader(ABC):
 
     def is_ready(self, some: Sequence[PartitionData]) -> bool:
         """Return whether the answers can be sent at once; reads small regions from the page cache."""
-        if self.uncached:
+        if self.uncached or self.archived:
             return False
         if self._context.api_version < FIRST_WITH_V2:
             return self.left == self.limit
@@ -361,8 +403,24 @@ class ConsumerReader(FetchReader):
             self.is_urgent = True
         else:
             upto = log.last_stable_offset if self.is_committed else log.high_watermark
-            self._read_records(partition, fetch, answer, upto, may_wait)
+            try:
+                self._read_records(partition, fetch, answer, upto, may_wait)
+            except OffsetTiered as error:
+                self._read_later(ArchivedRead(requested, partition, answer, upto), error)
         return answer, partition
+
+    def _read_later(self, read: ArchivedRead, error: OffsetTiered) -> None:
+        """Let a partition be read from its remote storage, if it is the first one of the request."""
+        if read.partition.archive is None:
+            raise StorageFailure(f"{error.detail}; this broker has no remote storage")
+        if self.archived:
+            return
+        read.min_one = self.left == self.limit
+        read.max_bytes = min(read.requested.partition.partition_max_bytes, max(0, self.left))
+        if read.max_bytes or read.min_one:
+            self.is_urgent = True
+            self.left -= read.max_bytes  # others may not use it
+            self.archived.append(read)
 
     def _preferred_replica(self, partition: Partition, fetch: FetchPartition) -> int:
         if partition.replication is None:

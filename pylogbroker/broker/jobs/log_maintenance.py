@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 import attrs
@@ -123,9 +123,7 @@ class LogMaintenance:
         partition_log, gone = partition.log, list[DeletedFiles]()
         if partition_log.offline_reason:  # since the round began
             return
-        async for files in self._runtime.slices.over(
-            expire(partition_log, self._runtime.now_ms(), partition.delete_policies)
-        ):
+        async for files in self._runtime.slices.over(self._expiry_steps(partition)):
             if files is not None:
                 gone.append(files)
             elif self._cleaner.is_busy_with(partition_log) or self._stopped:
@@ -139,6 +137,13 @@ class LogMaintenance:
                 start=partition_log.log_start_offset,
             )
             self._disk.unlink_later(partition_log, gone)
+
+    def _expiry_steps(self, partition: Partition) -> Iterator[DeletedFiles | None]:
+        """Drop expired segments; of an archived log without its remote storage, none."""
+        now_ms, partition_log = self._runtime.now_ms(), partition.log
+        if partition.archive is not None:
+            return partition.archive.expire(now_ms, is_leader=self._partitions.is_led(partition))
+        return expire(partition_log, now_ms, () if partition_log.is_archived else partition.delete_policies)
 
     async def sync_due_logs(self) -> None:
         """Sync due logs and sealed segments, one sync at a time for each log."""

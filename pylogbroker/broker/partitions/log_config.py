@@ -19,9 +19,13 @@ def log_config(settings: TopicConfig) -> LogConfig:
 def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str], LogConfig]:
     """Return the configuration with which to open a topic's logs.
 
-    Topics of format 0.7 have their own, others the default until `Partitions.open` configures them.
+    Topics of format 0.7 and archived ones have their own, others the default until `Partitions.open` configures them.
     """
     default = log_config(config.topic({}))
     settings = {name: config.topic(image.settings(topic_resource(name))) for name in image.topics}
-    own = {name: log_config(topic_config) for name, topic_config in settings.items() if topic_config.byte_addressed}
+    own = {
+        name: log_config(topic_config)
+        for name, topic_config in settings.items()
+        if topic_config.byte_addressed or topic_config.remote_storage_enable
+    }
     return lambda topic: own.get(topic, default)

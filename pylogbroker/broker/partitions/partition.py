@@ -10,6 +10,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.partitions.archived import Archive
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOffset
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
@@ -93,6 +94,12 @@ class Partition:
     is_throttled_follower: bool = False
     """True if the replica shares this broker's `follower.replication.throttled.rate` until it has caught up."""
     delete_policies: tuple[GuardedPolicy, ...] = ()
+    local_delete_policies: tuple[GuardedPolicy, ...] = ()
+    """Of an archived partition: for its local segments, by `local.retention.ms` and `local.retention.bytes`."""
+    copies_no_more: bool = False
+    """True for an archived partition of which no more segments are copied."""
+    archive: Archive | None = attrs.field(default=None, init=False)
+    """None unless the topic is archived, and this broker has a remote storage."""
     verifications: Verifications = attrs.field(factory=Verifications, init=False)
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
     high_watermark: HighWatermark = attrs.field(init=False)

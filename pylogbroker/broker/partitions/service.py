@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -43,6 +44,19 @@ from pylogbroker.storage.formatting import listed
 log = Logger()
 
 
+class Archives(Protocol):
+    """Archived partitions of this broker."""
+
+    def attach(self, partition: Partition, /) -> None:
+        """Archive a partition if its topic's settings say so; else stop that."""
+
+    def detach(self, partition: Partition, /) -> None:
+        """Stop the work on a partition whose replica goes."""
+
+    def note_deletion(self, topic_id: UUID, index: int, /) -> None:
+        """Note that a log was deleted, perhaps with its topic."""
+
+
 @attrs.define(eq=False, repr=False)
 class Partitions:
     """Opens logs, and leads partitions.
@@ -72,6 +86,8 @@ class Partitions:
     on_opened: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
+    archives: Archives | None = attrs.field(default=None, init=False)
+    """None without a remote storage."""
     full_directories: FullDirectories = attrs.field(init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
     _recovery_points: RecoveryPointWrites = attrs.field(init=False)
@@ -178,6 +194,8 @@ class Partitions:
             if partition is not None:
                 self.traffic.leave(partition.topic)
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
+                if self.archives is not None:
+                    self.archives.detach(partition)
                 for call in self.on_offline:
                     call(*key)
 
@@ -228,6 +246,8 @@ class Partitions:
         if partition is not None:
             self.traffic.leave(partition.topic)
             partition.close()
+            if self.archives is not None:
+                self.archives.detach(partition)
             for call in self.on_log_deleted:
                 call(partition.log)
 
@@ -236,6 +256,7 @@ class Partitions:
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         async for index in self._runtime.slices.over(indexes):
+            self._note_deletion((topic, index))
             self.release((topic, index))
             try:
                 directory = self._logs.delete(topic, index)
@@ -249,6 +270,14 @@ class Partitions:
             await self._runtime.in_thread(self._sync_deletions, deleted)
             self._runtime.in_thread(_remove, deleted)
         return [index for keys in kept.values() for _, index in keys]
+
+    def _note_deletion(self, key: TopicPartition) -> None:
+        partition = self.hosted.get(key)
+        if self.archives is not None and partition is not None and partition.archive is not None:
+            self.archives.note_deletion(partition.archive.topic_id, partition.index)
+
+    def is_led(self, partition: Partition) -> bool:
+        return self.led.get((partition.topic, partition.index)) is partition
 
     def logged(self) -> Mapping[TopicPartition, Log]:
         """Return the logs here by partition, also those that are not hosted."""
@@ -334,9 +363,13 @@ class Partitions:
             traffic = self.traffic.join(topic.name)
             if partition is not None:
                 self.traffic.leave(topic.name)
-            self.hosted[key] = Partition(
+            if partition is not None and self.archives is not None:
+                self.archives.detach(partition)
+            self.hosted[key] = opened = Partition(
                 topic.name, index, partition_log, self._group_commit, traffic, is_internal=topic.internal
             )
+            if self.archives is not None:
+                self.archives.attach(opened)
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
@@ -397,6 +430,9 @@ class Partitions:
         settings = self._settings(topic.name)
         config = log_config(settings)
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
+        local_policies: tuple[GuardedPolicy, ...] = ()
+        if settings.remote_storage_enable:
+            local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
         min_insync_replicas = settings.min_insync_replicas
         may_down_convert = settings.message_downconversion_enable
         leaders = frozenset(settings.leader_replication_throttled_replicas)
@@ -406,6 +442,10 @@ class Partitions:
             if partition is not None:
                 partition.log.config = config
                 partition.delete_policies = policies
+                partition.local_delete_policies = local_policies
+                partition.copies_no_more = settings.remote_log_copy_disable
+                if self.archives is not None:
+                    self.archives.attach(partition)
                 partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
                 partition.may_down_convert = may_down_convert
                 partition.throttles_followers = is_throttled(leaders, index, self._broker_id)

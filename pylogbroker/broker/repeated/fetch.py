@@ -214,7 +214,7 @@ class RepeatedFetch:
     def _read(self, offset: int) -> Chunk | None:
         """Return the records from an offset on; None if the usual path must find out what to answer."""
         request, log = self._request, self._partition.log
-        if not log.log_start_offset <= offset < log.high_watermark:
+        if not log.local_start_offset <= offset < log.high_watermark:
             return None
         max_bytes = min(request.topics[0].partitions[0].partition_max_bytes, request.max_bytes)
         max_bytes = max(0, min(max_bytes, self._services.fetches.bytes_max))

@@ -188,7 +188,7 @@ class FetchOfSeveral:
             or partition.followed is not None
             or log.byte_addressed
             or leader_epoch not in (-1, partition.leader_epoch)
-            or not log.log_start_offset <= offset <= log.high_watermark
+            or not log.local_start_offset <= offset <= log.high_watermark
         ):
             raise Unusual
         return partition

@@ -1,0 +1,9 @@
+"""Archived partitions: their segments are copied to a remote storage, read from there, and deleted there (KIP-405).
+
+    service        all archived partitions: rounds of work, failures of the store, deleted topics
+    partition      one archived partition, led or followed
+    limits         bytes per second, and an end, of copies that run in worker threads
+
+`storage.remote` has the formats and steps, without Twisted. This package is imported only by brokers with
+`remote.log.storage.system.enable`.
+"""

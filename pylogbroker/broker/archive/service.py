@@ -1,0 +1,264 @@
+"""All archived partitions of a broker.
+
+event                          effect
+-----------------------------  -----------------------------------------------------------------------
+a round, every task interval   leaders copy segments and delete old ones; followers list what is stored
+the store fails                no work until a pause is over; pauses grow; one line in the log per outage
+a topic is deleted             its objects are deleted, when the metadata do not have its id any more
+a topic is archived no more    as for a deleted topic; the log starts where its local part does
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import DeferredLock, gatherResults
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from pylogbroker.background import run_in_background
+from pylogbroker.broker.archive.limits import CopyLimits
+from pylogbroker.broker.archive.partition import ArchiveAccess, ArchivedPartition
+from pylogbroker.broker.archive.shared_reads import SharedReads
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.runtime.resources import InThread, PeriodicCall, Runtime
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces.remote_storage import IRemoteStorage
+from pylogbroker.storage.remote import deletion
+from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
+from pylogbroker.storage.remote.chunk_cache import ChunkCache
+from pylogbroker.storage.remote.copying import CopyAborted
+
+_INTERVAL_SECONDS_MAX: Final = 7 * 24 * 3600.0
+_PENDING_MS_MAX: Final = 3_600_000
+log = Logger()
+
+
+@attrs.define(eq=False, repr=False)
+class StoreHealth:
+    """State of the store: failures since it last worked, and a pause after them."""
+
+    _now_ms: Callable[[], int]
+    _pause_ms: int
+    _pause_ms_max: int
+    failures: int = attrs.field(default=0, init=False)
+    """Number of failures since the last success."""
+    retry_at_ms: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.failures > 0 and self._now_ms() < self.retry_at_ms
+
+    def note_success(self) -> None:
+        if self.failures:
+            self.failures = 0
+            log.info("the remote storage works again")
+
+    def note_failure(self, why: StoreFailure) -> None:
+        now_ms = self._now_ms()
+        if not self.failures:
+            log.error(
+                "the remote storage fails: {why}. Old records of archived topics cannot be read, new segments stay on "
+                "the local disk, nothing is lost; it is tried again",
+                why=why.detail,
+            )
+        if now_ms >= self.retry_at_ms:  # failures of requests that began together count once
+            self.failures += 1
+            self.retry_at_ms = now_ms + min(self._pause_ms << min(self.failures - 1, 30), self._pause_ms_max)
+
+
+@attrs.define(eq=False, repr=False)
+class ArchiveService:
+    """Finds the partitions that are archived, and drives their work."""
+
+    _config: BrokerConfig
+    _runtime: Runtime
+    _metadata: ClusterMetadata
+    _partitions: Partitions
+    _in_copying_thread: InThread
+    access: ArchiveAccess
+    health: StoreHealth
+    archived: dict[Partition, ArchivedPartition] = attrs.field(factory=dict, init=False)
+    _deleted: dict[tuple[UUID, int], int] = attrs.field(factory=dict, init=False)  # since when
+    _detached: set[tuple[UUID, int]] = attrs.field(factory=set, init=False)  # of topics that are archived no more
+    _has_listed_deletions: bool = attrs.field(default=False, init=False)
+    _is_stopped: bool = attrs.field(default=False, init=False)
+    _round: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    _loops: list[PeriodicCall] = attrs.field(factory=list, init=False)
+    _retries: list[IDelayedCall] = attrs.field(factory=list, init=False)  # one, after a failure
+
+    @classmethod
+    def of(
+        cls,
+        config: BrokerConfig,
+        runtime: Runtime,
+        metadata: ClusterMetadata,
+        partitions: Partitions,
+        storage: IRemoteStorage,
+        in_reading_thread: InThread,
+        in_copying_thread: InThread,
+    ) -> ArchiveService:
+        store = CheckedStore(storage)
+        health = StoreHealth(
+            runtime.now_ms,
+            config.remote_log_manager_task_retry_backoff_ms,
+            config.remote_log_manager_task_retry_backoff_max_ms,
+        )
+        access = ArchiveAccess(
+            runtime,
+            store,
+            ChunkCache(config.remote_log_cache_bytes),
+            CopyLimits(lambda: config.remote_log_manager_copy_max_bytes_per_second),
+            in_reading_thread,
+            in_copying_thread,
+            health,
+            SharedReads(
+                runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks
+            ),
+        )
+        service = cls(config, runtime, metadata, partitions, in_copying_thread, access, health)
+        partitions.archives = service
+        return service
+
+    def start(self) -> None:
+        seconds = min(self._config.remote_log_manager_task_interval_ms / 1000, _INTERVAL_SECONDS_MAX)
+        loop = PeriodicCall(self._runtime.clock, self.begin_round)
+        loop.start(seconds, now=False)
+        self._loops.append(loop)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self.access.limits.stop()
+        for archived in self.archived.values():
+            archived.is_stopped = True
+        for loop in self._loops:
+            loop.stop()
+        for timer in self._retries:
+            timer.cancel()
+        self._retries.clear()
+
+    # Partitions
+
+    def attach(self, partition: Partition) -> None:
+        """Archive a partition whose log is archived by the topic's settings; else stop that."""
+        log_, archived = partition.log, self.archived.get(partition)
+        if archived is None and log_.is_archived and log_.topic_id is not None:
+            archived = ArchivedPartition(partition, log_.topic_id, self.access)
+            self.archived[partition] = archived
+            partition.archive = archived
+        elif archived is not None and not log_.is_archived:
+            self.detach(partition)
+            log_.start_locally()
+            self._detached.add((archived.topic_id, partition.index))
+            self.begin_round()
+
+    def detach(self, partition: Partition) -> None:
+        """Stop the work on a partition whose replica goes."""
+        archived = self.archived.pop(partition, None)
+        if archived is not None:
+            archived.is_stopped = True
+            partition.archive = None
+
+    def note_deletion(self, topic_id: UUID, index: int) -> None:
+        """Note that a log was deleted. If its topic was, its objects are deleted soon."""
+        self._deleted[topic_id, index] = self._runtime.now_ms()
+        self._runtime.clock.callLater(0, self.begin_round)
+
+    # Rounds
+
+    def begin_round(self) -> None:
+        if not self._is_stopped and not self._round.waiting:
+            run_in_background(log, self.round(), "a round of the archive failed; it will be tried again")
+
+    async def round(self) -> None:
+        """Do all work that is due. Rounds do not overlap."""
+        await self._round.acquire()
+        try:
+            if not self._is_stopped and not self.health.is_paused:
+                await self._delete_partitions()
+                due = deque(self.archived.values())
+                width = min(len(due), self._config.remote_log_manager_copier_thread_pool_size)
+                workers = [
+                    run_in_background(log, self._work(due), "work on the archive failed; it will be tried again")
+                    for _ in range(width)
+                ]
+                await gatherResults(workers)
+        finally:
+            self._round.release()
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        """Begin a round when the pause after a failure is over, if that is before the next round."""
+        if not self.health.failures or self._is_stopped:
+            return
+        if not self._retries:
+            seconds = max(self.health.retry_at_ms - self._runtime.now_ms(), 1) / 1000
+            self._retries.append(self._runtime.clock.callLater(seconds, self._try_again))
+
+    def _try_again(self) -> None:
+        self._retries.clear()
+        self.begin_round()
+
+    async def _work(self, due: deque[ArchivedPartition]) -> None:
+        while due and not self._is_stopped and not self.health.is_paused:
+            archived = due.popleft()
+            try:
+                await self._work_on(archived)
+            except KafkaError as error:
+                if not isinstance(error, StoreFailure) and error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    log.error("the archive of {path} failed: {why}", path=archived.log.path, why=error)
+            except Exception:
+                log.failure("the archive of {path} failed; it will be tried again", path=archived.log.path)
+
+    async def _work_on(self, archived: ArchivedPartition) -> None:
+        partition = archived.partition
+        if archived.is_stopped or archived.log.offline_reason:
+            return
+        if self._partitions.is_led(partition):
+            if not partition.copies_no_more:
+                await archived.copy_due()
+            await archived.delete_old()
+        elif partition.followed is not None and len(archived.log.segments) > 1:
+            await archived.listed(again=True)
+
+    # Deletions
+
+    async def _delete_partitions(self) -> None:
+        try:
+            await self._delete_gone()
+        except StoreFailure as failure:
+            self.health.note_failure(failure)
+        except CopyAborted:
+            return
+
+    async def _delete_gone(self) -> None:
+        if not self._has_listed_deletions:
+            interrupted: Iterable[tuple[UUID, int]] = await self._in_copying_thread(
+                lambda: list(deletion.interrupted_partitions(self.access.store))
+            )
+            self._deleted.update(dict.fromkeys(interrupted, self._runtime.now_ms()))
+            self._has_listed_deletions = True
+        for key, since_ms in tuple(self._deleted.items()):
+            if self._metadata.image.topic_by_id(key[0]) is None:
+                await self._delete_objects(*key)
+                del self._deleted[key]
+            elif self._runtime.now_ms() - since_ms > _PENDING_MS_MAX:  # the replica moved to another broker
+                del self._deleted[key]
+        for key in tuple(self._detached):
+            await self._delete_objects(*key)
+            self._detached.discard(key)
+
+    async def _delete_objects(self, topic_id: UUID, index: int) -> None:
+        def pause() -> None:
+            if self._is_stopped:
+                raise CopyAborted
+
+        await self._in_copying_thread(deletion.delete_partition, self.access.store, topic_id, index, pause)
+        log.info("deleted the archive of partition {index} of topic {id}", index=index, id=topic_id)

@@ -1,0 +1,66 @@
+"""Archived partitions as other services see them; `broker.archive` implements this, where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from twisted.internet.defer import Deferred
+
+    from pylogbroker.storage import DeletedFiles, TimestampedOffset
+    from pylogbroker.storage.log.transaction_index import AbortedTxn
+
+
+@attrs.frozen
+class ArchivedRecords:
+    """Batches for a consumer, and the aborted transactions that overlap them."""
+
+    data: bytes
+    next_offset: int
+    aborted: Sequence[AbortedTxn] = ()
+    is_all_aborted: bool = True
+    """False if markers of others may be in the local log."""
+
+
+@attrs.define(eq=False, repr=False)
+class ArchiveTotals:
+    """Counts of one partition since the broker's start, by Kafka's metrics."""
+
+    copied_bytes: int = 0
+    copy_requests: int = 0
+    copy_errors: int = 0
+    fetched_bytes: int = 0
+    fetch_requests: int = 0
+    fetch_errors: int = 0
+    delete_requests: int = 0
+    delete_errors: int = 0
+
+
+class Archive(Protocol):
+    """Remote segments of an archived partition."""
+
+    @property
+    def topic_id(self) -> UUID: ...
+    @property
+    def is_listed(self) -> bool: ...
+    @property
+    def has_segments(self) -> bool: ...
+    @property
+    def stored_end(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def lag(self) -> tuple[int, int]: ...
+    @property
+    def totals(self) -> ArchiveTotals: ...
+    async def listed(self, *, again: bool = False) -> object: ...
+    def read_within(
+        self, seconds: float, offset: int, max_bytes: int, upto: int, *, min_one: bool, is_committed: bool
+    ) -> Deferred[ArchivedRecords | None]: ...
+    async def find_timestamp(self, timestamp: int, start: int, /) -> TimestampedOffset | None: ...
+    def expire(self, now_ms: int, *, is_leader: bool) -> Iterator[DeletedFiles | None]: ...

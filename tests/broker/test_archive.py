@@ -1,0 +1,75 @@
+"""Archived topics: sealed segments are copied, deleted locally, and still read."""
+
+from __future__ import annotations
+
+from pylogbroker.errors import ErrorCode
+from tests.broker.archives import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    NOW_MS,
+    ArchiveTests,
+    values_of,
+)
+
+VALUES = [b"%020d" % number for number in range(9)]
+ALL = list(enumerate(VALUES))
+
+
+class NarrowPathTests(ArchiveTests):
+    def test_consumers_read_from_the_beginning_over_the_seam(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual(log.log_start_offset, 0)
+        self.assertGreater(log.local_start_offset, 0)
+        self.assertEqual(len(log.segments), 1)
+        self.assertEqual(self.read_all(), ALL)
+
+    def test_offsets_of_an_archived_log(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        before = [self.offset(each) for each in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)]
+        self.assertEqual(before, [0, 0, -1, 0])
+        self.archive_all()
+        local = log.segments[0].base_offset
+        after = [
+            self.offset(each) for each in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD, LATEST)
+        ]
+        self.assertEqual(after, [0, local, local - 1, local, len(VALUES)])
+
+    def test_all_is_there_after_a_restart(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = self.partition().log.local_start_offset
+        self.restart()
+        self.assertEqual(self.partition().log.local_start_offset, local)
+        self.assertEqual(self.read_all(), ALL)
+        self.append("t", b"later")
+        self.assertEqual(self.read_all()[-1], (len(VALUES), b"later"))
+
+    def test_records_below_the_log_start_are_out_of_range(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        log.delete_records_before(2)
+        self.assertEqual(self.fetched(1).error_code, ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.assertEqual(self.read_all(), ALL[2:])
+
+    def test_a_search_by_time_covers_both_parts(self) -> None:
+        self.create()
+        for number, value in enumerate(VALUES):
+            self.append("t", value, timestamp=NOW_MS + 1000 * number)
+        self.archive_all()
+        for number in range(len(VALUES)):
+            self.assertEqual(self.offset(NOW_MS + 1000 * number - 1), number)
+
+    def test_old_clients_get_converted_records(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        for version in (0, 1, 2, 3, 4):
+            self.assertEqual(values_of(self.fetched(0, version=version).records)[0], ALL[0])
