@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         AssignEpoch,
         IsrChange,
         RestartAt,
+        RestoreAt,
         TruncateTo,
     )
     from pylogbroker.replication.follower import (
@@ -68,6 +69,7 @@ __all__ = [
     "ReplicaLog",
     "ReplicationSettings",
     "RestartAt",
+    "RestoreAt",
     "TruncateTo",
 ]
 
@@ -83,6 +85,7 @@ __getattr__, __dir__ = lazy_names(
         "AssignEpoch": ".actions",
         "IsrChange": ".actions",
         "RestartAt": ".actions",
+        "RestoreAt": ".actions",
         "TruncateTo": ".actions",
         "FetchedData": ".follower",
         "FetchFrom": ".follower",

@@ -8,6 +8,7 @@
     AlterIsr               send AlterPartition to the controller; report the answer
     AppendFetched          append the records of the fetch answer; report it
     TruncateTo, RestartAt  cut the log; report it
+    RestoreAt              begin again with the state of the archive at an offset; report it
 
 All are values: a test compares them.
 """
@@ -72,8 +73,15 @@ class RestartAt:
     offset: int
 
 
+@attrs.frozen
+class RestoreAt:
+    """Drop all local records; the next one gets `offset`, and the archive has those before (KIP-405)."""
+
+    offset: int
+
+
 Action: TypeAlias = (
-    AssignEpoch | AdvanceHighWatermark | AdvanceLogStart | AlterIsr | AppendFetched | TruncateTo | RestartAt
+    AssignEpoch | AdvanceHighWatermark | AdvanceLogStart | AlterIsr | AppendFetched | TruncateTo | RestartAt | RestoreAt
 )
 Actions: TypeAlias = tuple[Action, ...]
 NO_ACTIONS: Final[Actions] = ()

@@ -11,6 +11,7 @@
                       no records                     FETCHING          AdvanceLogStart, AdvanceHighWatermark
                       diverging epoch                TRUNCATING        TruncateTo; then FETCHING
                       OFFSET_OUT_OF_RANGE            LISTING_LATEST
+                      OFFSET_MOVED_TO_TIERED_STORAGE LISTING_LOCAL
     APPENDING         appended                       SYNCING           AdvanceLogStart, AdvanceHighWatermark
                       append failed                  FETCHING          fetch again after a delay
     SYNCING           all appended records written   FETCHING          at once without `flush.messages`
@@ -18,6 +19,9 @@
                       our log is not longer          LISTING_EARLIEST
     LISTING_EARLIEST  it begins after our end        TRUNCATING        RestartAt the leader's start; then FETCHING
                       it does not                    FETCHING
+    LISTING_LOCAL     it begins after our end        TRUNCATING        RestoreAt the leader's local start; then FETCHING
+                      it does not                    FETCHING
+    TRUNCATING        not restored                   FETCHING          fetch again after a delay
     all that ask      FENCED_LEADER_EPOCH            FENCED            none: the next state has a later leader epoch
                       other error, no answer         (same)            ask again after a delay
     any               log failed                     FAILED            none
@@ -49,6 +53,7 @@ from pylogbroker.replication.actions import (
     AdvanceLogStart,
     AppendFetched,
     RestartAt,
+    RestoreAt,
     TruncateTo,
 )
 from pylogbroker.replication.log import UNKNOWN_EPOCH, UNKNOWN_OFFSET, EpochEnd, ReplicaLog
@@ -63,6 +68,7 @@ class FollowerState(Enum):
     SYNCING = auto()
     LISTING_LATEST = auto()
     LISTING_EARLIEST = auto()
+    LISTING_LOCAL = auto()
     FENCED = auto()
     FAILED = auto()
 
@@ -87,10 +93,11 @@ class FindEpochEnd:
 
 @attrs.frozen
 class ListOffset:
-    """Ask for the leader's log end, or log start (ListOffsets)."""
+    """Ask for the leader's log end, or the start of its log or of the local part (ListOffsets)."""
 
     leader_epoch: int
     latest: bool
+    local: bool = False
 
 
 FollowerRequest: TypeAlias = FetchFrom | FindEpochEnd | ListOffset
@@ -196,7 +203,8 @@ class FollowerReplica:
                 return self._truncate(TruncateTo(offset))
             self.state = FollowerState.LISTING_EARLIEST
         elif offset > end:
-            return self._truncate(RestartAt(offset))
+            is_archived = self.state is FollowerState.LISTING_LOCAL
+            return self._truncate(RestoreAt(offset) if is_archived else RestartAt(offset))
         else:
             self._fetch_when_written()
         return NO_ACTIONS
@@ -207,6 +215,8 @@ class FollowerReplica:
             return
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and self.state is FollowerState.FETCHING:
             self.state = FollowerState.LISTING_LATEST
+        elif error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self.state is FollowerState.FETCHING:
+            self.state = FollowerState.LISTING_LOCAL
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
             self.state = FollowerState.FENCED
         else:
@@ -236,6 +246,11 @@ class FollowerReplica:
         else:
             self.state = self._after_truncation
 
+    def restore_failed(self, now_ms: int) -> None:
+        """Fetch again later: the archive could not be read."""
+        self._fetch_when_written()
+        self.retry_at_ms = now_ms + self._settings.replica_fetch_backoff_ms
+
     def synced(self) -> None:
         if self.state is FollowerState.SYNCING:
             self._fetch_when_written()
@@ -255,6 +270,8 @@ class FollowerReplica:
                 return FindEpochEnd(epoch, log.latest_epoch)
             case FollowerState.LISTING_LATEST | FollowerState.LISTING_EARLIEST as state:
                 return ListOffset(epoch, state is FollowerState.LISTING_LATEST)
+            case FollowerState.LISTING_LOCAL:
+                return ListOffset(epoch, False, True)
             case _:
                 return None
 
@@ -283,7 +300,9 @@ class FollowerReplica:
             return min(leader_end.end_offset, log.log_end_offset)
         return min(own.end_offset, leader_end.end_offset)
 
-    def _truncate(self, action: TruncateTo | RestartAt, following: FollowerState = FollowerState.FETCHING) -> Actions:
+    def _truncate(
+        self, action: TruncateTo | RestartAt | RestoreAt, following: FollowerState = FollowerState.FETCHING
+    ) -> Actions:
         self.state = FollowerState.TRUNCATING
         self._after_truncation = following
         self.high_watermark = min(self.high_watermark, action.offset)

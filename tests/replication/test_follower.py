@@ -10,6 +10,7 @@ from pylogbroker.replication.actions import (
     AdvanceLogStart,
     AppendFetched,
     RestartAt,
+    RestoreAt,
     TruncateTo,
 )
 from pylogbroker.replication.follower import (
@@ -239,6 +240,37 @@ def test_a_log_that_ends_before_the_leaders_start_is_restarted_there() -> None:
     follower.truncated()
     assert follower.high_watermark == 7
     assert asked(follower) == FetchFrom(EPOCH, 7, -1, 7)
+
+
+def moved_to_archive(follower: FollowerReplica) -> FollowerRequest:
+    follower.request_failed(asked(follower), ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, 0)
+    request = asked(follower)
+    assert request == ListOffset(EPOCH, latest=False, local=True)
+    return request
+
+
+def test_a_log_that_ends_before_the_leaders_local_part_is_restored_there() -> None:
+    log = log_of(1)
+    follower = follower_of(log)
+    assert follower.offset_listed(moved_to_archive(follower), 7) == (RestoreAt(7),)
+    assert follower.next_request(0) is None
+    log.restart_at(7)
+    follower.truncated()
+    assert asked(follower) == FetchFrom(EPOCH, 7, -1, 7)
+
+
+def test_a_log_within_the_leaders_local_part_is_fetched_on() -> None:
+    follower = follower_of(log_of(1, 1))
+    assert follower.offset_listed(moved_to_archive(follower), 2) == ()
+    assert asked(follower) == FetchFrom(EPOCH, 2, 1, 0)
+
+
+def test_a_log_that_could_not_be_restored_is_fetched_again_later() -> None:
+    follower = follower_of(log_of(1))
+    assert follower.offset_listed(moved_to_archive(follower), 7) == (RestoreAt(7),)
+    follower.restore_failed(0)
+    assert follower.next_request(BACKOFF_MS - 1) is None
+    assert asked(follower, BACKOFF_MS) == FetchFrom(EPOCH, 1, 1, 0)
 
 
 def test_a_log_within_the_leaders_is_fetched_on() -> None:

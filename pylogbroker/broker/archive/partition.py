@@ -29,6 +29,7 @@ from pylogbroker.broker.runtime.resources import InThread, Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import SegmentView
 from pylogbroker.storage import DeletedFiles, Log, TimestampedOffset
+from pylogbroker.storage.log.leader_epochs import joined
 from pylogbroker.storage.log.retention import expire_archived
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.remote import contents, copying, deletion
@@ -37,14 +38,15 @@ from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.contents import Contents
 from pylogbroker.storage.remote.copying import CopyAborted
 from pylogbroker.storage.remote.lineage import Pieces, SegmentPiece, choose, contiguous_end, find
-from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
+from pylogbroker.storage.remote.manifest import DamagedObject, Epochs, RemoteSegment
 from pylogbroker.storage.remote.object_names import SegmentName
-from pylogbroker.storage.remote.reading import RemoteReader
+from pylogbroker.storage.remote.reading import RemoteReader, RestoredState
 
 READ_BYTES_MAX: Final = 8 << 20
 """Bytes that one fetch reads from the remote storage, unless a batch is larger."""
 
 _SWEEP_MS: Final = 3_600_000
+_EPOCH_MAX: Final = 2**31 - 1
 T = TypeVar("T")
 log = Logger()
 
@@ -65,6 +67,7 @@ class ArchiveAccess:
     in_reading_thread: InThread
     in_copying_thread: InThread
     health: HealthNotes
+    is_led: Callable[[Partition], bool]
     reads: SharedReads
 
 
@@ -75,6 +78,8 @@ class _Listing:
     epoch: int
     contents: Contents
     pieces: Pieces
+    is_beyond_end: bool = False
+    """True if the archive has records that the leader's log should have, but has not: nothing is copied or deleted."""
 
 
 _NOT_LISTED: Final = _Listing(-2, Contents(), ())
@@ -89,12 +94,14 @@ class ArchivedPartition:
     totals: ArchiveTotals = attrs.field(factory=ArchiveTotals, init=False)
     is_stopped: bool = attrs.field(default=False, init=False)
     _reader: RemoteReader = attrs.field(init=False)
+    _opened_end: int = attrs.field(init=False)  # log end when the broker opened the log
     _listing: _Listing = attrs.field(default=_NOT_LISTED, init=False)
     _lost_copies: set[SegmentName] = attrs.field(factory=set, init=False)  # copies that failed
     _sweep_ms: int = attrs.field(default=0, init=False)  # when the next one is due
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._opened_end = self.log.log_end_offset
         self._reader = RemoteReader(self._access.store, self._access.cache, self.topic_id, self.partition.index)
 
     @property
@@ -152,21 +159,53 @@ class ArchivedPartition:
     async def _list(self) -> None:
         partition, access = self.partition, self._access
         epoch, epochs, start = partition.leader_epoch, self.log.epochs.entries, self.log.log_start_offset
+        first = epochs[0][1] if epochs else self.log.log_end_offset
         manifests = {segment.name: segment for segment in self._listing.contents.segments}
 
-        def load() -> tuple[Contents, Pieces]:
+        def load() -> tuple[Contents, Pieces, Epochs]:
             loaded = contents.load(access.store, self.topic_id, partition.index, manifests)
-            return loaded, choose(loaded.segments, epochs, start)
+            earlier: Epochs = ()
+            if start < first:
+                earlier = self._reader.epochs_before(loaded.segments, first, self.log.epochs.latest)
+            return loaded, choose(loaded.segments, joined(earlier, epochs), start), earlier
 
-        loaded, pieces = await self._asked(access.in_reading_thread, load)
+        loaded, pieces, earlier = await self._asked(access.in_reading_thread, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if epoch != self._listing.epoch:
+        is_first = epoch != self._listing.epoch
+        if is_first:
             self._sweep_ms = 0
-        self._listing = _Listing(epoch, loaded, pieces)
+        if earlier and self.log.epochs.entries == epochs:
+            self.log.epochs.prepend(earlier)
+        is_beyond_end = self._listing.is_beyond_end and not is_first
+        if access.is_led(partition):
+            if is_first and pieces:
+                is_beyond_end = pieces[-1].end_offset > self._end_before(pieces, epoch)
+            self._check_start(loaded, pieces)
+        self._listing = _Listing(epoch, loaded, () if is_beyond_end else pieces, is_beyond_end)
+        if is_beyond_end:
+            self._report(
+                f"it ends at {pieces[-1].end_offset}, but the log at {self.log.log_end_offset}: records may be lost. "
+                "Nothing is copied, deleted or read there"
+            )
         for damage in loaded.damaged:
             if access.runtime.may_log(damage):
                 log.error("an archived segment does not count: {damage}", damage=damage)
+
+    def _end_before(self, pieces: Pieces, epoch: int) -> int:
+        """Return the log's end before this process has copied anything in a leader epoch.
+
+        A broker that is alone goes on with its epoch after a restart. Records that it has appended since may hide that
+        earlier ones were lost, perhaps because a backup was restored.
+        """
+        goes_on = any(piece.segment.name.leader_epoch >= epoch for piece in pieces)
+        return self._opened_end if goes_on else self.log.log_end_offset
+
+    def _check_start(self, loaded: Contents, pieces: Pieces) -> None:
+        """Let the log start where its records begin, if nobody has those before. For the leader."""
+        first = min(pieces[0].first_offset if pieces else self.log.local_start_offset, self.log.local_start_offset)
+        if not loaded.damaged and first > self.log.log_start_offset:
+            self.log.start_at(first)
 
     async def _asked(self, in_thread: InThread, call: Callable[..., T], *arguments: object) -> T:
         """Return the result of a call in a thread; note whether the store works."""
@@ -262,13 +301,21 @@ class ArchivedPartition:
             partition.delete_policies if is_leader and self.is_listed else (),
             partition.local_delete_policies,
             [_view(piece) for piece in remote],
-            self.log.log_end_offset if partition.copies_no_more else self.stored_end,
+            self._deletable_end(),
         )
+
+    def _deletable_end(self) -> int:
+        """Return the offset before which local records may be deleted."""
+        if self._listing.is_beyond_end:
+            return self.log.local_start_offset
+        return self.log.log_end_offset if self.partition.copies_no_more else self.stored_end
 
     async def delete_old(self) -> None:
         """Delete remote segments before the log start, and copies that failed. For the leader."""
         now_ms, access, index = self._access.runtime.now_ms(), self._access, self.partition.index
-        await self.listed()
+        await self.listed(again=0 < self._sweep_ms <= now_ms)  # it finds the tombstones of earlier deletions
+        if self._listing.is_beyond_end:
+            return
         held = self._listing.contents
         if now_ms >= self._sweep_ms:
             left = await self._asked(
@@ -309,6 +356,54 @@ class ArchivedPartition:
         left = tuple(piece for piece in pieces if piece.segment is not segment)
         self._listing = _Listing(epoch, attrs.evolve(held, segments=segments), left)
 
+    # Restoring
+
+    async def state_at(self, offset: int) -> RestoredState:
+        """Return the state of the log at an offset, which the leader has as its local start. Raise KafkaError."""
+        loaded = await self._load_contents()
+        return await self._state_at(loaded, offset, _EPOCH_MAX)
+
+    async def recover(self) -> list[DeletedFiles]:
+        """Let a log whose local records are lost begin where its archive ends. Nothing is led here meanwhile."""
+        loaded = await self._load_contents()
+        newest = max(loaded.segments, key=lambda one: (one.name.leader_epoch, one.end_offset), default=None)
+        if newest is None:
+            return []
+        state = await self._state_at(loaded, newest.end_offset, _EPOCH_MAX)
+        pieces = choose(loaded.segments, state.epochs, 0)
+        log.warn(
+            "{topic}-{partition} has lost its local records: it begins at offset {offset}, where its archive ends. "
+            "Records that were not archived are lost",
+            topic=self.partition.topic,
+            partition=self.partition.index,
+            offset=state.offset,
+        )
+        return self.restore(state, pieces[0].first_offset)
+
+    def restore(self, state: RestoredState, log_start: int = 0) -> list[DeletedFiles]:
+        """Let the log begin again, empty, at a state of its archive."""
+        now_ms = self._access.runtime.now_ms()
+        start = max(log_start, state.epochs[0][1] if state.epochs else state.offset)
+        deleted = self.log.restore_at(state.offset, start, state.epochs, state.producers, now_ms)
+        self._opened_end = state.offset
+        return deleted
+
+    async def _load_contents(self) -> Contents:
+        access = self._access
+        return await self._asked(
+            access.in_reading_thread, contents.load, access.store, self.topic_id, self.partition.index, {}
+        )
+
+    async def _state_at(self, loaded: Contents, offset: int, epoch_max: int) -> RestoredState:
+        reader = self._reader
+        state = await self._asked(self._access.in_reading_thread, reader.state_at, loaded.segments, offset, epoch_max)
+        if state is None:
+            raise StoreFailure(
+                f"the remote storage has no segment of {self.partition.topic}-{self.partition.index} with the record "
+                f"before offset {offset}"
+            )
+        return state
+
     # Copying
 
     async def copy_due(self) -> None:
@@ -320,6 +415,8 @@ class ArchivedPartition:
 
     def _next_due(self) -> tuple[Segment, int] | None:
         """Return the oldest sealed segment that is not stored, if its records are stable and on the disk."""
+        if self._listing.is_beyond_end:
+            return None
         log_, stored_end = self.log, self.stored_end
         safe = min(log_.last_stable_offset, log_.recovery_point)
         for segment, next_base in self._sealed():

@@ -87,7 +87,7 @@ class ArchiveService:
     health: StoreHealth
     archived: dict[Partition, ArchivedPartition] = attrs.field(factory=dict, init=False)
     _deleted: dict[tuple[UUID, int], int] = attrs.field(factory=dict, init=False)  # since when
-    _detached: set[tuple[UUID, int]] = attrs.field(factory=set, init=False)  # of topics that are archived no more
+    _detached: dict[tuple[UUID, int], Partition] = attrs.field(factory=dict, init=False)  # archived no more
     _has_listed_deletions: bool = attrs.field(default=False, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
     _round: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -119,6 +119,7 @@ class ArchiveService:
             in_reading_thread,
             in_copying_thread,
             health,
+            partitions.is_led,
             SharedReads(
                 runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks
             ),
@@ -150,13 +151,15 @@ class ArchiveService:
         """Archive a partition whose log is archived by the topic's settings; else stop that."""
         log_, archived = partition.log, self.archived.get(partition)
         if archived is None and log_.is_archived and log_.topic_id is not None:
+            if (log_.topic_id, partition.index) in self._detached:  # its former archive is deleted first
+                return
             archived = ArchivedPartition(partition, log_.topic_id, self.access)
             self.archived[partition] = archived
             partition.archive = archived
         elif archived is not None and not log_.is_archived:
             self.detach(partition)
             log_.start_locally()
-            self._detached.add((archived.topic_id, partition.index))
+            self._detached[archived.topic_id, partition.index] = partition
             self.begin_round()
 
     def detach(self, partition: Partition) -> None:
@@ -170,6 +173,13 @@ class ArchiveService:
         """Note that a log was deleted. If its topic was, its objects are deleted soon."""
         self._deleted[topic_id, index] = self._runtime.now_ms()
         self._runtime.clock.callLater(0, self.begin_round)
+
+    async def recover(self, partition: Partition) -> None:
+        """Let a log that was lost begin where its archive ends. Raise KafkaError."""
+        archived = self.archived.get(partition)
+        if archived is not None:
+            for files in await archived.recover():
+                self._in_copying_thread(files.unlink)
 
     # Rounds
 
@@ -253,7 +263,9 @@ class ArchiveService:
                 del self._deleted[key]
         for key in tuple(self._detached):
             await self._delete_objects(*key)
-            self._detached.discard(key)
+            partition = self._detached.pop(key)
+            if self._partitions.hosted.get((partition.topic, partition.index)) is partition:
+                self.attach(partition)
 
     async def _delete_objects(self, topic_id: UUID, index: int) -> None:
         def pause() -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pylogbroker.storage import DeletedFiles, TimestampedOffset
     from pylogbroker.storage.log.transaction_index import AbortedTxn
+    from pylogbroker.storage.remote.reading import RestoredState
 
 
 @attrs.frozen
@@ -63,4 +64,10 @@ class Archive(Protocol):
         self, seconds: float, offset: int, max_bytes: int, upto: int, *, min_one: bool, is_committed: bool
     ) -> Deferred[ArchivedRecords | None]: ...
     async def find_timestamp(self, timestamp: int, start: int, /) -> TimestampedOffset | None: ...
+    async def state_at(self, offset: int, /) -> RestoredState:
+        """Return the state of the log at an offset from the archive."""
+
+    def restore(self, state: RestoredState, /) -> list[DeletedFiles]:
+        """Let the log begin again, empty, at such a state."""
+
     def expire(self, now_ms: int, *, is_leader: bool) -> Iterator[DeletedFiles | None]: ...

@@ -39,6 +39,7 @@ from pylogbroker.wire import NO_ID, Request
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, ReplicaState
 from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
+    EARLIEST_LOCAL,
     LATEST,
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -55,6 +56,7 @@ _IDLE_SECONDS = 1.0
 _SYNCING_WAIT_MS = 5
 """Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 _FIRST_WITH_STATE = 15
+_FIRST_WITH_LOCAL_START = 8  # version of ListOffsets
 _FORMS_MAX = 64
 """Partitions that were named alone, and are remembered; with more, all are learned again."""
 
@@ -394,14 +396,17 @@ class ReplicaFetcher:
             ListOffsetsTopic(
                 topic,
                 [
-                    ListOffsetsPartition(replica.index, request.leader_epoch, LATEST if request.latest else EARLIEST)
+                    ListOffsetsPartition(replica.index, request.leader_epoch, _time_of(request))
                     for replica, request in some
                     if isinstance(request, ListOffset)
                 ],
             )
             for topic, some in _by_topic(requests.values()).items()
         ]
-        response = await self._send(ListOffsetsRequest(self._settings.broker_id, topics=topics))
+        version = self._settings.protocol.version_of(ListOffsetsRequest.api_key)
+        if any(isinstance(request, ListOffset) and request.local for _, request in requests.values()):
+            version = max(version, _FIRST_WITH_LOCAL_START)  # a leader that archives knows it
+        response = await self._channel.request(ListOffsetsRequest(self._settings.broker_id, topics=topics), version)
         answers = (
             (topic.name, partition.partition_index, partition)
             for topic in response.topics
@@ -429,6 +434,12 @@ class ReplicaFetcher:
 
     async def _send(self, request: Request) -> Any:
         return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))
+
+
+def _time_of(request: ListOffset) -> int:
+    if request.latest:
+        return LATEST
+    return EARLIEST_LOCAL if request.local else EARLIEST
 
 
 def _of_kind(requests: Asked, kind: type[FollowerRequest]) -> Asked:

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -29,6 +30,7 @@ from pylogbroker.replication import (
     FollowerRequest,
     FollowerState,
     RestartAt,
+    RestoreAt,
     TruncateTo,
 )
 from pylogbroker.replication.actions import NO_ACTIONS
@@ -141,6 +143,8 @@ class Followership:
                             offset=offset,
                         )
                         self._cut(self.log.restart_at(offset, self._runtime.now_ms()))
+                    case RestoreAt(offset):
+                        run_in_background(log, self._restore(offset), "a replica could not be restored")
                     case _:
                         raise AssertionError(f"no action of a follower: {action}")
         except StorageFailure as failure:
@@ -187,6 +191,38 @@ class Followership:
             self._storage_failed(failure.value)
         else:
             log.failure("{topic}-{partition} could not be cut", failure, topic=self.topic, partition=self.index)
+
+    async def _restore(self, offset: int) -> None:
+        """Begin again where the leader's local log does: its remote storage has the records before."""
+        archive = self.partition.archive
+        try:
+            if archive is None:
+                raise KafkaError("this broker does not archive the topic; see remote.log.storage.system.enable")
+            state = await archive.state_at(offset)
+            if self.partition.followed is not self:  # another leader epoch has begun, or the replica was stopped
+                return
+            deleted = archive.restore(state)
+        except StorageFailure as failure:
+            self._storage_failed(failure)
+        except KafkaError as error:
+            if self._runtime.may_log(f"restoring {self.topic}-{self.index}"):
+                log.error(
+                    "{topic}-{partition} could not be restored from its archive: {why}. It is tried again",
+                    topic=self.topic,
+                    partition=self.index,
+                    why=error.detail,
+                )
+            self.follower.restore_failed(self._runtime.now_ms())
+        else:
+            log.info(
+                "{topic}-{partition} begins at offset {offset}: older records are in its archive",
+                topic=self.topic,
+                partition=self.index,
+                offset=offset,
+            )
+            self._cut(deleted)
+        self.run(NO_ACTIONS)
+        self.on_ready()
 
     def _append(self, records: bytes | memoryview) -> None:
         now_ms = self._runtime.now_ms()

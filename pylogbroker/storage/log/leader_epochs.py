@@ -10,6 +10,7 @@ the missing epochs.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -46,6 +47,15 @@ class LeaderEpochs:
     def observe(self, epoch: int, start: int) -> None:
         if epoch > self.latest:
             self.assign(epoch, start)
+
+    def replace(self, entries: Sequence[tuple[int, int]]) -> None:
+        self._entries = list(entries)
+        self._changed()
+
+    def prepend(self, earlier: Sequence[tuple[int, int]]) -> None:
+        """Add the epochs before the first one, which may go on with the last of them."""
+        self._entries = list(joined(earlier, self._entries))
+        self._changed()
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch`, and its end offset; (-1, -1) if unknown."""
@@ -92,3 +102,9 @@ class LeaderEpochs:
     def _changed(self) -> None:
         self.latest = self._entries[-1][0] if self._entries else UNDEFINED
         self.dirty = True
+
+
+def joined(earlier: Sequence[tuple[int, int]], later: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return epochs and those after them, of which the first may go on with the last of the others."""
+    goes_on = bool(earlier and later and earlier[-1][0] == later[0][0])
+    return (*earlier, *later[goes_on:])

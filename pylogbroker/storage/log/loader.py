@@ -178,10 +178,15 @@ def _assemble(
 
 
 def _earliest_start(config: LogConfig, first: Segment, epochs: LeaderEpochs) -> int:
-    """Return where a log starts that no checkpoint knows: an archived one where its leader epochs begin."""
-    if config.remote_storage_enable and epochs.entries:
-        return min(epochs.entries[0][1], first.base_offset)
-    return first.base_offset
+    """Return where a log starts that no checkpoint knows: an archived one where its leader epochs begin.
+
+    If they had to be read from the batches (`dirty`), nobody knows but the archive: 0 deletes nothing there.
+    """
+    if not config.remote_storage_enable:
+        return first.base_offset
+    if epochs.dirty or not epochs.entries:
+        return 0 if first.size else first.base_offset
+    return min(epochs.entries[0][1], first.base_offset)
 
 
 def _list_files(path: str) -> _Listing:

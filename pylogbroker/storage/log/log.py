@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Final
@@ -50,7 +50,13 @@ from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
 from pylogbroker.storage.log.newest_lookup import NewestScan, NewestSearch
 from pylogbroker.storage.log.producer_recovery import PlannedTruncation, load_producers, remove_snapshots_beyond
-from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
+from pylogbroker.storage.log.producer_states import (
+    EndedTransaction,
+    Origin,
+    ProducerStateEntry,
+    ProducerStates,
+    WrittenBatch,
+)
 from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
 from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted
 from pylogbroker.storage.log.timestamp_lookup import TimestampCandidate, find_candidate
@@ -538,6 +544,28 @@ class Log:
             self.segments = (self._active,)
             self.log_start_offset = self.local_start_offset = offset
             self._end_at(offset)
+        return deleted
+
+    def restore_at(
+        self,
+        offset: int,
+        log_start: int,
+        epochs: Sequence[tuple[int, int]],
+        producers: Iterable[ProducerStateEntry],
+        now_ms: int,
+    ) -> list[DeletedFiles]:
+        """Drop all local records of an archived log; the next one gets `offset`, and a remote storage has those before.
+
+        The state at `offset` comes from there: leader epochs, and producers.
+        """
+        deleted = self.restart_at(offset, now_ms)
+        self.log_start_offset = min(log_start, offset)
+        self.epochs.replace(epochs)
+        self.producers = ProducerStates(producers)
+        with self.on_disk(frozenset()):
+            producer_snapshots.write(names.file_of(self.path, offset, names.SNAPSHOT), self.producers)
+            self._snapshot_offset = offset
+            self.epochs.save()
         return deleted
 
     def _move_end(self, offset: int) -> None:

@@ -5,7 +5,7 @@ Record batches are read in chunks of a MiB, whose checksums the segment's indexe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -13,15 +13,17 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import crc32c, entries
+from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
 from pylogbroker.storage.log.header_scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
+from pylogbroker.storage.log.producer_states import ProducerStateEntry
 from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 from pylogbroker.storage.remote import object_names, segment_indexes
 from pylogbroker.storage.remote.checked_store import CheckedStore
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.lineage import Pieces, SegmentPiece, find
-from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
+from pylogbroker.storage.remote.manifest import DamagedObject, Epochs, RemoteSegment
 from pylogbroker.storage.remote.segment_indexes import CHUNK_BYTES, SegmentIndexes
 
 _CHUNKS_MAX: Final = 8
@@ -36,6 +38,15 @@ class RemoteRecords:
 
     data: bytes
     next_offset: int
+
+
+@attrs.frozen
+class RestoredState:
+    """State of a log at an offset."""
+
+    offset: int
+    epochs: Epochs
+    producers: tuple[ProducerStateEntry, ...]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -138,6 +149,24 @@ class RemoteReader:
                         return TimestampedOffset(record.offset, record.timestamp, entry.leader_epoch)
         return None
 
+    def epochs_before(self, segments: Iterable[RemoteSegment], offset: int, epoch_max: int) -> Epochs:
+        """Return the leader epochs of a log that begin before an offset, as the latest leader has archived them.
+
+        `epoch_max` is the log's latest one. There are none if no segment has the record before the offset.
+        """
+        segment = _latest_with(segments, offset - 1, epoch_max)
+        return () if segment is None else tuple(entry for entry in self.indexes(segment).epochs if entry[1] < offset)
+
+    def state_at(self, segments: Iterable[RemoteSegment], offset: int, epoch_max: int) -> RestoredState | None:
+        """Return the state of a log at an offset, as the latest leader has archived it; None without a segment."""
+        segment = _latest_with(segments, offset - 1, epoch_max)
+        if segment is None:
+            return None
+        indexes = self.indexes(segment)
+        epochs = tuple(entry for entry in indexes.epochs if entry[1] < offset)
+        producers = producer_snapshots.decode(indexes.producers)
+        return RestoredState(offset, epochs, tuple(state for state in producers if _is_before(state, offset)))
+
     def indexes(self, segment: RemoteSegment) -> SegmentIndexes:
         def load() -> tuple[SegmentIndexes, int]:
             data = self._store.read(self._name(segment) + object_names.INDEX, 0, segment.index_size + 1)
@@ -200,6 +229,22 @@ class RemoteReader:
             if crc32c(chunk) != indexes.chunks[number]:
                 raise DamagedObject(f"{name} is damaged: the checksum of its MiB {number} is wrong")
             yield number, chunk
+
+
+def _latest_with(segments: Iterable[RemoteSegment], offset: int, epoch_max: int) -> RemoteSegment | None:
+    """Return the segment with an offset that the latest leader has copied."""
+    with_offset = [
+        segment
+        for segment in segments
+        if segment.base_offset <= offset < segment.end_offset and segment.epochs[-1][0] <= epoch_max
+    ]
+    return max(with_offset, key=lambda segment: (segment.name.leader_epoch, segment.end_offset), default=None)
+
+
+def _is_before(state: ProducerStateEntry, offset: int) -> bool:
+    """Return whether all that a producer's state knows is before an offset."""
+    last = state.batches[-1].last_offset if state.batches else -1
+    return max(last, state.transaction_start) < offset
 
 
 def _find(read: Read, segment: RemoteSegment, indexes: SegmentIndexes, offset: int) -> Header | None:

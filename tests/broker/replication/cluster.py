@@ -24,7 +24,7 @@ from pylogbroker.broker.apis import (
     stop_replica,
     update_metadata,
 )
-from pylogbroker.broker.assembly import assemble
+from pylogbroker.broker.assembly import RemoteStorage, assemble
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.partitions.partition import Partition
@@ -296,7 +296,11 @@ def opened_member(cluster: Cluster, broker_id: int, directory: str, settings: Ma
         threads = Threads()
         runtime = Runtime.on(cluster.clock, threads, threads)
         policies = plugins.delete_policies()
-        broker = assemble(config, broker_id, CLUSTER_ID, runtime, tree, logs, policies, in_cluster=True)
+        storage = plugins.remote_storage(config)
+        broker = assemble(
+            config, broker_id, CLUSTER_ID, runtime, tree, logs, policies, in_cluster=True,
+            remote_storage=None if storage is None else RemoteStorage(storage, threads, threads),
+        )  # fmt: skip
         role = broker.role
         assert isinstance(role, ClusterRole)
         role.replicas._fetch_channel = lambda leader, number: cluster.channel(broker_id, leader)
