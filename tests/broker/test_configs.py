@@ -358,11 +358,11 @@ class IncrementalTests(ConfigsTests):
     def test_a_topics_settings_that_only_kafka_4_has_are_kept(self) -> None:
         self.assertEqual(self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "5")), ErrorCode.NONE)
         [row] = self.describe(TOPIC, "t", "remote.copy.lag.ms", include_documentation=True).configs
-        self.assertEqual((row.value, row.documentation), ("5", "Has no effect: tiered storage is not offered."))
+        self.assertEqual((row.value, row.documentation), ("5", "Has no effect: the archive works without it."))
 
     def test_a_topics_settings_without_effect_are_logged_once_in_a_while(self) -> None:
         change = ("remote.copy.lag.ms", SET, "5")
-        note = "remote.copy.lag.ms (tiered storage is not offered)"
+        note = "remote.copy.lag.ms (the archive works without it)"
         with logged_lines() as lines:
             self.change(TOPIC, "t", change)
             self.change(TOPIC, "t", change, ("flush.ms", SET, "1"))

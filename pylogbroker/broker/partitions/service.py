@@ -53,6 +53,9 @@ class Archives(Protocol):
     def detach(self, partition: Partition, /) -> None:
         """Stop the work on a partition whose replica goes."""
 
+    async def recover(self, partition: Partition, /) -> None:
+        """Let a log that was lost begin where its archive ends. Raise KafkaError."""
+
     def note_deletion(self, topic_id: UUID, index: int, /) -> None:
         """Note that a log was deleted, perhaps with its topic."""
 
@@ -80,6 +83,7 @@ class Partitions:
     _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
     _ids: dict[str, UUID] = attrs.field(factory=dict, init=False)  # of the same topics
     _unopened: set[TopicPartition] = attrs.field(factory=set, init=False)  # their logs could not be opened
+    _unrecovered: set[TopicPartition] = attrs.field(factory=set, init=False)  # for want of their archive
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
@@ -305,9 +309,19 @@ class Partitions:
             log.error("deleted logs may return after a loss of power: {why}", why=notice)
 
     async def open_replicas(
-        self, topic: TopicImage, wanted: Iterable[int], settings: Mapping[str, str], is_new: bool = True
+        self,
+        topic: TopicImage,
+        wanted: Iterable[int],
+        settings: Mapping[str, str],
+        is_new: bool = True,
+        *,
+        is_sole: bool = False,
     ) -> list[TopicPartition]:
-        """Open the logs of partitions, creating missing ones; return those that are open."""
+        """Open the logs of partitions, creating missing ones; return those that are open.
+
+        A lost log of an archived topic begins where its archive ends. One that `is_sole` has no other replica from
+        which to learn that: it stays closed without the archive.
+        """
         slices, indexes = self._runtime.slices, list(wanted)
         config = log_config(self._config.topic(settings))
         if topic.id != NO_TOPIC_ID:
@@ -322,7 +336,9 @@ class Partitions:
             present = self._logs.logs.get(key)
             try:
                 self._open_replica(topic, index, config, is_new)
-            except StorageFailure as failure:
+                if not is_new and self._logs.logs[key] is not present:
+                    await self._recover(key, is_sole)
+            except KafkaError as failure:
                 self._unopened.add(key)
                 failed.setdefault(str(failure), []).append(key)
                 continue
@@ -383,9 +399,29 @@ class Partitions:
             )
         return partition_log
 
-    def reopen(self, topic: TopicImage, index: int) -> None:
-        """Create a log that could not be created before; raise StorageFailure."""
+    async def reopen(self, topic: TopicImage, index: int) -> None:
+        """Create a log that could not be created before; raise KafkaError."""
         self._open_replica(topic, index, log_config(self._settings(topic.name)), is_new=True)
+        if (topic.name, index) in self._unrecovered:
+            await self._recover((topic.name, index), True)
+
+    async def _recover(self, key: TopicPartition, is_sole: bool) -> None:
+        """Let an empty log begin where its archive ends. Without that, a sole one is closed: raise KafkaError."""
+        partition = self.hosted[key]
+        if self.archives is None or not partition.log.is_archived:
+            return
+        self._unrecovered.add(key)
+        try:
+            await self.archives.recover(partition)
+        except KafkaError:
+            if not is_sole:
+                self._unrecovered.discard(key)
+                return
+            self.archives.detach(partition)
+            self.traffic.leave(partition.topic)
+            self.hosted.pop(key, None)
+            raise
+        self._unrecovered.discard(key)
 
     def is_offline(self, key: TopicPartition) -> bool:
         """Return whether the log is, or may be, in a directory that failed."""

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime.resources import Runtime
-from pylogbroker.errors import StorageFailure
+from pylogbroker.errors import KafkaError
 from pylogbroker.metadata.delta import Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, topic_resource
 from pylogbroker.storage.checkpoints import TopicPartition
@@ -70,7 +70,7 @@ class SoleReplicas:
             index async for index in self._runtime.slices.over(indexes) if self._is_replica(topic.partitions[index])
         ]
         settings = image.settings(topic_resource(topic.name))
-        opened = await self._partitions.open_replicas(topic, hosted, settings, is_new)
+        opened = await self._partitions.open_replicas(topic, hosted, settings, is_new, is_sole=True)
         async for _, index in self._runtime.slices.over(opened):
             self._obey(topic, index)
 
@@ -106,8 +106,8 @@ class SoleReplicas:
             if topic is None or not self._is_missing(topic, key[1]):
                 continue
             try:
-                self._partitions.reopen(topic, key[1])
-            except StorageFailure as failure:
+                await self._partitions.reopen(topic, key[1])
+            except KafkaError as failure:
                 log.error("{topic}-{partition} is offline: {why}", topic=key[0], partition=key[1], why=failure)
                 if key in tried:
                     tried.clear()

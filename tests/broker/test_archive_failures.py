@@ -1,0 +1,291 @@
+"""Archived topics without their store, with lost local data, and with records that were deleted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.delta import Delta
+from pylogbroker.plugins.remote_storages import DirectoryStorage
+from pylogbroker.storage import Origin
+from tests.broker.archives import EARLIEST, NOW_MS, ArchiveTests, values_of
+from tests.broker.log_lines import logged_lines
+from tests.storage.support import batch, marker
+
+VALUES = [b"%020d" % number for number in range(9)]
+ALL = list(enumerate(VALUES))
+DAY_MS = 86_400_000
+
+
+class StoreAwayTests(ArchiveTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.away = self.store + "-away"
+
+    def unmount(self) -> None:
+        os.rename(self.store, self.away)
+
+    def mount(self) -> None:
+        os.rename(self.away, self.store)
+
+    def test_old_records_fail_with_a_code_and_new_ones_do_not(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = log.local_start_offset
+        self.unmount()
+        self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.assertEqual(values_of(self.fetched(local).records), ALL[local:])
+        self.mount()
+        self.assertEqual(self.read_all(), ALL)
+
+    def test_nothing_local_is_deleted_and_copying_goes_on_afterwards(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.unmount()
+        self.archive_all()
+        self.assertEqual(log.local_start_offset, 0)
+        self.assertEqual(self.read_all(), ALL)
+        self.mount()
+        self.node.clock.advance(60)
+        self.archive_all()
+        self.assertGreater(log.local_start_offset, 0)
+        self.assertEqual(self.read_all(), ALL)
+
+    def test_an_outage_is_one_line_and_its_end_another(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.unmount()
+        with logged_lines() as lines:
+            for _ in range(20):
+                self.copy()
+                self.fetched(0)
+                self.node.clock.advance(30)
+            self.mount()
+            self.node.clock.advance(60)
+        about = [line for line in lines if "the remote storage" in line]
+        self.assertEqual(len(about), 2, about)
+        self.assertIn("the remote storage fails: ", about[0])
+        self.assertIn("works again", about[1])
+
+    def test_pauses_between_tries_grow(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.partition().log.sync()
+        self.unmount()
+        tries: list[float] = []
+        listing = DirectoryStorage.list
+
+        def counted(store: DirectoryStorage, prefix: str) -> Any:
+            tries.append(self.node.clock.seconds())
+            return listing(store, prefix)
+
+        with patch.object(DirectoryStorage, "list", counted):
+            for _ in range(120):
+                self.node.clock.advance(0.5)
+        pauses = [later - earlier for earlier, later in pairwise(tries)]
+        self.assertEqual(pauses[:5], sorted(pauses[:5]))
+        self.assertGreaterEqual(pauses[4], 8)
+        self.assertLess(len(tries), 12)
+
+
+class LostLocalRecordsTests(ArchiveTests):
+    def lose_local_records(self) -> None:
+        """Stop, remove the partition's directory, start."""
+        path = self.partition().log.path
+        self._stack.close()
+        shutil.rmtree(path)
+
+    def test_a_lost_log_begins_where_its_archive_ends(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = self.partition().log.local_start_offset
+        self.lose_local_records()
+        self.restart()
+        log = self.partition().log
+        self.assertEqual((log.log_start_offset, log.local_start_offset, log.log_end_offset), (0, local, local))
+        self.append("t", b"new")
+        self.assertEqual(self.read_all(), [*ALL[:local], (local, b"new")])
+
+    def test_without_the_store_a_lost_log_stays_closed_until_it_is_back(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = self.partition().log.local_start_offset
+        self.lose_local_records()
+        os.rename(self.store, self.store + "-away")
+        self.restart()
+        self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+        os.rename(self.store + "-away", self.store)
+        for _ in range(3):
+            self.node.clock.advance(10)
+        self.assertEqual(self.partition().log.log_start_offset, 0)
+        self.assertEqual(self.read_all(), ALL[:local])
+
+    def test_an_archive_beyond_the_logs_end_is_left_alone(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        objects = self.objects()
+        log = self.partition().log
+        log.restart_at(0, NOW_MS)
+        log.assign_epoch(0)
+        self.restart()
+        self.append("t", *[value + b"other" for value in VALUES])
+        with logged_lines() as lines:
+            self.archive_all()
+        self.assertTrue(any("records may be lost" in line for line in lines), lines)
+        self.assertEqual(self.objects(), objects)
+        self.assertEqual(self.read_all(), [(offset, value + b"other") for offset, value in ALL])
+
+    def test_a_lost_epoch_checkpoint_comes_from_the_archive(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        path = self.partition().log.path
+        self._stack.close()
+        os.unlink(f"{path}/leader-epoch-checkpoint")
+        for directory in self.directories:
+            os.unlink(f"{directory}/log-start-offset-checkpoint")
+        self.restart()
+        self.assertEqual(self.read_all(), ALL)
+        self.do_round()
+        self.assertEqual(self.partition().log.epochs.entries, ((0, 0),))
+        self.assertEqual(self.read_all(), ALL)
+
+
+class RetentionTests(ArchiveTests):
+    def test_retention_deletes_in_the_store(self) -> None:
+        log = self.create(retention_ms="1000000").log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertNotEqual(self.objects(), [])
+        self.node.clock.advance(1001)
+        self.expire()
+        self.do_round()
+        self.assertEqual(log.log_start_offset, log.local_start_offset)
+        self.assertEqual({name.rpartition(".")[2] for name in self.objects()}, {"deleted"})
+        self.assertEqual(self.read_all(), ALL[log.log_start_offset :])
+        self.node.clock.advance(DAY_MS / 1000 + 3600)
+        self.do_round()
+        self.assertEqual(self.objects(), [])
+
+    def test_retention_by_size_counts_both_parts(self) -> None:
+        log = self.create(retention_bytes="500", local_retention_bytes="1", retention_ms="-1").log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.do_round()
+        archive = self.partition().archive
+        assert archive is not None
+        self.assertLessEqual(archive.size + log.size, 500 + 200)
+        self.assertGreater(archive.size, 0)
+        self.assertGreater(log.log_start_offset, 0)
+        self.assertEqual(self.read_all(), ALL[log.log_start_offset :])
+
+    def test_deleted_records_are_deleted_in_the_store(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        segments = len([name for name in self.objects() if name.endswith("manifest")])
+        self.assertGreater(segments, 2)
+        log.delete_records_before(5)
+        self.do_round()
+        left = [name for name in self.objects() if name.endswith("manifest")]
+        self.assertLess(len(left), segments)
+        self.assertEqual(self.read_all(), ALL[5:])
+        self.restart()
+        self.assertEqual(self.read_all(), ALL[5:])
+
+    def test_a_deleted_topic_leaves_nothing_in_the_store(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.delete_topic()
+        self.assertEqual(self.objects(), [])
+
+    def delete_topic(self) -> None:
+        from tests.broker.trees import now
+
+        now(self.node.broker.controller.delete_topic("t"))
+        self.node.clock.advance(0)
+        self.do_round()
+
+    def test_a_topic_of_the_same_name_has_an_archive_of_its_own(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.delete_topic()
+        self.create()
+        self.append("t", b"new" * 10)
+        self.archive_all()
+        self.assertEqual(self.read_all(), [(0, b"new" * 10)])
+
+    def test_an_archive_that_ends_is_deleted_and_the_log_starts_locally(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = log.local_start_offset
+        self.alter("t", {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"})
+        self.do_round()
+        self.assertEqual(self.objects(), [])
+        self.assertEqual(self.offset(EARLIEST), local)
+        self.assertEqual(self.read_all(), ALL[local:])
+
+    def alter(self, name: str, settings: dict[str, str]) -> None:
+        from pylogbroker.metadata.delta import ConfigChanged
+        from pylogbroker.metadata.image import topic_resource
+        from tests.broker.trees import now
+
+        metadata = self.node.broker.metadata
+        current = dict(metadata.topic_settings(name)) | settings
+        now(metadata.publish(Delta.of(ConfigChanged(topic_resource(name), current))))
+
+    def test_a_stopped_copy_keeps_the_archive_and_the_rest_stays_local(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = log.local_start_offset
+        self.alter("t", {"remote.log.copy.disable": "true", "local.retention.ms": "-2"})
+        self.append("t", *VALUES)
+        objects = self.objects()
+        self.archive_all()
+        self.assertEqual(self.objects(), objects)
+        self.assertEqual(log.local_start_offset, local)
+        self.assertEqual(self.read_all(), list(enumerate([*VALUES, *VALUES])))
+
+
+class TransactionTests(ArchiveTests):
+    def test_readers_of_committed_records_get_the_aborted_ones_named(self) -> None:
+        log = self.create().log
+        for producer, committed in enumerate((True, False, True, False, False)):
+            for sequence in range(3):
+                value = b"%d" % producer + b"-" * 30
+                data = batch([value], [NOW_MS], (producer, 0, sequence), transactional=True)
+                self.partition().append(data, NOW_MS, Origin.CLIENT)
+            self.partition().append(marker(committed, producer, timestamp=NOW_MS), NOW_MS, Origin.COORDINATOR)
+        before = [self.fetched(offset, committed=True) for offset in range(log.log_end_offset)]
+        self.archive_all()
+        local = log.local_start_offset
+        self.assertGreater(local, 10)
+        for offset, expected in enumerate(before[:local]):
+            answer = self.fetched(offset, committed=True)
+            covered = {record[0] for record in values_of(answer.records)}
+            aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
+            known = {(one.producer_id, one.first_offset) for one in expected.aborted_transactions or ()}
+            self.assertTrue(aborted <= known)
+            self.assertTrue({one for one in known if one[1] in covered} <= aborted)
+
+    def test_an_open_transaction_keeps_its_segments_local(self) -> None:
+        log = self.create().log
+        self.partition().append(batch([b"x" * 50], [NOW_MS], (1, 0, 0), transactional=True), NOW_MS, Origin.CLIENT)
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual((log.local_start_offset, self.objects()), (0, []))
+        self.partition().append(marker(True, 1, timestamp=NOW_MS), NOW_MS, Origin.COORDINATOR)
+        self.archive_all()
+        self.assertGreater(log.local_start_offset, 0)
