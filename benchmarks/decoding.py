@@ -26,7 +26,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
 from pylogbroker.records import Codec, entries
 from pylogbroker.records.columnar import encode
-from pylogbroker.spark.reading.decoder import TYPES, Decoder
+from pylogbroker.table.decoder import TYPES, Decoder
 
 TOPIC, PARTITION = "clicks", 3
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")

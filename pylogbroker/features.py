@@ -192,7 +192,7 @@ OF_SPARK: Final[_Features] = {
         "pylogbroker.spark.loading.load",
         "pylogbroker.spark.loading.mappings",
         "pylogbroker.spark.loading.store",
-        "pylogbroker.spark.loading.times",
+        "pylogbroker.config.times",
         "pylogbroker.spark.sessions",
     ),
     "reading, or writing: a process of Spark's does one of them": (

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
+    from pylogbroker.config import times
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
     from pylogbroker.records.columnar import Columns
-    from pylogbroker.spark.loading import times
 
     Matches = Callable[[bytes | None, bytes | None, Iterable[Header]], bool]
 else:
@@ -48,7 +48,7 @@ else:
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
-    times = on_first_use("pylogbroker.spark.loading.times")
+    times = on_first_use("pylogbroker.config.times")
 
 _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130

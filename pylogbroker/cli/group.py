@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client.admin import CommittedOffset, GroupListing, ShareGroupOffset
+    from pylogbroker.config import times
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
-    times = on_first_use("pylogbroker.spark.loading.times")
+    times = on_first_use("pylogbroker.config.times")
 
 _UNKNOWN = "Dead"
 _NO_MEMBERS = ("Empty", _UNKNOWN)

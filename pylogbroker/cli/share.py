@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
+    from pylogbroker.config import times
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
-    from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
-    times = on_first_use("pylogbroker.spark.loading.times")
+    times = on_first_use("pylogbroker.config.times")
 
 _EMPTY: Final = "Empty"
 _IN_TRANSACTION_MAX: Final = 500

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import CreatedTopic, ListedOffset, NewTopic, TopicDescription
-    from pylogbroker.config import parsing
+    from pylogbroker.config import parsing, times
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.loading import times
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     client_errors = on_first_use("pylogbroker.client.errors")
     parsing = on_first_use("pylogbroker.config.parsing")
-    times = on_first_use("pylogbroker.spark.loading.times")
+    times = on_first_use("pylogbroker.config.times")
 
 _CREATED_TOGETHER: Final = 100
 _PROPAGATION_SECONDS: Final = 0.5

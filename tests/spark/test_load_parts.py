@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pylogbroker.config.times import milliseconds
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.loading.commit import write_manifest
 from pylogbroker.spark.loading.intervals import apart, missing_in
@@ -24,7 +25,6 @@ from pylogbroker.spark.loading.load import _for_spark, load
 from pylogbroker.spark.loading.manifest import BadManifest, Manifest, ManifestEntry, Part, path_of, range_of
 from pylogbroker.spark.loading.parquet import FileLayout, FileWriter, packed, text_of, unpacked
 from pylogbroker.spark.loading.store import Store, TargetInUse
-from pylogbroker.spark.loading.times import milliseconds
 from pylogbroker.spark.reading.slices import Slice
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda each: (each[0], each[0] + each[1])))

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pylogbroker.config.times import milliseconds
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark import JsonValue, Progress, load, loaded
 from pylogbroker.spark.loading import scheduler
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.manifest import BadManifest
-from pylogbroker.spark.loading.times import milliseconds
 from tests.conftest import make_broker
 from tests.spark.local_load import load_here, slowly, stray_files
 from tests.spark.topics import Rec, Topics

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.loading.mappings import JsonValue, LogLine, MappingFailed, mapped
-from pylogbroker.spark.reading.decoder import TYPES
+from pylogbroker.table.decoder import TYPES
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string()), ("inner", pa.struct([("b", pa.bool_())]))])
 OBJECTS = st.fixed_dictionaries(

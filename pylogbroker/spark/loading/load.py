@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import pyarrow as pa
 
+from pylogbroker.config.times import Time, milliseconds
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 from pylogbroker.spark.loading.job import LoadJob, Outcome, manifest_of
@@ -37,10 +38,9 @@ from pylogbroker.spark.loading.progress import Report, reporting
 from pylogbroker.spark.loading.scheduler import schedule
 from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.loading.task import TaskParameters
-from pylogbroker.spark.loading.times import Time, milliseconds
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.raw import log_warnings
-from pylogbroker.spark.reading.decoder import TYPES, columns_with
+from pylogbroker.table.decoder import TYPES, columns_with
 
 if TYPE_CHECKING:
     from pyspark import errors
@@ -115,7 +115,7 @@ def load(
 ) -> Loaded:
     """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
-    `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
+    `since` and `until` are times (`config.times`). Rows before `since` are dropped; loading ends before the first row
     at or after `until`. `replay` reloads files that overlap this window, and replaces them when complete; old files
     remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mappings`). `options` are the
     source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and

@@ -28,9 +28,9 @@ from pylogbroker.spark.loading.mappings import MappingFailed, RowMapping, failin
 from pylogbroker.spark.loading.parquet import FileLayout, FileWriter, Footer, metadata_of, read_footer, text_of
 from pylogbroker.spark.loading.store import Store, temporary_name
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.reading.decoder import TYPES, Decoder, columns_with
 from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.slices import Slice
+from pylogbroker.table.decoder import TYPES, Decoder, columns_with
 
 NO_ID: Final = str(uuid.UUID(int=0))
 """From brokers without topic ids."""

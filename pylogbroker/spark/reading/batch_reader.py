@@ -32,11 +32,11 @@ from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.positions import named
 from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
-from pylogbroker.spark.reading.decoder import Decoder, columns_with
 from pylogbroker.spark.reading.filter_pushdown import FilterPushdown
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.schema import check_schema
 from pylogbroker.spark.reading.slices import Slice, divide, slices
+from pylogbroker.table.decoder import Decoder, columns_with
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pylogbroker.records.columnar import Columns
 from pylogbroker.records.columnar.varints import Bytes, Ints, raw_varints, signed
-from pylogbroker.spark.reading.spans import binary_of
+from pylogbroker.table.spans import binary_of
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _HEADER))

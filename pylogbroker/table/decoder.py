@@ -20,8 +20,8 @@ import pyarrow as pa
 from pylogbroker.records import Buffer, entries
 from pylogbroker.records.columnar import AbortedTransactions, Columns, EntryGroup, columns_of, entry_groups
 from pylogbroker.records.columnar.varints import Ints
-from pylogbroker.spark.reading.headers import HEADERS, headers_of
-from pylogbroker.spark.reading.spans import binary_of
+from pylogbroker.table.headers import HEADERS, headers_of
+from pylogbroker.table.spans import binary_of
 
 TYPES: Final[Mapping[str, pa.DataType]] = {
     "key": pa.binary(),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
 from pylogbroker.records.columnar import AbortedTransactions
-from pylogbroker.spark.reading import spans
-from pylogbroker.spark.reading.decoder import TYPES, Decoded, Decoder, columns_with
+from pylogbroker.table import spans
+from pylogbroker.table.decoder import TYPES, Decoded, Decoder, columns_with
 from tests.records.reference_codecs import FORMATS, PEERS, Peer
 from tests.records.strategies import records_for
 from tests.support.examples import examples

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.spark.reading.spans import binary_of
+from pylogbroker.table.spans import binary_of
 
 #: gap before it, and length; -1 is null
 SHORT = st.tuples(st.integers(0, 9), st.integers(-1, 13))

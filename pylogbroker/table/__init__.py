@@ -1,0 +1,4 @@
+"""Topics as Arrow tables.
+
+decoder, headers, spans     record batches to Arrow
+"""
