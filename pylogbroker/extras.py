@@ -17,6 +17,7 @@ else:
     metadata = on_first_use("importlib.metadata")
 
 EXTRAS: Final = {
+    "duckdb": "tables",
     "fastavro": "schema-registry",
     "google": "schema-registry",
     "grpc_tools": "schema-registry",

@@ -186,6 +186,15 @@ OF_SCHEMAS: Final[_Features] = {
 }
 """Modules that decode by a schema registry."""
 
+OF_TABLES: Final[_Features] = {
+    "contents by a schema registry": (
+        "pylogbroker.table.avro_types",
+        "pylogbroker.table.protobuf_types",
+        "pylogbroker.table.registry_columns",
+    ),
+}
+"""Modules of tables."""
+
 OF_SPARK: Final[_Features] = {
     "loads": (
         "pylogbroker.spark.loading.job",
@@ -246,6 +255,7 @@ TABLES: Final = (
     OF_CLIENTS,
     OF_COMMANDS,
     OF_SCHEMAS,
+    OF_TABLES,
     OF_SPARK,
     OF_TESTS,
     OF_RARE_CASES,

@@ -49,6 +49,11 @@ class SchemaCodec:
         """Name of the record, as subjects have it; empty if the schema has none."""
         return self._codec.record_name
 
+    @property
+    def of_type(self) -> TypeCodec:
+        """The codec of the schema's type, for what only its module knows."""
+        return self._codec
+
     def prepare_writing(self) -> None:
         """Check what only writing needs, as before a schema is registered; raise InvalidSchema."""
         try:

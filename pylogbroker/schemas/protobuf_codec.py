@@ -90,6 +90,10 @@ class ProtobufCodec:
     def prepare(self) -> None:
         """Do nothing: reading needs the same."""
 
+    def message_of(self, frame: FramedContent) -> Any:
+        """Return the descriptor of a content's message; raise Undecodable."""
+        return self._at(decoded_indexes(frame.payload if frame.indexes is None else frame.indexes)[0])
+
     def decode(self, frame: FramedContent, budget: JsonBudget) -> str:
         if frame.indexes is None:
             indexes, at = decoded_indexes(frame.payload)
