@@ -70,7 +70,7 @@ class MessageCosts:
             budget.spend(costs.name)
             if costs.map_value is not None:
                 self._spend_map(costs.map_value, value, budget)
-            elif _is_repeated(field):
+            elif is_repeated(field):
                 self._spend_items(field, value, budget)
             else:
                 self._spend_value(field, value, budget)
@@ -113,7 +113,7 @@ class MessageCosts:
         if cost is None:
             shown = [field for field in message.fields if not field.has_presence]
             cost = len("{}") + sum(
-                len(field.name) + _KEY_CHARACTERS + (len("[]") if _is_repeated(field) else self._default(field))
+                len(field.name) + _KEY_CHARACTERS + (len("[]") if is_repeated(field) else self._default(field))
                 for field in shown
             )
             self._empty[message.full_name] = cost
@@ -143,7 +143,7 @@ def _scalar(field: Any) -> int:
     return _NUMBER_CHARACTERS
 
 
-def _is_repeated(field: Any) -> bool:
+def is_repeated(field: Any) -> bool:
     return isinstance(field.default_value, list)
 
 

@@ -8,6 +8,7 @@ reading                     read_table, read_batches
 bounds, columns, contents   starts and ends; which columns; forms of keys and values
 topic_source                partitions between two offsets, as raw rows
 json_*, registry_columns    JSON, and contents by a schema registry, as columns
+topic_dataset, pushdown, sql    a topic as a dataset that DuckDB and Polars scan; DuckDB with topics as tables
 decoder, headers, spans     record batches to Arrow
 
 Modules are imported on first use.
@@ -23,13 +24,17 @@ from pylogbroker.lazy_names import lazy_names
 if TYPE_CHECKING:
     from pylogbroker.table.errors import RecordsDeleted, TableError, UndecodableRecord
     from pylogbroker.table.reading import read_batches, read_table
+    from pylogbroker.table.sql import connect
+    from pylogbroker.table.topic_dataset import dataset
 
-__all__ = ["RecordsDeleted", "TableError", "UndecodableRecord", "read_batches", "read_table"]
+__all__ = ["RecordsDeleted", "TableError", "UndecodableRecord", "connect", "dataset", "read_batches", "read_table"]
 
 _MODULES: Final = {
     "RecordsDeleted": ".errors",
     "TableError": ".errors",
     "UndecodableRecord": ".errors",
+    "connect": ".sql",
+    "dataset": ".topic_dataset",
     "read_batches": ".reading",
     "read_table": ".reading",
 }

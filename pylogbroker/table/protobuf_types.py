@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pylogbroker.schemas.protobuf_costs import is_repeated
+
 _STANDARD: Final = "google.protobuf."
 _TIMESTAMP: Final = pa.timestamp("ns", tz="UTC")
 _MESSAGE: Final = 10  # FieldDescriptor.CPPTYPE_MESSAGE
@@ -61,7 +63,7 @@ def _of_field(field: Any, within: tuple[str, ...]) -> pa.DataType:
     if message is not None and message.GetOptions().map_entry:
         return pa.map_(pa.string(), _single(message.fields_by_name["value"], within))
     kind = _single(field, within)
-    return pa.list_(kind) if field.is_repeated else kind
+    return pa.list_(kind) if is_repeated(field) else kind
 
 
 def _single(field: Any, within: tuple[str, ...]) -> pa.DataType:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pylogbroker.errors import ConfigError
 from pylogbroker.table.bounds import Bound, ReadRange
 from pylogbroker.table.columns import DECODED, ColumnSelection, column_of, decoder_columns
-from pylogbroker.table.contents import ON_ERROR, BinaryForm, ContentForm, Failures, OnError
+from pylogbroker.table.contents import ON_ERROR, ContentForm, Failures, OnError
 from pylogbroker.table.forms import form_of
 from pylogbroker.table.topic_source import RawRows, ReadPlan, TopicSource, settings_of
 
@@ -80,6 +80,11 @@ class TopicScan:
         if self.contents.needs_headers:
             needed.append("headers")
         return decoder_columns(dict.fromkeys(needed))
+
+    def of(self, selection: ColumnSelection) -> TopicScan:
+        """Return a scan of some of the columns; sampled types are shared."""
+        forms = {name: form for name, form in self.contents.forms.items() if selection.uses(name)}
+        return TopicScan(self.source, selection, attrs.evolve(self.contents, forms=forms))
 
     def raw(self, plan: ReadPlan) -> Iterator[RawRows]:
         return self.source.rows(plan, self.raw_columns)
@@ -204,8 +209,3 @@ def scan_of(
         if selection.uses(field):
             chosen[field] = made
     return TopicScan(source, selection, Contents(chosen, on_error))
-
-
-def plain_contents(selection: ColumnSelection) -> Contents:
-    """Return keys and values as bytes."""
-    return Contents({name: BinaryForm() for name in DECODED if selection.uses(name)}, "raise")

@@ -43,6 +43,12 @@ class RawRows:
 
     partition: int
     rows: pa.RecordBatch
+    passed: int = 0
+    """Offsets that the rows and the gaps before them have."""
+
+    def taken(self, positions: pa.Array) -> RawRows:
+        """Return some of the rows."""
+        return self if len(positions) == self.rows.num_rows else attrs.evolve(self, rows=self.rows.take(positions))
 
 
 def settings_of(bootstrap_servers: str | Sequence[str], settings: Mapping[str, Any], *, committed: bool) -> Values:
@@ -110,11 +116,13 @@ class TopicSource:
     ) -> Iterator[RawRows]:
         decoder = Decoder(self.topic, part.partition, columns)
         fetcher = PartitionFetcher(cluster, self.topic, part.partition, part.start, part.end, topic_id=topic_id)
+        position = part.start
         for fetched in fetcher:
             aborted = None if fetched.aborted is None else AbortedTransactions(fetched.aborted)
             for decoded in decoder.decode(fetched.records, fetched.position, part.end, aborted):
                 if decoded.rows.num_rows:
-                    yield RawRows(part.partition, decoded.rows)
+                    yield RawRows(part.partition, decoded.rows, decoded.next_offset - position)
+                    position = decoded.next_offset
 
     def _partitions(self, cluster: BlockingCluster) -> list[int]:
         topics = cluster.topics([self.topic])

@@ -1,0 +1,205 @@
+"""SQL on topics, by DuckDB.
+
+    database = connect("127.0.0.1:9092")
+    database.sql("SELECT key, count(*) FROM orders WHERE timestamp > now() - INTERVAL 1 HOUR GROUP BY key")
+
+Each topic is a table of its name; names with other characters than letters, digits and _ need double quotes. DuckDB
+asks for the columns that a query uses, and for its conditions: `pushdown` has those that reduce reads.
+
+`offset` is a word of SQL, too: as a column, it is `"offset"`. `TopicDatabase` accepts it without quotes in a query that
+cannot be parsed otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import duckdb
+
+from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.config.parsing import closest
+from pylogbroker.table.errors import TableError
+from pylogbroker.table.topic_dataset import ScanObserver, TopicDataset, dataset
+from pylogbroker.table.topic_source import settings_of
+
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_TABLE: Final = re.compile(r'Table with name "?(.+?)"? does not exist')
+_LISTING: Final = re.compile(r"\b(show|describe|information_schema|duckdb_(tables|views|columns))\b", re.IGNORECASE)
+_LISTED_MAX: Final = 1000
+_NEAR_MAX: Final = 3
+
+DatasetOf = Callable[[str, ScanObserver], TopicDataset]
+_OF_BINDING: Final = (duckdb.BinderException, duckdb.CatalogException)
+
+
+class SqlError(TableError):
+    """A query that DuckDB rejects; the text has the line, with a mark below the place."""
+
+
+class TopicDatabase:
+    """DuckDB, and the topics that queries name.
+
+    `dataset_of` makes the dataset of a topic with an observer.
+    """
+
+    def __init__(self, names: Iterable[str], dataset_of: DatasetOf, observer: ScanObserver | None = None) -> None:
+        self.connection = new_connection()
+        self._names = frozenset(names)
+        self._dataset_of = dataset_of
+        self._observer = observer or ScanObserver()
+        self._registered: dict[str, str] = {}
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def run(self, sql: str) -> Iterator[Any]:
+        """Run statements one after the other; yield the relation of each that has a result.
+
+        Raise SqlError, also when the rows of a relation are read within `explained`.
+        """
+        text = self._parsed(sql)
+        for name in self._named_in(text):
+            self._register(name)
+        for statement in self.connection.extract_statements(text):
+            with self.explained(text):
+                relation = self._relation(statement)
+            if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
+                yield relation
+
+    def _relation(self, statement: Any) -> Any:
+        try:
+            return self.connection.sql(statement.query)
+        except _OF_BINDING:
+            self.connection.execute(statement)  # fails likewise, and the text of that error has the line
+            raise
+
+    @contextmanager
+    def explained(self, sql: str) -> Iterator[None]:
+        """Raise errors of scans as they were, and errors of DuckDB as SqlError."""
+        self._observer.errors.clear()
+        try:
+            yield
+        except duckdb.Error as error:
+            if self._observer.errors:
+                raise self._observer.errors[0] from error
+            raise self._explanation(sql, error) from error
+
+    def _parsed(self, sql: str) -> str:
+        """Return a query that can be parsed, perhaps with quotes around the column offset."""
+        if not sql.strip():
+            raise SqlError("the query is empty; expected SQL such as SELECT * FROM orders LIMIT 10")
+        try:
+            self.connection.extract_statements(sql)
+        except duckdb.Error as error:
+            quoted = with_quoted_offsets(sql)
+            try:
+                self.connection.extract_statements(quoted)
+            except duckdb.Error:
+                raise self._explanation(sql, error) from error
+            return quoted
+        return sql
+
+    def _named_in(self, sql: str) -> list[str]:
+        """Return the topics that a query may name; raise SqlError for names that differ in case alone."""
+        if _LISTING.search(sql) and len(self._names) <= _LISTED_MAX:
+            named = set(self._names)
+        else:
+            lower = sql.lower()
+            named = {name for name in self._names if name.lower() in lower}
+        exact: dict[str, str] = {}
+        for name in sorted(named, key=lambda name: name not in sql):
+            other = exact.setdefault(name.lower(), name)
+            if other != name and name in sql:
+                raise SqlError(f"the topics {other} and {name} are one name in SQL: read one of them by read_table")
+        return sorted(exact.values())
+
+    def _register(self, name: str) -> None:
+        if self._registered.get(name.lower()) != name:
+            self.connection.register(name, self._dataset_of(name, self._observer))
+            self._registered[name.lower()] = name
+
+    def _explanation(self, sql: str, error: Exception) -> SqlError:
+        text = str(error)
+        head, _, place = text.partition("\n\nLINE ")
+        line = f"\n\nLINE {place}" if place else ""
+        if unquoted := [name for name in sorted(self._names) if _is_unquoted(name, sql)]:
+            return SqlError(f'{head.splitlines()[0]}\nThe name {unquoted[0]} needs quotes: "{unquoted[0]}"{line}')
+        if match := _NO_TABLE.search(head):
+            near = _near(match[1], self._names)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`pylogbroker topic list` lists topics"
+            return SqlError(f"there is no topic or table {match[1]!r}; {hint}{line}")
+        return SqlError(head + line)
+
+
+def new_connection() -> Any:
+    """Return DuckDB in memory; times without an offset are UTC, and names in queries are never Python's variables."""
+    connection = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "temp_directory": tempfile.gettempdir()}
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET python_enable_replacements = false")
+    return connection
+
+
+def with_quoted_offsets(sql: str) -> str:
+    """Return a query with quotes around each `offset` that no number follows."""
+    tokens = duckdb.tokenize(sql)
+    pieces: list[str] = []
+    done = 0
+    for index, (at, kind) in enumerate(tokens):
+        if kind != duckdb.token_type.keyword or sql[at : at + 6].lower() != "offset":
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1][1] == duckdb.token_type.numeric_const:
+            continue
+        pieces += [sql[done:at], '"offset"']
+        done = at + 6
+    return "".join([*pieces, sql[done:]])
+
+
+def _is_unquoted(name: str, sql: str) -> bool:
+    """Return whether a query has a name that needs quotes, without them."""
+    if _PLAIN_NAME.fullmatch(name):
+        return False
+    return re.search(rf"(?<![\w\".-]){re.escape(name)}(?![\w\".-])", sql) is not None
+
+
+def _near(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are most like one."""
+    left = set(names)
+    near: list[str] = []
+    while len(near) < _NEAR_MAX and (candidate := closest(name, left)):
+        near.append(candidate)
+        left.remove(candidate)
+    return near
+
+
+def topic_names(topics: Mapping[str, TopicInfo]) -> list[str]:
+    return sorted(name for name, info in topics.items() if not info.is_internal)
+
+
+def connect(
+    bootstrap_servers: str | Sequence[str],
+    *,
+    topics: Iterable[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Return a DuckDB connection with the topics of a cluster as tables, by default those that are not internal.
+
+    The options are those of `read_batches`; keys and values are text by default. A topic that is made later is not
+    there.
+    """
+    values = settings_of(bootstrap_servers, settings or {}, committed=True)
+    with BlockingCluster(values) as cluster:
+        cluster.reach()
+        names = topic_names(cluster.topics()) if topics is None else list(topics)
+    connection = new_connection()
+    for name in names:
+        given = {"key": "text", "value": "text", **options}
+        connection.register(name, dataset(name, bootstrap_servers=bootstrap_servers, settings=settings, **given))
+    return connection
