@@ -187,6 +187,12 @@ OF_SCHEMAS: Final[_Features] = {
 """Modules that decode by a schema registry."""
 
 OF_TABLES: Final[_Features] = {
+    "SQL on topics, and Arrow and DuckDB with it": (
+        "pylogbroker.cli.sql_rows",
+        "pylogbroker.table.errors",
+        "pylogbroker.table.sql",
+        "pylogbroker.table.topic_dataset",
+    ),
     "contents by a schema registry": (
         "pylogbroker.table.avro_types",
         "pylogbroker.table.protobuf_types",

@@ -47,6 +47,7 @@ _COMMANDS: Final = {
     "quota": "Show and set quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, and elect leaders.",
     "share": "Show share groups, set where they start, show and redrive their dead letters.",
+    "sql": "Query topics with SQL, by DuckDB.",
     "token": "Create, list, renew and expire delegation tokens.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "top": "Show topics, groups and brokers live: rates, lag, problems.",

@@ -40,10 +40,8 @@ class Failures:
         """Raise UndecodableRecord, unless such contents become null."""
         if self.on_error == "raise":
             text = " ".join(str(reason).split())[:_REASON_MAX]
-            raise UndecodableRecord(
-                f"{self.topic}/{self.partition}, offset {self.offsets[index]}: the {self.field} cannot be decoded:"
-                f' {text}. on_error="null" reads such contents as null; {self.field}="binary" reads the bytes'
-            ) from cause
+            where = f"{self.topic}/{self.partition}, offset {self.offsets[index]}"
+            raise UndecodableRecord(f"{where}: the {self.field} cannot be decoded: {text}", self.field) from cause
 
 
 class ContentForm(Protocol):

@@ -181,7 +181,7 @@ def test_wrong_queries_are_explained(database: Database, sql: str, message: str)
         ("select offset from t", 'select "offset" from t'),
         (
             "select a.OFFSET, 'offset', \"offset\" from t limit 1 offset 5",
-            "select a.OFFSET, 'offset', \"offset\" from t limit 1 offset 5",
+            'select a."offset", \'offset\', "offset" from t limit 1 offset 5',
         ),
         ("where offset > 5 -- offset\n", 'where "offset" > 5 -- offset\n'),
     ],

@@ -1,0 +1,179 @@
+"""Rows of queries as a table, JSON, CSV or Parquet.
+
+| form    | rows                                                                                    |
+|---------|-----------------------------------------------------------------------------------------|
+| table   | the first 1000, for people                                                              |
+| json    | an array with a line for each row                                                       |
+| csv     | with a line of names; nested values are JSON                                            |
+| parquet | all types as they are                                                                   |
+
+JSON has times as ISO 8601, and bytes as text, with `\\x00` for what is not printable. Numbers that a double does not
+hold are text.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pylogbroker.cli.output import escaped, note, plain_table, rich_table
+
+_BATCH_ROWS: Final = 10_000
+_SHOWN_ROWS_MAX: Final = 1000
+_PRINTABLE: Final = range(0x20, 0x7F)
+_TIMES: Final = (date, time)
+
+
+def write(relation: Any, form: str, path: str | None) -> None:
+    """Write the rows of a relation of DuckDB to a file or the standard output, as they come."""
+    reader = relation.to_arrow_reader(_BATCH_ROWS)
+    if form == "parquet":
+        _write_parquet(reader, path)
+        return
+    with _opened(path) as file:
+        _WRITERS[form](reader.schema.names, _rows(reader), file)
+
+
+@contextmanager
+def _opened(path: str | None) -> Iterator[IO[str]]:
+    if path is None:
+        yield sys.stdout
+        return
+    with _replaced(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+@contextmanager
+def _replaced(path: str) -> Iterator[Path]:
+    """Yield the name of a file that gets its place when it is complete."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _write_parquet(reader: pa.RecordBatchReader, path: str | None) -> None:
+    if path is None:
+        raise click.UsageError("--format parquet needs --output FILE: it is binary")
+    schema = pa.schema([_storable(field) for field in reader.schema])
+    with _replaced(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch.cast(schema))
+
+
+def _storable(field: pa.Field) -> pa.Field:
+    """Return a field with text where Parquet has no type."""
+    return pa.field(field.name, pa.string()) if pa.types.is_interval(field.type) else field
+
+
+def _rows(reader: pa.RecordBatchReader) -> Iterator[list[Any]]:
+    """Yield rows with values that JSON has."""
+    for batch in reader:
+        columns = [_values(column) for column in batch.columns]
+        yield from map(list, zip(*columns, strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values = column.to_pylist(maps_as_pydicts="lossy")
+    except (ValueError, OverflowError):  # a time beyond the years that Python has
+        values = column.cast(pa.string()).to_pylist()
+    return [plain(value) for value in values]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return "".join(chr(byte) if byte in _PRINTABLE else f"\\x{byte:02X}" for byte in value)
+    if isinstance(value, Decimal):
+        return _number(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, _TIMES):
+        return value.isoformat()
+    if isinstance(value, pa.MonthDayNano):
+        return f"{value.months} months {value.days} days {timedelta(microseconds=value.nanoseconds // 1000)}"
+    if isinstance(value, Mapping):
+        return {str(plain(name)): plain(member) for name, member in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _number(value: Decimal) -> int | float | str:
+    """Return a number that is the same in JSON, else its text."""
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _write_table(names: list[str], rows: Iterator[list[Any]], file: IO[str]) -> None:
+    shown = list(islice(rows, _SHOWN_ROWS_MAX))
+    if not shown:
+        note("(no rows)")
+        return
+    are_numbers = [all(_is_number(row[index]) for row in shown) for index in range(len(names))]
+    cells = [[escaped(_cell(value)) for value in row] for row in shown]
+    heads = [escaped(name) for name in names]
+    make = rich_table if file.isatty() else plain_table
+    for line in make(heads, are_numbers, cells):
+        click.echo(line, file=file)
+    if next(rows, None) is not None:
+        note(f"The first {_SHOWN_ROWS_MAX} rows are shown: --format csv or json has all, LIMIT fewer.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _write_json(names: list[str], rows: Iterator[list[Any]], file: IO[str]) -> None:
+    before = "["
+    for row in rows:
+        line = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=not _is_utf_8(file))
+        file.write(f"{before}\n{line}")
+        before = ","
+    file.write("[]\n" if before == "[" else "\n]\n")
+
+
+def _is_utf_8(file: Any) -> bool:
+    return not file.isatty() and (file.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def _write_csv(names: list[str], rows: Iterable[list[Any]], file: IO[str]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow(["" if value is None else _cell(value) for value in row])
+
+
+_WRITERS: Final[Mapping[str, Callable[[list[str], Iterator[list[Any]], IO[str]], None]]] = {
+    "table": _write_table,
+    "json": _write_json,
+    "csv": _write_csv,
+}
