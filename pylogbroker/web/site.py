@@ -2,13 +2,18 @@
 
 A page of another site may let a browser on this machine send requests here, to its own name with this machine's
 address. So only known names are accepted as Host. Addresses are: no site can have them as its name.
+
+A body is short, and complete before its request is handled. On paths that take records, the request is handled from the
+first bytes of its body on (`request_bodies`). If the answer is complete earlier than the body, the connection reads on
+for some seconds, so that the client gets to see the answer, and is closed then.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
@@ -17,12 +22,16 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
+from pylogbroker.web.connections import HttpFactory
+from pylogbroker.web.request_bodies import BodyState, StreamedBody
 from pylogbroker.web.texts import answer_text
 
 log = Logger()
 
 BODY_BYTES_MAX: Final = 64 * 1024
 IDLE_SECONDS: Final = 75
+LINGER_SECONDS: Final = 5
+"""How long a connection reads on whose answer was complete before the body."""
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (
@@ -58,14 +67,28 @@ class CheckedRequest(Request):
     site: CheckedSite
     channel: Any
     content: BytesIO
+    body: StreamedBody
+    """The body while it arrives; only of a request that `is_streamed`."""
+    is_streamed = False
     _body_bytes = 0
+    _has_begun = False
+    _is_answered = False
 
     def gotLength(self, length: int | None) -> None:
         self.content = BytesIO()  # Twisted's own would be a file for a long body
-        if length is not None and length > BODY_BYTES_MAX:
+        self.body = StreamedBody(self.channel.transport)
+        if length != 0 and self.channel.site.streams_body_of(self.channel._path.partition(b"?")[0]):
+            self.is_streamed = True
+        elif length is not None and length > BODY_BYTES_MAX:
             self._take(length)
 
     def handleContentChunk(self, data: bytes) -> None:
+        if self.is_streamed:
+            self.body.add(data)
+            if not self._has_begun:  # not earlier: the channel answers "Expect: 100-continue" after gotLength
+                channel = self.channel
+                self._begin(channel._command, channel._path, channel._version)
+            return
         self._take(len(data))
         if self._body_bytes <= BODY_BYTES_MAX:
             self.content.write(data)
@@ -76,6 +99,32 @@ class CheckedRequest(Request):
             self.channel.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
             self.channel.loseConnection()
         self._body_bytes += size
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        if self.is_streamed:
+            self.body.end()
+        if not self._has_begun:
+            self._begin(command, path, version)
+
+    def _begin(self, command: bytes, path: bytes, version: bytes) -> None:
+        self._has_begun = True
+        super().requestReceived(command, path, version)
+
+    def finish(self) -> None:
+        if self._disconnected or not self.is_streamed or self.body.state is BodyState.ENDED:
+            super().finish()
+        elif not self._is_answered:  # the channel's parser may be the caller, and needs the request still
+            self._is_answered = True
+            self.channel.callLater(0, self._finish_before_body)
+
+    def _finish_before_body(self) -> None:
+        if self.finished or self._disconnected:
+            return
+        if self.body.state is BodyState.OPEN:
+            self.body.close()
+            self.channel.persistent = False
+            self.channel.loseConnection = partial(_linger, self.channel)
+        super().finish()
 
     def process(self) -> None:
         if self._body_bytes <= BODY_BYTES_MAX:
@@ -107,13 +156,50 @@ class CheckedRequest(Request):
         return reason
 
 
+def _linger(channel: Any) -> None:
+    """Close a connection for writing, and drop what comes for some seconds: a reset would discard the answer."""
+    transport = channel.transport
+    transport.unregisterProducer()
+    channel.setTimeout(None)
+    channel.dataReceived = _drop
+    closing = channel.callLater(LINGER_SECONDS, transport.abortConnection)
+    lose = channel.connectionLost
+
+    def lost(reason: Failure) -> None:
+        if closing.active():
+            closing.cancel()
+        lose(reason)
+
+    channel.connectionLost = lost
+    transport.resumeProducing()
+    transport.loseWriteConnection()
+
+
+def _drop(data: bytes) -> None:
+    """Do nothing with what a client goes on to send."""
+
+
+def _no_path(path: bytes) -> bool:
+    return False
+
+
 class CheckedSite(Site):
+    """`streams_body_of` returns whether requests for a path are handled while their bodies arrive."""
+
     noisy = False
 
-    def __init__(self, reactor: Any, root: Resource, hosts: AllowedHosts) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        root: Resource,
+        hosts: AllowedHosts,
+        streams_body_of: Callable[[bytes], bool] = _no_path,
+    ) -> None:
         super().__init__(root, requestFactory=CheckedRequest, timeout=IDLE_SECONDS, reactor=reactor)
         self.displayTracebacks = False
         self.hosts = hosts
+        self.streams_body_of = streams_body_of
+        self.connections: HttpFactory | None = None
 
     def startFactory(self) -> None:
         """Start no timer for the access log, which there is not: scrapes and probes come every few seconds."""
