@@ -18,17 +18,17 @@ else:
 
 EXTRAS: Final = {
     "duckdb": "tables",
-    "fastavro": "schema-registry",
-    "google": "schema-registry",
-    "grpc_tools": "schema-registry",
+    "fastavro": "registry",
+    "google": "registry",
+    "grpc_tools": "registry",
     "joserfc": "oauth",
-    "jsonschema": "schema-registry",
-    "jsonschema_specifications": "schema-registry",
+    "jsonschema": "registry",
+    "jsonschema_specifications": "registry",
     "keyring": "keyring",
     "puresasl": "sasl",
     "pyarrow": "spark",
     "pyspark": "spark",
-    "referencing": "schema-registry",
+    "referencing": "registry",
     "yaml": "yaml",
 }
 """Extras by the package that is imported."""

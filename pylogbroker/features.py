@@ -237,7 +237,7 @@ OF_TESTS: Final[_Features] = {
         "pylogbroker.testing.external",
         "pylogbroker.testing.handle",
     ),
-    "the schema registry": ("pylogbroker.testing.schema_registry.service",),
+    "the schema registry of a test broker": ("pylogbroker.testing.schema_registry",),
     "client libraries, of which one is installed": (
         "aiokafka",
         "aiokafka.helpers",

@@ -111,7 +111,7 @@ class HttpRows(Values):
         "low",
         "Address of a schema registry with Confluent's interface, or several, which are tried in turn. The web UI "
         "shows Avro, JSON Schema and Protobuf of its serializers as JSON, and searches in it. It needs the extra "
-        "schema-registry.",
+        "registry.",
     )
     schema_registry_basic_auth_user_info = fixed(
         "schema.registry.basic.auth.user.info", PASSWORD, None, "low", "user:password for the schema registry."

@@ -1,4 +1,4 @@
-"""Codecs of the three types, imported on first use: they need the extra `schema-registry`."""
+"""Codecs of the three types, imported on first use: they need the extra `registry`."""
 
 from __future__ import annotations
 

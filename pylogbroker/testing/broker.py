@@ -36,11 +36,11 @@ from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick
 
 if TYPE_CHECKING:
     from pylogbroker.testing import admin as testing_admin
+    from pylogbroker.testing import schema_registry as registry_service
     from pylogbroker.testing.admin import Admin
-    from pylogbroker.testing.schema_registry import service
-    from pylogbroker.testing.schema_registry.service import RegistryService
+    from pylogbroker.testing.schema_registry import RegistryService
 else:
-    service = on_first_use("pylogbroker.testing.schema_registry.service")
+    registry_service = on_first_use("pylogbroker.testing.schema_registry")
     testing_admin = on_first_use("pylogbroker.testing.admin")
 
 
@@ -208,7 +208,7 @@ class Broker(BrokerRequests):
 
     def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
         with required_by("schema_registry"):
-            make_service = service.RegistryService
+            make_service = registry_service.RegistryService
 
         async def make() -> RegistryService:
             return make_service(thread.reactor, self._new_admin(thread.reactor))

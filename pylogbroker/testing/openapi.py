@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pylogbroker.registry.site import registry_document
 from pylogbroker.testing.control.site import control_document
-from pylogbroker.testing.schema_registry.site import registry_document
 from pylogbroker.web.views import page_document
 
 _LINE_MAX: Final = 110

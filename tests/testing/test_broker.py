@@ -21,7 +21,7 @@ from pylogbroker.client.sync.background import TimedOut, WrongThread
 from pylogbroker.errors import ConfigError, KafkaError, StartupError
 from pylogbroker.testing import Broker
 from pylogbroker.testing.reactor_thread import ReactorThread
-from pylogbroker.testing.schema_registry.service import RegistryService
+from pylogbroker.testing.schema_registry import RegistryService
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pylogbroker.testing.schema_registry.avro import AvroSchema
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.levels import problems
+from pylogbroker.registry.avro import AvroSchema
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.levels import problems
 
 
 def avro(schema: Any) -> AvroSchema:

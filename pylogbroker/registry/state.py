@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.registry import records
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.records import SchemaRecord
 from pylogbroker.schemas.values import Schema, Version
-from pylogbroker.testing.schema_registry import records
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.records import SchemaRecord
 
 LATEST: Final = -1
 DEFAULT_LEVEL: Final = "BACKWARD"

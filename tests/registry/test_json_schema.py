@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.json_schema import JsonSchema
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.json_schema import JsonSchema
 
 INT, NUMBER, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "string"}
 

@@ -21,10 +21,10 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
 from pylogbroker.background import run_in_background
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.registry import SchemaRegistry
+from pylogbroker.registry.state import LATEST
 from pylogbroker.schemas.values import TYPES, Version
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.registry import SchemaRegistry
-from pylogbroker.testing.schema_registry.state import LATEST
 from pylogbroker.web.router import (
     ApiDescription,
     BadRequest,

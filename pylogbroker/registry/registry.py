@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.registry import records
+from pylogbroker.registry.avro import AvroSchema
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.json_schema import JsonSchema
+from pylogbroker.registry.levels import LEVELS, Comparable, problems
+from pylogbroker.registry.records import SchemaRecord
+from pylogbroker.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState
 from pylogbroker.schemas.values import AVRO, JSON, TYPES, Schema, Version
-from pylogbroker.testing.schema_registry import records
-from pylogbroker.testing.schema_registry.avro import AvroSchema
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.json_schema import JsonSchema
-from pylogbroker.testing.schema_registry.levels import LEVELS, Comparable, problems
-from pylogbroker.testing.schema_registry.records import SchemaRecord
-from pylogbroker.testing.schema_registry.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState
 
 Append = Callable[[Sequence[SchemaRecord]], Awaitable[None]]
 

@@ -1,4 +1,4 @@
-"""The schema registry of a test broker: reads `_schemas`, and listens on a free port."""
+"""Schema registry of a test broker: reads `_schemas`, and listens on a free port."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from twisted.internet.defer import maybeDeferred
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.registry.records import TOPIC, SchemaRecord
+from pylogbroker.registry.registry import SchemaRegistry
+from pylogbroker.registry.site import registry_site
+from pylogbroker.registry.state import RegistryState
 from pylogbroker.testing.admin import Admin
-from pylogbroker.testing.schema_registry.records import TOPIC, SchemaRecord
-from pylogbroker.testing.schema_registry.registry import SchemaRegistry
-from pylogbroker.testing.schema_registry.site import registry_site
-from pylogbroker.testing.schema_registry.state import RegistryState
 
 _LOOPBACK: Final = "127.0.0.1"
 

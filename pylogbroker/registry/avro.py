@@ -13,7 +13,7 @@ import attrs
 import fastavro.schema
 
 from pylogbroker.json_text import tokens_of, written
-from pylogbroker.testing.schema_registry.errors import RegistryError
+from pylogbroker.registry.errors import RegistryError
 
 _PROMOTIONS: Final = {
     "int": {"long", "float", "double"},

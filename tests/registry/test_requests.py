@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from pylogbroker.registry.site import registry_document
 from pylogbroker.testing import Broker
-from pylogbroker.testing.schema_registry.site import registry_document
 
 JSON: Final = "application/vnd.schemaregistry.v1+json"
 ONE: Final = {"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'}

@@ -15,8 +15,8 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from pylogbroker.json_text import tokens_of, written
-from pylogbroker.testing.schema_registry.errors import RegistryError
-from pylogbroker.testing.schema_registry.json_compatibility import JsonComparison, SchemaNode
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.json_compatibility import JsonComparison, SchemaNode
 
 _ROOT: Final = ""
 
