@@ -69,18 +69,7 @@ class ProtobufCodec:
 
     @classmethod
     def of(cls, text: str, references: Mapping[str, str], message: str) -> ProtobufCodec:
-        serialized = _serialized(text)
-        if serialized is not None:
-            files = [*_serialized_references(references), serialized]
-        else:
-            files = _compiled(text, references)
-        pool = DescriptorPool()
-        try:
-            for file in files:
-                _add(pool, file)
-            descriptor = pool.FindFileByName(files[-1].name)
-        except (TypeError, KeyError) as error:  # what a file needs is missing, or declared twice
-            raise InvalidSchema(f"the Protobuf schema cannot be used: {error}") from error
+        pool, descriptor = pool_of(files_of(text, references))
         return cls(pool, descriptor, _message_of(descriptor, message), MessageCosts(pool, descriptor))
 
     @property
@@ -147,6 +136,28 @@ class ProtobufCodec:
             descriptor = messages[index]
             messages = list(descriptor.nested_types)
         return descriptor
+
+
+def files_of(text: str, references: Mapping[str, str]) -> list[FileDescriptorProto]:
+    """Return the files of a schema, source or serialized, each after those that it needs; raise InvalidSchema.
+
+    The schema itself is the last. Source is compiled by a process of its own, which blocks.
+    """
+    serialized = _serialized(text)
+    if serialized is not None:
+        return [*_serialized_references(references), serialized]
+    return _compiled(text, references)
+
+
+def pool_of(files: Sequence[FileDescriptorProto]) -> tuple[Any, Any]:
+    """Return a pool with files, and the descriptor of the last; raise InvalidSchema."""
+    pool = DescriptorPool()
+    try:
+        for file in files:
+            _add(pool, file)
+        return pool, pool.FindFileByName(files[-1].name)
+    except (TypeError, KeyError) as error:  # what a file needs is missing, or declared twice
+        raise InvalidSchema(f"the Protobuf schema cannot be used: {error}") from error
 
 
 def _indexes_of(message: Any) -> list[int]:
