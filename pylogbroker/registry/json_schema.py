@@ -51,7 +51,19 @@ class JsonSchema:
 
     def problems(self, writer: JsonSchema) -> list[str]:
         """Return why values that a writer's schema allows may not be allowed here."""
-        return list(JsonComparison().problems(writer.root, self.root, "#/"))
+        try:
+            return list(JsonComparison().problems(writer.root, self.root, "#/"))
+        except RecursionError as error:
+            raise RegistryError.invalid_schema("it is nested too deeply to be compared") from error
+
+    def is_same(self, other: JsonSchema) -> bool:
+        """Return whether both are the same but for the order of members."""
+        return written(tokens_of(self.text), sort_keys=True) == written(tokens_of(other.text), sort_keys=True)
+
+    def formatted(self, form: str) -> str:
+        if form:
+            raise RegistryError(400, f"the format {form!r} of JSON schemas is not supported")
+        return self.text
 
 
 def _resource(schema: Any) -> Resource[Any]:

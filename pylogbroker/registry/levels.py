@@ -16,16 +16,18 @@ class Comparable(Protocol):
         """Return why this schema cannot read data of another one."""
 
 
-def problems(level: str, new: Comparable, old: Sequence[Comparable]) -> list[str]:
-    """Return why a new schema cannot follow old ones, the latest of which is the last."""
+def problems(level: str, new: Comparable, old: Sequence[tuple[int, Comparable]]) -> list[str]:
+    """Return why a new schema cannot follow the old ones, given with their versions from the oldest."""
     direction, _, transitive = level.partition("_")
-    reasons: list[str] = []
-    for earlier in old if transitive else old[-1:]:
+    for number, earlier in reversed(old if transitive else old[-1:]):
+        reasons: list[str] = []
         if direction != "NONE" and type(earlier) is not type(new):
             reasons.append("TYPE_CHANGED: schemas of a subject have one schema type")
-            continue
-        if direction in ("BACKWARD", "FULL"):
-            reasons += new.problems(earlier)
-        if direction in ("FORWARD", "FULL"):
-            reasons += earlier.problems(new)
-    return reasons
+        else:
+            if direction in ("BACKWARD", "FULL"):
+                reasons += new.problems(earlier)
+            if direction in ("FORWARD", "FULL"):
+                reasons += earlier.problems(new)
+        if reasons:
+            return [*reasons, f"{{oldSchemaVersion: {number}}}", f"{{compatibility: '{level}'}}"]
+    return []

@@ -1,263 +1,445 @@
-"""Requests to the registry, without HTTP: each returns what is answered as JSON, or raises RegistryError."""
+"""Requests to the registry, without HTTP: each returns what is answered as JSON, or raises RegistryError.
+
+Changes are appended to the log, and take effect once they are read there. So the state is that of the log, with several
+writers, too, and a change whose outcome is unknown cannot make two schemas with one id. Changes run one after the
+other; questions do not wait for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+from twisted.logger import Logger
 
 from pylogbroker.registry import records
-from pylogbroker.registry.avro import AvroSchema
+from pylogbroker.registry.data_contracts import check_metadata, check_rule_set, completed
 from pylogbroker.registry.errors import RegistryError
-from pylogbroker.registry.json_schema import JsonSchema
-from pylogbroker.registry.levels import LEVELS, Comparable, problems
+from pylogbroker.registry.levels import problems
+from pylogbroker.registry.log import LogReplaced, SchemaLog
+from pylogbroker.registry.parsing import ParsedSchema, ParseJob
 from pylogbroker.registry.records import SchemaRecord
-from pylogbroker.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState
-from pylogbroker.schemas.values import AVRO, JSON, TYPES, Schema, Version
+from pylogbroker.registry.state import LATEST, NotUnderstood, RegistryState
+from pylogbroker.registry.subjects import DEFAULT_CONTEXT, context_of
+from pylogbroker.schemas.values import INT_MAX, JSON, PROTOBUF, Reference, Schema, Version
 
-Append = Callable[[Sequence[SchemaRecord]], Awaitable[None]]
+log = Logger()
 
-_MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
-_READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
-_DATA_CONTRACTS: Final = ("metadata", "ruleSet")
+InThread = Callable[..., Deferred[Any]]
+T = TypeVar("T")
+Body = Mapping[str, Any]
+
+IMPORT: Final = "IMPORT"
+READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
+_PARSED_MAX: Final = 500
+_REPORTED_MAX: Final = 5
+_APPLIED_PER_STEP: Final = 100
 
 
-@attrs.frozen(eq=False, repr=False)
-class ProtobufSchema:
-    """A Protobuf schema, as text that nothing parses: another text is incompatible."""
+@attrs.frozen
+class Registration:
+    """A registered version, and whether the request has made it."""
 
-    text: str
-
-    def problems(self, writer: ProtobufSchema) -> list[str]:
-        return [] if self.text == writer.text else ["PROTOBUF_CHANGED: only the same text is accepted as compatible"]
+    version: Version
+    is_new: bool
 
 
 @attrs.define(eq=False, repr=False)
 class SchemaRegistry:
-    """Changes are appended to the log, and take effect once they are there. Run one request after the other."""
+    """Subjects, versions and compatibility; `settings` has levels and modes.
 
-    state: RegistryState
-    _append: Append
+    `in_thread` runs what blocks. `pause` is awaited between the steps of long loops.
+    """
+
+    _log: SchemaLog
+    _in_thread: InThread
+    _pause: Callable[[], Any]
+    state: RegistryState = attrs.field(factory=RegistryState, init=False)
+    not_understood: int = attrs.field(default=0, init=False)
+    """Records of the topic that this registry does not understand."""
+    _next_offset: int = attrs.field(default=0, init=False)
+    _parsed: OrderedDict[ParseJob, ParsedSchema] = attrs.field(factory=OrderedDict, init=False)
+    _reading: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    _writing: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    # the log
+
+    async def catch_up(self) -> RegistryState:
+        """Return the state with everything that is committed now."""
+        await self._reading.run(lambda: ensureDeferred(self._read()))
+        return self.state
+
+    async def _read(self) -> None:
+        is_end = False
+        while not is_end:
+            try:
+                stored = await self._log.read(self._next_offset)
+            except LogReplaced:
+                self.state, self._next_offset = RegistryState(), 0
+                continue
+            for index, (offset, record) in enumerate(stored.records):
+                self._apply(offset, record)
+                if index % _APPLIED_PER_STEP == _APPLIED_PER_STEP - 1:
+                    await self._pause()
+            self._next_offset, is_end = stored.next_offset, stored.is_end
+
+    def _apply(self, offset: int, record: SchemaRecord) -> None:
+        self._next_offset = offset + 1
+        try:
+            self.state.apply(record)
+        except NotUnderstood as error:
+            self.not_understood += 1
+            if self.not_understood <= _REPORTED_MAX:
+                log.warn(
+                    "the schema registry does not understand the record at offset {offset} of {topic}, which stays"
+                    " there: {reason}",
+                    offset=offset,
+                    topic=records.TOPIC,
+                    reason=str(error),
+                )
+
+    async def changing(self, change: Callable[[RegistryState], Any]) -> Any:
+        """Return the result of a change, which runs alone, on the state of all that is committed."""
+        return await self._writing.run(lambda: ensureDeferred(self._change(change)))
+
+    async def _change(self, change: Callable[[RegistryState], Any]) -> Any:
+        return await change(await self.catch_up())
+
+    async def commit(self, *changes: SchemaRecord) -> None:
+        """Append changes, and return once they have taken effect."""
+        state = self.state
+        await self._log.append([record for change in changes for record in state.with_other_keys(change)])
+        await self.catch_up()
 
     # versions of subjects
 
-    async def register(self, subject: str, body: Mapping[str, Any], *, normalize: bool = False) -> dict[str, Any]:
-        """Register a schema in the newest version of a subject, unless the subject has it; return its id."""
-        schema, parsed = self._parse(body, normalize)
-        self._check_writable(subject)
-        existing = self._find(subject, schema)
-        if existing is not None:
-            return {"id": existing.id}
-        versions = self.state.versions(subject, deleted=True)
-        version = versions[-1].version + 1 if versions else 1
-        is_import = self.state.mode(subject) == "IMPORT"
-        wanted_id = _positive(body, "id")
-        if wanted_id is not None and not is_import:
-            raise RegistryError.not_permitted(f"Subject {subject} is not in import mode")
-        if is_import:
-            version = _positive(body, "version") or version
-        else:
-            level = self.state.level(subject)
-            self._check_compatible(subject, problems(level, parsed, self._parsed(self.state.versions(subject))))
-        schema_id = self._new_id(schema, wanted_id)
-        await self._commit(records.version_record(Version(subject, version, schema_id, schema)))
-        return {"id": schema_id}
+    async def register(self, subject: str, body: Body, *, normalize: bool = False) -> Registration:
+        """Register a schema in the newest version of a subject, unless the subject has it."""
+        schema = schema_of(body)
+        is_normalized = normalize or await self._normalizes(subject)
 
-    def look_up(
-        self, subject: str, body: Mapping[str, Any], *, normalize: bool = False, deleted: bool = False
-    ) -> dict[str, Any]:
+        async def change(state: RegistryState) -> Registration:
+            return await self._register(state, subject, schema, body, is_normalized)
+
+        registration: Registration = await self.changing(change)
+        return registration
+
+    async def _register(
+        self, state: RegistryState, subject: str, schema: Schema, body: Body, is_normalized: bool
+    ) -> Registration:
+        requested_id, requested_version = _positive(body, "id"), _positive(body, "version")
+        mode = state.mode(subject)
+        _check_mode(subject, mode, requested_id)
+        every = state.versions(subject, deleted=True)
+        live = [version for version in every if not version.is_deleted]
+        next_version = every[-1].version + 1 if every else 1
+        if mode != IMPORT:
+            latest = live[-1].schema if live else None
+            if not schema.text and latest is not None and (schema.metadata or schema.rule_set):
+                schema = attrs.evolve(latest, metadata=schema.metadata, rule_set=schema.rule_set)
+            schema = completed(schema, state.settings_of(subject), latest)
+        schema, parsed = await self._canonical(subject, schema, is_normalized and mode != IMPORT)
+        if requested_version is None:
+            same = next((version for version in reversed(live) if version.schema == schema), None)
+            same = same or await self._same_version(parsed, schema, live)
+            if same is not None and requested_id in (None, same.id):
+                return Registration(same, is_new=False)
+        if mode != IMPORT:
+            if requested_version not in (None, next_version):
+                raise RegistryError.invalid_schema("Version is not one more than previous version")
+            if messages := await self._problems(state, subject, schema, parsed, live):
+                raise RegistryError.incompatible(subject, messages)
+        version = Version(
+            subject, requested_version or next_version, _new_id(state, subject, schema, requested_id), schema
+        )
+        await self.commit(
+            *_declaration(state, subject), *_replaced(state, every, version), records.version_record(version)
+        )
+        if version not in self.state.versions(subject):
+            raise RegistryError.backend_failed(f"another writer changed {records.TOPIC} meanwhile: try again")
+        return Registration(version, is_new=True)
+
+    async def look_up(self, subject: str, body: Body, *, normalize: bool = False, deleted: bool = False) -> Version:
         """Return the version of a subject that has a schema."""
-        if not self.state.versions(subject, deleted=deleted):
+        schema = schema_of(body)
+        state = await self.catch_up()
+        if not state.has_subject(subject, deleted=deleted):
             raise RegistryError.no_subject(subject)
-        schema, _ = self._parse(body, normalize)
-        version = self._find(subject, schema, deleted)
-        if version is None:
+        schema, parsed = await self._canonical(subject, schema, normalize or await self._normalizes(subject))
+        versions = state.versions(subject, deleted=deleted)
+        contract = schema.metadata, schema.rule_set
+        for version in reversed(versions):
+            has_same_text = attrs.evolve(version.schema, metadata="", rule_set="") == attrs.evolve(
+                schema, metadata="", rule_set=""
+            )
+            if has_same_text and contract in ((version.schema.metadata, version.schema.rule_set), ("", "")):
+                return version
+        same = await self._same_version(parsed, schema, versions)
+        if same is None:
             raise RegistryError.no_schema()
-        return version.as_json()
+        return same
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Soft-delete all versions; or delete for good what is soft-deleted."""
-        self._check_writable(subject)
-        every = self.state.versions(subject, deleted=True)
-        live = [version for version in every if not version.is_deleted]
-        if not every:
-            raise RegistryError.no_subject(subject)
-        if permanent and live:
-            raise RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
-        if not permanent and not live:
-            raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
-        gone = every if permanent else live
-        for target in gone:
-            self._check_unreferenced(target)
-        if permanent:
-            await self._commit(*map(records.version_tombstone, gone))
-        else:
-            settings = [records.level_record(subject, None)] if subject in self.state.levels else []
-            settings += [records.mode_record(subject, None)] if subject in self.state.modes else []
-            await self._commit(records.subject_deletion(subject, gone[-1].version), *settings)
-        return [version.version for version in gone]
+
+        async def change(state: RegistryState) -> list[int]:
+            check_writable(state, subject)
+            every = state.versions(subject, deleted=True)
+            live = [version for version in every if not version.is_deleted]
+            if not every:
+                raise RegistryError.no_subject(subject)
+            if permanent and live:
+                raise RegistryError.subject_not_deleted(subject)
+            if not permanent and not live:
+                raise RegistryError.subject_deleted(subject)
+            gone = every if permanent else live
+            for version in gone:
+                _check_unreferenced(state, version, but_by=subject, deleted=permanent)
+            if permanent:
+                await self.commit(*map(records.version_tombstone, reversed(gone)), *_without_settings(state, subject))
+            else:
+                await self.commit(records.subject_deletion(subject, gone[-1].version))
+            return [version.version for version in gone]
+
+        numbers: list[int] = await self.changing(change)
+        return numbers
 
     async def delete_version(self, subject: str, number: int, *, permanent: bool = False) -> int:
         """Soft-delete a version; or delete a soft-deleted one for good."""
-        self._check_writable(subject)
-        version = self.state.version(subject, number, deleted=True)
-        if number < 0 and not permanent:
-            version = self.state.version(subject, number)
-        where = f"Subject '{subject}' Version {version.version}"
-        if permanent and not version.is_deleted:
-            raise RegistryError(40407, f"{where} was not deleted first before being permanently deleted")
-        if not permanent and version.is_deleted:
-            raise RegistryError(40406, f"{where} was soft deleted.Set permanent=true to delete permanently")
-        self._check_unreferenced(version)
-        deleted = attrs.evolve(version, is_deleted=True)
-        await self._commit(records.version_tombstone(version) if permanent else records.version_record(deleted))
-        return version.version
+
+        async def change(state: RegistryState) -> int:
+            check_writable(state, subject)
+            is_live_latest = number == LATEST and not permanent and state.has_subject(subject)
+            version = state.version(subject, number, deleted=not is_live_latest)
+            if permanent and not version.is_deleted:
+                raise RegistryError.version_not_deleted(subject, version.version)
+            if not permanent and version.is_deleted:
+                raise RegistryError.version_deleted(subject, version.version)
+            _check_unreferenced(state, version, deleted=permanent)
+            if permanent:
+                is_last = len(state.versions(subject, deleted=True)) == 1
+                settings = _without_settings(state, subject) if is_last else ()
+                await self.commit(records.version_tombstone(version), *settings)
+            else:
+                await self.commit(records.version_record(attrs.evolve(version, is_deleted=True)))
+            return version.version
+
+        deleted: int = await self.changing(change)
+        return deleted
+
+    async def delete_context(self, context: str) -> None:
+        """Forget a context that has no subjects."""
+
+        async def change(state: RegistryState) -> None:
+            if state.subjects_in(context, deleted=True):
+                raise RegistryError.context_not_empty(context)
+            await self.commit(records.context_tombstone(context_of(context)))
+
+        await self.changing(change)
 
     # compatibility
 
-    def check(
+    async def check(
         self,
         subject: str,
         number: int | None,
-        body: Mapping[str, Any],
+        body: Body,
         *,
         normalize: bool = False,
         verbose: bool = False,
     ) -> dict[str, Any]:
         """Compare a schema with one version, or by the subject's level with those that it names."""
-        _, parsed = self._parse(body, normalize)
-        versions = self.state.versions(subject)
-        if number is not None and (versions or number > 0):
-            versions = [self.state.version(subject, number)]
-        messages = problems(self.state.level(subject), parsed, self._parsed(versions))
+        schema = schema_of(body)
+        state = await self.catch_up()
+        versions = state.versions(subject)
+        if number is not None and number != LATEST:
+            versions = [version for version in versions if version.version == number]
+            if not versions:
+                raise RegistryError.no_version(number)
+        elif number is not None:
+            versions = versions[-1:]
+        try:
+            schema, parsed = await self._canonical(subject, schema, normalize or await self._normalizes(subject))
+            messages = await self._problems(state, subject, schema, parsed, versions)
+        except RegistryError as error:
+            if not verbose or error.status != 422:
+                raise
+            messages = [str(error)]
         return {"is_compatible": not messages, **({"messages": messages} if verbose else {})}
 
-    # levels and modes
-
-    def level(self, subject: str | None, *, default_to_global: bool = False) -> dict[str, Any]:
-        configured = self.state.levels.get(subject)
-        if configured is None and (subject is None or default_to_global):
-            configured = self.state.levels.get(None, DEFAULT_LEVEL)
-        if configured is None:
-            raise RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
-        return {"compatibilityLevel": configured}
-
-    async def set_level(self, subject: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
-        level = str(body.get("compatibility", "")).upper()
-        if level not in LEVELS:
-            names = ", ".join(name.lower() for name in LEVELS)
-            raise RegistryError(42203, f"Invalid compatibility level. Valid values are {names}")
-        await self._commit(records.level_record(subject, level))
-        return {"compatibility": level}
-
-    async def delete_level(self, subject: str | None) -> dict[str, Any]:
-        before = self.level(subject)
-        await self._commit(records.level_record(subject, None))
-        return before
-
-    def mode(self, subject: str | None, *, default_to_global: bool = False) -> dict[str, Any]:
-        configured = self.state.modes.get(subject)
-        if configured is None and (subject is None or default_to_global):
-            configured = self.state.modes.get(None, DEFAULT_MODE)
-        if configured is None:
-            raise RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
-        return {"mode": configured}
-
-    async def set_mode(self, subject: str | None, body: Mapping[str, Any], *, force: bool = False) -> dict[str, Any]:
-        mode = str(body.get("mode", "")).upper()
-        if mode not in _MODES:
-            raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(_MODES)}")
-        has_schemas = bool(self.state.subjects() if subject is None else self.state.versions(subject))
-        if mode == "IMPORT" and has_schemas and not force:
-            raise RegistryError.not_permitted("Cannot import since found existing subjects")
-        await self._commit(records.mode_record(subject, mode))
-        return {"mode": mode}
-
-    async def delete_mode(self, subject: str) -> dict[str, Any]:
-        before = self.mode(subject)
-        await self._commit(records.mode_record(subject, None))
-        return before
+    async def _problems(
+        self, state: RegistryState, subject: str, schema: Schema, parsed: ParsedSchema, versions: Sequence[Version]
+    ) -> list[str]:
+        level = state.level(subject)
+        if level == "NONE":
+            return []
+        group = state.settings_of(subject).get("compatibilityGroup")
+        if group:
+            member = _property(schema, group)
+            versions = [version for version in versions if _property(version.schema, group) == member]
+        if not level.endswith("_TRANSITIVE"):
+            versions = versions[-1:]
+        older = [(version.version, await self._parsed_version(version)) for version in versions]
+        messages: list[str] = await self._in_thread(problems, level, parsed, older)
+        return messages
 
     # parts
 
-    def _parse(self, body: Mapping[str, Any], normalize: bool) -> tuple[Schema, Comparable]:
-        for name in _DATA_CONTRACTS:
-            if body.get(name):
-                raise RegistryError(422, f"the test registry does not support {name}")
-        if not body.get("schema"):
-            raise RegistryError.invalid_schema("Empty schema")
-        try:
-            schema = Schema.from_json(body)
-        except (KeyError, TypeError, ValueError) as error:
-            raise RegistryError(422, f"the body is not that of a schema: {type(error).__name__} {error}") from error
-        parsed = self._parse_schema(schema, normalize)
+    async def formatted(self, subject: str, schema: Schema, form: str) -> str:
+        """Return the text of a schema in a form."""
+        if not form:
+            return schema.text
+        parsed = await self._parse(subject, schema)
+        text: str = await self._in_thread(parsed.formatted, form)
+        return text
+
+    def alias_of(self, subject: str) -> str:
+        """Return the subject that stands for one, by its setting `alias`."""
+        alias = self.state.settings.get(subject, {}).get("alias")
+        return self.state.referred(subject, Reference("", str(alias), 0))[0] if alias else subject
+
+    async def _normalizes(self, subject: str) -> bool:
+        return bool((await self.catch_up()).settings_of(subject).get("normalize"))
+
+    async def _canonical(self, subject: str, schema: Schema, is_normalized: bool) -> tuple[Schema, ParsedSchema]:
+        if not schema.text.strip():
+            raise RegistryError.empty_schema()
+        schema = attrs.evolve(schema, references=tuple(self._numbered(subject, used) for used in schema.references))
+        parsed = await self._parse(subject, schema, is_normalized)
         return attrs.evolve(schema, text=parsed.text), parsed
 
-    def _parse_schema(self, schema: Schema, normalize: bool = False) -> Any:
-        if schema.kind not in TYPES:
-            raise RegistryError.invalid_schema(f"Invalid schema type {schema.kind}")
-        references = self._texts_of_references(schema)
-        if schema.kind == AVRO:
-            return AvroSchema.parse(schema.text, references, normalize)
-        if schema.kind == JSON:
-            return JsonSchema.parse(schema.text, references, normalize)
-        return ProtobufSchema(schema.text.strip())
+    def _numbered(self, subject: str, reference: Reference) -> Reference:
+        """Return a reference whose version is a number, also if it names the latest."""
+        if reference.version != LATEST:
+            return reference
+        return attrs.evolve(reference, version=self._referred(subject, reference).version)
 
-    def _texts_of_references(self, schema: Schema) -> dict[str, str]:
+    async def _parsed_version(self, version: Version) -> ParsedSchema:
+        return await self._parse(version.subject, version.schema)
+
+    async def _parse(self, subject: str, schema: Schema, is_normalized: bool = False) -> ParsedSchema:
+        bare = attrs.evolve(schema, metadata="", rule_set="")
+        source = ParseJob(bare, self._texts_of_references(subject, schema, ()), is_normalized)
+        parsed = self._parsed.get(source)
+        if parsed is None:
+            parsed = await self._in_thread(source.parsed)
+            self._parsed[source] = parsed
+            if len(self._parsed) > _PARSED_MAX:
+                self._parsed.popitem(last=False)
+        else:
+            self._parsed.move_to_end(source)
+        return parsed
+
+    def _texts_of_references(self, subject: str, schema: Schema, around: tuple[Reference, ...]) -> dict[str, str]:
         """Return the texts by names: of what a schema refers to, after what that refers to itself."""
         texts: dict[str, str] = {}
         for reference in schema.references:
-            try:
-                used = self.state.version(reference.subject, reference.version, deleted=True).schema
-            except RegistryError as error:
-                raise RegistryError.invalid_schema(
-                    f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
-                ) from error
-            texts.update(self._texts_of_references(used))
-            texts[reference.name] = used.text
+            if reference in around:
+                raise RegistryError.invalid_schema(f"the schema {reference.name} refers to itself")
+            used = self._referred(subject, reference)
+            texts.update(self._texts_of_references(used.subject, used.schema, (*around, reference)))
+            texts[reference.name] = used.schema.text
         return texts
 
-    def _parsed(self, versions: Sequence[Version]) -> list[Comparable]:
-        return [self._parse_schema(version.schema) for version in versions]
-
-    def _find(self, subject: str, schema: Schema, deleted: bool = False) -> Version | None:
-        versions = reversed(self.state.versions(subject, deleted=deleted))
-        return next((version for version in versions if version.schema == schema), None)
-
-    def _new_id(self, schema: Schema, requested: int | None) -> int:
-        if requested is None:
-            return self.state.id_of(schema) or self.state.id_max + 1
+    def _referred(self, subject: str, reference: Reference) -> Version:
+        name, number = self.state.referred(subject, reference)
         try:
-            has_other = self.state.schema(requested) != schema
-        except RegistryError:
-            return requested
-        if has_other:
-            raise RegistryError.not_permitted(f"Overwrite new schema with id {requested} is not permitted.")
-        return requested
+            return self.state.version(name, number, deleted=True)
+        except RegistryError as error:
+            raise RegistryError.invalid_schema(
+                f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
+            ) from error
 
-    def _check_writable(self, subject: str) -> None:
-        if self.state.mode(subject) in _READ_ONLY:
-            raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
-
-    def _check_compatible(self, subject: str, messages: list[str]) -> None:
-        if messages:
-            raise RegistryError.incompatible(subject, messages)
-
-    def _check_unreferenced(self, version: Version) -> None:
-        if self.state.referrers(version.subject, version.version):
-            raise RegistryError(
-                42206,
-                f"One or more references exist to the schema "
-                f"{{magic=1,keytype=SCHEMA,subject={version.subject},version={version.version}}}.",
-            )
-
-    async def _commit(self, *changes: SchemaRecord) -> None:
-        await self._append(changes)
-        for change in changes:
-            self.state.apply(change)
+    async def _same_version(self, parsed: ParsedSchema, schema: Schema, versions: Sequence[Version]) -> Version | None:
+        """Return a version that means the same, although its text or its references differ."""
+        for version in reversed(versions):
+            other = version.schema
+            if other.kind != schema.kind or (schema.metadata, schema.rule_set) != (other.metadata, other.rule_set):
+                continue
+            may_differ = schema.kind in (JSON, PROTOBUF) or schema.references != other.references
+            if may_differ and await self._in_thread(parsed.is_same, await self._parsed_version(version)):
+                return version
+        return None
 
 
-def _positive(body: Mapping[str, Any], name: str) -> int | None:
+def schema_of(body: Body) -> Schema:
+    """Return the schema of a request; raise RegistryError."""
+    check_metadata(body.get("metadata"))
+    check_rule_set(body.get("ruleSet"))
+    try:
+        return Schema.from_json({**body, "schema": body.get("schema") or ""})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RegistryError.unprocessable(
+            f"the body is not that of a schema: {type(error).__name__} {error}"
+        ) from error
+
+
+def check_writable(state: RegistryState, subject: str | None) -> None:
+    """Raise RegistryError for a subject in a read-only mode."""
+    if state.mode(subject) in READ_ONLY:
+        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
+
+
+def _check_mode(subject: str, mode: str, requested_id: int | None) -> None:
+    if mode in READ_ONLY:
+        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
+    if requested_id is not None and mode != IMPORT:
+        raise RegistryError.not_permitted(f"Subject {subject} is not in import mode")
+    if requested_id is None and mode == IMPORT:
+        raise RegistryError.not_permitted(f"Subject {subject} is not in read-write mode")
+
+
+def _check_unreferenced(
+    state: RegistryState, version: Version, *, but_by: str | None = None, deleted: bool = False
+) -> None:
+    if any(referrer.subject != but_by for referrer in state.referrers(version, deleted=deleted)):
+        raise RegistryError.referenced(version.subject, version.version)
+
+
+def _new_id(state: RegistryState, subject: str, schema: Schema, requested: int | None) -> int:
+    if requested is None:
+        return state.id_of(subject, schema) or state.id_max(subject) + 1
+    registered = state.registered(subject, requested)
+    if registered is not None and registered != schema:
+        raise RegistryError.not_permitted(f"Overwrite new schema with id {requested} is not permitted.")
+    return requested
+
+
+def _declaration(state: RegistryState, subject: str) -> list[SchemaRecord]:
+    context = context_of(subject)
+    is_declared = context == DEFAULT_CONTEXT or context in state.declared_contexts
+    return [] if is_declared else [records.context_record(subject)]
+
+
+def _replaced(state: RegistryState, every: Sequence[Version], new: Version) -> list[SchemaRecord]:
+    """Return the records that remove soft-deleted versions of the same schema, unless others refer to them."""
+    return [
+        records.version_tombstone(version)
+        for version in every
+        if version.is_deleted
+        and version.id == new.id
+        and version.version < new.version
+        and not state.referrers(version, deleted=True)
+    ]
+
+
+def _without_settings(state: RegistryState, subject: str) -> list[SchemaRecord]:
+    settings = [records.settings_record(subject, None)] if subject in state.settings else []
+    return settings + ([records.mode_record(subject, None)] if subject in state.modes else [])
+
+
+def _property(schema: Schema, name: str) -> Any:
+    properties = schema.as_json().get("metadata", {}).get("properties", {})
+    return properties.get(name)
+
+
+def _positive(body: Body, name: str) -> int | None:
     value = body.get(name)
-    return value if isinstance(value, int) and value > 0 else None
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        return None
+    if value > INT_MAX:
+        raise RegistryError.unprocessable(f"{name} is above {INT_MAX}")
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,6 +38,16 @@ def name_in(fields: Mapping[str, Any], name: str) -> str:
     return text
 
 
+def _object_in(fields: Mapping[str, Any], name: str) -> str:
+    """Return an object as JSON, empty for none; raise TypeError or ValueError."""
+    value = fields.get(name)
+    if not value:
+        return ""
+    if not isinstance(value, dict):
+        raise TypeError(f"the field {name} is no object")
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
 @attrs.frozen
 class Reference:
     """A schema that another one uses: by this name, in this version of a subject."""
@@ -48,19 +59,25 @@ class Reference:
 
 @attrs.frozen
 class Schema:
-    """A schema as registered: equal ones have one id."""
+    """A schema as registered: equal ones have one id. Metadata and rules are JSON, empty for none."""
 
     text: str
     kind: str = AVRO
     references: tuple[Reference, ...] = ()
+    metadata: str = ""
+    rule_set: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return Confluent's fields; type and references only where they are not the default."""
+        """Return Confluent's fields; those besides the text only where they are not the default."""
         fields: dict[str, Any] = {"schema": self.text}
         if self.kind != AVRO:
             fields["schemaType"] = self.kind
         if self.references:
             fields["references"] = [attrs.asdict(reference) for reference in self.references]
+        if self.metadata:
+            fields["metadata"] = json.loads(self.metadata)
+        if self.rule_set:
+            fields["ruleSet"] = json.loads(self.rule_set)
         return fields
 
     @classmethod
@@ -82,6 +99,8 @@ class Schema:
                 )
                 for reference in references
             ),
+            _object_in(fields, "metadata"),
+            _object_in(fields, "ruleSet"),
         )
 
 

@@ -1,20 +1,61 @@
-"""Schema registry of a test broker: reads `_schemas`, and listens on a free port."""
+"""Schema registry of a test broker: keeps `_schemas` by a client of the broker, and listens on a free port."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from twisted.internet.defer import maybeDeferred
+import attrs
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThreadPool
+from twisted.web.http import Request
+from twisted.web.server import Site
 
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.registry.callers import OPEN
+from pylogbroker.registry.errors import RegistryError
+from pylogbroker.registry.handlers import RegistryHandlers
+from pylogbroker.registry.log import StoredRecords
 from pylogbroker.registry.records import TOPIC, SchemaRecord
 from pylogbroker.registry.registry import SchemaRegistry
-from pylogbroker.registry.site import registry_site
-from pylogbroker.registry.state import RegistryState
+from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryRequest, RegistryResource
 from pylogbroker.testing.admin import Admin
 
 _LOOPBACK: Final = "127.0.0.1"
+
+
+@attrs.define(eq=False, repr=False)
+class _ClientLog:
+    """Log that only this registry writes: what it has appended is read from memory."""
+
+    _reactor: Any
+    _admin: Admin
+    _unread: list[SchemaRecord] = attrs.field(factory=list, init=False)
+
+    async def open(self) -> None:
+        """Create the topic, or read the schemas of earlier runs."""
+        try:
+            await self._admin.create_topic(TOPIC, 1, -1, {"cleanup.policy": "compact"})
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        stored = await self._admin.records(TOPIC, "read_uncommitted")
+        self._unread = [SchemaRecord(record.key, record.value) for record in stored if record.key is not None]
+
+    async def read(self, offset: int) -> StoredRecords:
+        records, self._unread = self._unread, []
+        next_offset = offset + len(records)
+        return StoredRecords(list(enumerate(records, offset)), next_offset, is_end=True)
+
+    async def append(self, records: Sequence[SchemaRecord]) -> None:
+        for record in records:
+            now_ms = int(self._reactor.seconds() * 1000)
+            try:
+                await self._admin.produce(TOPIC, [record.value], record.key, 0, now_ms, ())
+            except PylogbrokerError as error:
+                raise RegistryError.backend_failed(error) from error
+            self._unread.append(record)
 
 
 class RegistryService:
@@ -31,12 +72,12 @@ class RegistryService:
 
     async def start(self) -> None:
         """Read the schemas of earlier runs, then listen."""
-        await self._create_topic()
-        state = RegistryState()
-        for record in await self._admin.records(TOPIC, "read_uncommitted"):
-            if record.key is not None:
-                state.apply(SchemaRecord(record.key, record.value))
-        site = registry_site(self._reactor, SchemaRegistry(state, self._append))
+        log = _ClientLog(self._reactor, self._admin)
+        await log.open()
+        registry = SchemaRegistry(log, self._in_thread, self._pause)
+        await registry.catch_up()
+        site = Site(RegistryResource(_respond(RegistryApi(RegistryHandlers(registry)))), reactor=self._reactor)
+        site.noisy = False
         self._port = self._reactor.listenTCP(0, site, interface=_LOOPBACK)
 
     async def stop(self) -> None:
@@ -44,13 +85,15 @@ class RegistryService:
             await maybeDeferred(self._port.stopListening)
         await self._admin.close()
 
-    async def _create_topic(self) -> None:
-        try:
-            await self._admin.create_topic(TOPIC, 1, -1, {"cleanup.policy": "compact"})
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
-    async def _append(self, records: Sequence[SchemaRecord]) -> None:
-        for record in records:
-            await self._admin.produce(TOPIC, [record.value], record.key, 0, int(self._reactor.seconds() * 1000), ())
+    async def _pause(self) -> None:
+        await deferLater(self._reactor, 0)
+
+
+def _respond(api: RegistryApi) -> Callable[[RegistryRequest, Request], Awaitable[RegistryAnswer]]:
+    async def respond(request: RegistryRequest, http: Request) -> RegistryAnswer:
+        return await api.answer(request, OPEN)
+
+    return respond

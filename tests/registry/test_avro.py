@@ -95,7 +95,7 @@ LEVELS = [
 @pytest.mark.parametrize(("old", "new", "allowing"), LEVELS)
 def test_levels(old: list[Any], new: Any, allowing: str) -> None:
     every = [f"{each}{suffix}" for suffix in ("", "_TRANSITIVE") for each in ("BACKWARD", "FORWARD", "FULL")]
-    older = [avro(each) for each in old]
+    older = [(number, avro(each)) for number, each in enumerate(old, 1)]
     assert [level for level in every if not problems(level, avro(new), older)] == allowing.split()
     assert problems("NONE", avro(new), older) == []
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from pylogbroker.registry.site import registry_document
+from pylogbroker.registry.handlers import registry_document
 from pylogbroker.testing import Broker
 
 JSON: Final = "application/vnd.schemaregistry.v1+json"
@@ -114,7 +114,7 @@ def test_deletion(broker: Broker, subject: str) -> None:
     assert ask(broker, f"POST /subjects/{subject}/versions", ONE) == {"id": identifier}
     assert ask(broker, f"GET /subjects/{subject}/versions") == [3]
     assert ask(broker, f"DELETE /subjects/{subject}") == [3]
-    assert ask(broker, f"DELETE /subjects/{subject}?permanent=true") == [1, 2, 3]
+    assert ask(broker, f"DELETE /subjects/{subject}?permanent=true") == [2, 3]
     assert fail(broker, f"GET /subjects/{subject}/versions?deleted=true")[0] == 40401
 
 
@@ -135,13 +135,14 @@ def test_references(broker: Broker, subject: str) -> None:
 def test_compatibility(broker: Broker, subject: str) -> None:
     path = f"/compatibility/subjects/{subject}/versions"
     assert ask(broker, f"POST {path}/latest", OTHER) == {"is_compatible": True}
-    assert fail(broker, f"POST {path}/1", OTHER)[0] == 40401
+    assert fail(broker, f"POST {path}/1", OTHER)[0] == 40402
     ask(broker, f"POST /subjects/{subject}/versions", ONE)
     assert fail(broker, f"POST {path}/2", OTHER)[0] == 40402
     assert ask(broker, f"POST {path}/latest", TWO) == {"is_compatible": True}
     assert ask(broker, f"POST {path}", OTHER) == {"is_compatible": False}
-    [problem] = ask(broker, f"POST {path}/1?verbose=true", OTHER)["messages"]
-    assert problem.startswith("TYPE_MISMATCH")
+    messages = ask(broker, f"POST {path}/1?verbose=true", OTHER)["messages"]
+    assert messages[0].startswith("TYPE_MISMATCH")
+    assert messages[1:] == ["{oldSchemaVersion: 1}", "{compatibility: 'BACKWARD'}"]
     code, message = fail(broker, f"POST /subjects/{subject}/versions", OTHER)
     assert code == 409
     assert "TYPE_MISMATCH" in message
@@ -166,7 +167,10 @@ def test_modes(broker: Broker, subject: str) -> None:
     assert ask(broker, f"POST /subjects/{subject}/versions", imported) == {"id": 5000}
     assert ask(broker, f"GET /subjects/{subject}/versions") == [7]
     assert fail(broker, f"POST /subjects/{subject}/versions", ONE | {"id": 5000})[0] == 42205
+    assert fail(broker, f"POST /subjects/{subject}/versions", ONE)[0] == 42205
+    assert ask(broker, f"PUT /mode/{subject}", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert fail(broker, f"PUT /mode/{subject}", {"mode": "IMPORT"})[0] == 42205
+    assert ask(broker, f"PUT /mode/{subject}?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
     assert ask(broker, f"PUT /mode/{subject}", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert fail(broker, f"POST /subjects/{subject}/versions", ONE)[0] == 42205
     assert fail(broker, f"DELETE /subjects/{subject}")[0] == 42205
@@ -190,7 +194,10 @@ def test_modes(broker: Broker, subject: str) -> None:
         ("POST /subjects/known/versions", {"schema": 7}, 422),
         ("POST /subjects/known/versions", {"schema": "{}", "references": [{"name": "n"}]}, 422),
         ("POST /subjects/known/versions", {"schema": "{}", "schemaType": "XML"}, 42201),
-        ("POST /subjects/known/versions", {**OTHER, "metadata": {"properties": {"a": "b"}}}, 422),
+        ("POST /subjects/known/versions", {**OTHER, "metadata": {"properties": {"a": 7}}}, 422),
+        ("POST /subjects/known/versions", {**OTHER, "ruleSet": {"domainRules": [{"name": "r"}]}}, 42210),
+        ("POST /subjects/__GLOBAL/versions", OTHER, 42208),
+        ("GET /schemas/guids/first", None, 40403),
         ("POST /subjects/known/versions", [], 400),
         ("GET /unknown", None, 404),
         ("PUT /subjects", {}, 405),
@@ -206,9 +213,131 @@ def test_a_body_that_is_no_json(broker: Broker) -> None:
     assert (status, json.loads(content)["error_code"]) == (400, 400)
 
 
-def test_protobuf_is_kept_as_text(broker: Broker, subject: str) -> None:
+def test_protobuf(broker: Broker, subject: str) -> None:
     text = {"schema": 'syntax = "proto3"; message M { int32 a = 1; }', "schemaType": "PROTOBUF"}
     identifier = ask(broker, f"POST /subjects/{subject}/versions", text)["id"]
     assert ask(broker, f"GET /schemas/ids/{identifier}") == text
+    commented = text | {"schema": f"// the same\n{text['schema']}"}
+    assert ask(broker, f"POST /subjects/{subject}/versions", commented) == {"id": identifier}
+    serialized = ask(broker, f"GET /schemas/ids/{identifier}?format=serialized")["schema"]
+    assert ask(broker, f"POST /subjects/{subject}", text | {"schema": serialized})["id"] == identifier
     code, message = fail(broker, f"POST /subjects/{subject}/versions", text | {"schema": 'syntax = "proto3";'})
-    assert (code, "PROTOBUF_CHANGED" in message) == (409, True)
+    assert (code, "MESSAGE_REMOVED" in message) == (409, True)
+    code, message = fail(broker, f"POST /subjects/{subject}/versions", text | {"schema": "message {"})
+    assert code == 42201
+
+
+def test_contexts_have_ids_of_their_own(broker: Broker, subject: str) -> None:
+    ask(broker, f"POST /subjects/{subject}/versions", ONE)
+    context = f":.{subject}:"
+    assert ask(broker, f"POST /subjects/{context}s/versions", {"schema": '"long"'}) == {"id": 1}
+    assert ask(broker, f"POST /contexts/.{subject}/subjects/t/versions", OTHER) == {"id": 2}
+    assert f".{subject}" in ask(broker, "GET /contexts")
+    assert ask(broker, f"GET /subjects?subjectPrefix={context}") == [f"{context}s", f"{context}t"]
+    assert ask(broker, f"GET /contexts/{subject}/subjects") == [f"{context}s", f"{context}t"]
+    assert ask(broker, f"GET /contexts/{subject}/schemas/ids/1") == {"schema": '"long"'}
+    assert ask(broker, f"GET /schemas/ids/2?subject={context}") == OTHER
+    assert ask(broker, f"GET /subjects/{context}t/versions/latest")["subject"] == f"{context}t"
+    assert ask(broker, f"PUT /contexts/{subject}/config", {"compatibility": "NONE"}) == {"compatibility": "NONE"}
+    assert ask(broker, f"GET /config/{context}") == {"compatibilityLevel": "NONE"}
+    assert ask(broker, f"GET /config/{context}t?defaultToGlobal=true") == {"compatibilityLevel": "NONE"}
+    assert fail(broker, f"DELETE /contexts/{context}")[0] == 42211
+    for name in "st":
+        ask(broker, f"DELETE /subjects/{context}{name}")
+        ask(broker, f"DELETE /subjects/{context}{name}?permanent=true")
+    assert raw(broker, "DELETE", f"/contexts/{context}")[0] == 204
+    assert f".{subject}" not in ask(broker, "GET /contexts")
+
+
+def test_metadata_and_rules(broker: Broker, subject: str) -> None:
+    path = f"/subjects/{subject}"
+    first = ask(broker, f"POST {path}/versions", OTHER | {"metadata": {"properties": {"owner": "a"}}})["id"]
+    assert ask(broker, f"POST {path}/versions", OTHER) == {"id": first}  # it has the metadata of the version before
+    rules = {"domainRules": [{"name": "r", "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}]}
+    changed = {"metadata": {"properties": {"owner": "b"}}, "ruleSet": rules}
+    second = ask(broker, f"POST {path}/versions", changed)["id"]
+    assert second != first
+    latest = ask(broker, f"GET {path}/versions/latest")
+    assert latest == {"subject": subject, "version": 2, "id": second, **OTHER, **changed}
+    assert ask(broker, f"GET {path}/metadata?key=owner&value=a")["version"] == 1
+    assert fail(broker, f"GET {path}/metadata?key=owner&value=c")[0] == 40403
+    override = {"compatibility": "NONE", "overrideMetadata": {"properties": {"team": "x"}}}
+    assert ask(broker, f"PUT /config/{subject}", override) == override
+    ask(broker, f"POST {path}/versions", ONE)
+    properties = ask(broker, f"GET {path}/versions/latest")["metadata"]["properties"]
+    assert properties == {"owner": "b", "team": "x"}
+
+
+def test_compatibility_groups_and_aliases(broker: Broker, subject: str) -> None:
+    ask(broker, f"PUT /config/{subject}", {"compatibilityGroup": "major"})
+    versions = [{**text, "metadata": {"properties": {"major": group}}} for text, group in ((ONE, "1"), (OTHER, "2"))]
+    for version in versions:
+        ask(broker, f"POST /subjects/{subject}/versions", version)
+    assert fail(broker, f"POST /subjects/{subject}/versions", OTHER | {"metadata": versions[0]["metadata"]})[0] == 409
+    ask(broker, f"PUT /config/{subject}-alias", {"alias": subject})
+    assert ask(broker, f"GET /subjects/{subject}-alias/versions/1")["subject"] == subject
+
+
+def test_normalized_schemas_are_the_same(broker: Broker, subject: str) -> None:
+    swapped = {"schema": '{"name":"R","type":"record","fields":[{"type":"int","name":"a"}]}'}
+    first = ask(broker, f"POST /subjects/{subject}/versions?normalize=true", ONE)["id"]
+    assert ask(broker, f"POST /subjects/{subject}/versions?normalize=true", swapped) == {"id": first}
+    ask(broker, f"PUT /config/{subject}", {"normalize": True})
+    assert ask(broker, f"POST /subjects/{subject}", swapped)["id"] == first
+
+
+def test_new_members_only_for_clients_that_accept_them(broker: Broker, subject: str) -> None:
+    url = f"{broker.schema_registry.url}/subjects/{subject}/versions"
+    headers = {"Content-Type": JSON, "Confluent-Accept-Unknown-Properties": "true"}
+    with urlopen(Request(url, json.dumps(OTHER).encode(), headers), timeout=120) as answer:
+        registered = json.load(answer)
+    assert registered["version"] == 1
+    assert ask(broker, f"GET /schemas/guids/{registered['guid']}") == OTHER
+    assert {"context": ".", "id": registered["id"]} in ask(broker, f"GET /schemas/guids/{registered['guid']}/ids")
+    assert ask(broker, f"GET /schemas/ids/{registered['id']}") == OTHER
+
+
+def test_references_in_their_places(broker: Broker, subject: str) -> None:
+    ask(broker, f"POST /subjects/{subject}-r/versions", ONE)
+    references = [{"name": "R", "subject": f"{subject}-r", "version": -1}]
+    using = {"schema": '{"type":"array","items":"R"}', "references": references}
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", using)["id"]
+    assert ask(broker, f"GET /schemas/ids/{identifier}")["references"][0]["version"] == 1
+    resolved = ask(broker, f"GET /schemas/ids/{identifier}?format=resolved")["schema"]
+    assert json.loads(resolved) == {"type": "array", "items": json.loads(ONE["schema"])}
+    assert ask(broker, f"POST /subjects/{subject}", {"schema": resolved})["id"] == identifier
+    assert fail(broker, f"GET /schemas/ids/{identifier}?format=other")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ('{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}', "twice"),
+        ('{"type":"record","name":"R","namespace":"a-b","fields":[]}', "is no name"),
+        ('{"type":"record","name":"1R","fields":[]}', "is no name"),
+        ('["int","int"]', "int twice"),
+        ('["null",["int"]]', "within another"),
+    ],
+)
+def test_what_avro_forbids(broker: Broker, subject: str, schema: str, reason: str) -> None:
+    code, message = fail(broker, f"POST /subjects/{subject}/versions", {"schema": schema})
+    assert (code, reason in message) == (42201, True), message
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Accept": "text/xml"}, 406),
+        ({"Accept": "application/json"}, 200),
+        ({"Accept": "text/html, */*;q=0.1"}, 200),
+        ({"Content-Type": "text/csv"}, 415),
+    ],
+)
+def test_types_of_bodies(broker: Broker, headers: dict[str, str], status: int) -> None:
+    url = f"{broker.schema_registry.url}/subjects/types/versions"
+    request = Request(url, json.dumps(OTHER).encode(), {"Content-Type": JSON} | headers)
+    try:
+        with urlopen(request, timeout=120) as answer:
+            assert answer.status == status
+    except HTTPError as error:
+        assert (error.code, json.load(error)["error_code"]) == (status, status)  # noqa: PT017 - either outcome

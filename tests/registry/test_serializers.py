@@ -90,8 +90,8 @@ def test_records_as_confluent_writes_them() -> None:
         ({"keytype": "CONFIG", "subject": None, "magic": 0}, {"subject": None, "compatibilityLevel": "FULL"}),
         (key | {"subject": "j"}, other | {"deleted": True}),
         ({"keytype": "DELETE_SUBJECT", "subject": "s", "magic": 0}, {"subject": "s", "version": 1}),
-        ({"keytype": "CONFIG", "subject": "s", "magic": 0}, None),
         (key, None),
+        ({"keytype": "CONFIG", "subject": "s", "magic": 0}, None),
     ]
 
 
