@@ -19,7 +19,8 @@ public class Messages {
     }
 
     private static void answer(String name, short version, byte[] bytes) throws Exception {
-        Class<?> type = Class.forName("org.apache.kafka.common.message." + name + "Data");
+        Class<?> type = Class.forName("org.apache.kafka.common."
+            + (name.endsWith("Record") ? "metadata." + name : "message." + name + "Data"));
         ApiMessage message = (ApiMessage) type.getConstructor().newInstance();
         ByteBuffer buffer = ByteBuffer.wrap(bytes);
         message.read(new ByteBufferAccessor(buffer), version);

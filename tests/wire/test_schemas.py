@@ -86,20 +86,21 @@ def rows_of_kafka() -> dict[str, list[str]]:
     older, newer = Schemas("kafka-3.9"), Schemas("kafka-4.4")
     drafts = {name for name in NAMES if "Share" in name}  # no broker of 3.9 serves them, and their layouts changed
     return {
-        name: list(_joined_rows(name, None if name in drafts else older.get(name), newer.get(name))) for name in NAMES
+        name: list(joined_rows(name, None if name in drafts else older.get(name), newer.get(name))) for name in NAMES
     }
 
 
 class Schemas:
-    """The schemas that are in the jar of a release's clients."""
+    """The schemas that are in a jar of a release, by default that of its clients."""
 
-    def __init__(self, release: str) -> None:
-        [path] = (path for path in jars(release) if path.name.startswith("kafka-clients-"))
+    def __init__(self, release: str, jar: str = "kafka-clients-", directory: str = "message") -> None:
+        [path] = (path for path in jars(release) if path.name.startswith(jar))
         self._archive = zipfile.ZipFile(path)
+        self._directory = directory
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Return a schema, or None if the release does not have the message, or no version of it."""
-        path = f"common/message/{name}.json"
+        path = f"common/{self._directory}/{name}.json"
         if path not in self._archive.namelist():
             return None
         schema = json.loads(re.sub(r"^\s*//.*$", "", self._archive.read(path).decode(), flags=re.M))
@@ -109,7 +110,7 @@ class Schemas:
         return None if schema["validVersions"] == "none" else schema
 
 
-def _joined_rows(name: str, older: dict[str, Any] | None, newer: dict[str, Any] | None) -> Iterator[str]:
+def joined_rows(name: str, older: dict[str, Any] | None, newer: dict[str, Any] | None) -> Iterator[str]:
     schemas = [schema for schema in (older, newer) if schema is not None]
     flexible = {schema["flexibleVersions"] for schema in schemas}
     assert len(flexible) == 1, name
@@ -179,7 +180,8 @@ def _theirs(fields: list[dict[str, Any]], path: str, parent: Range, commons: dic
         nullable = Range.parse(field.get("nullableVersions", "none")).within(versions)
         name, type = path + field["name"].lower(), "[]" * field["type"].startswith("[]") + ("struct" if inner else kind)
         default = _their_default(type, field.get("default"))
-        yield Row(name, type, versions, nullable, field.get("tag"), field.get("ignorable", False), default, parent)
+        tag = int(field["tag"]) if "tag" in field else None
+        yield Row(name, type, versions, nullable, tag, field.get("ignorable", False), default, parent)
         yield from _theirs(inner or [], name + ".", versions, commons)
 
 
