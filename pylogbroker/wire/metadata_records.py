@@ -224,7 +224,7 @@ class FeatureLevelRecord(MetadataRecord):
 
 
 @struct
-class EntityData:
+class QuotaSubject:
     """A null name stands for the default of all."""
 
     entity_type: String = ""
@@ -235,7 +235,7 @@ class EntityData:
 class ClientQuotaRecord(MetadataRecord):
     type, versions = 14, Versions(0, 0, flexible=0)
 
-    entity: list[EntityData] = fresh(list)
+    entity: list[QuotaSubject] = fresh(list)
     key: String = ""
     value: Float64 = 0.0
     remove: Boolean = False

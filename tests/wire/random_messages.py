@@ -75,6 +75,7 @@ def _one(field: Field, version: int, chance: Random | None) -> Any:
 _LEAST = {
     **dict.fromkeys(BITS, 0),
     FieldType.BOOLEAN: False,
+    FieldType.UINT16: 0,
     FieldType.FLOAT64: 0.0,
     FieldType.UUID: UUID(int=0),
     FieldType.STRING: "",
@@ -91,6 +92,8 @@ def _primitive(kind: FieldType, chance: Random) -> Any:
     match kind:
         case FieldType.BOOLEAN:
             return chance.random() < 0.5
+        case FieldType.UINT16:
+            return chance.choice((0, 65535, chance.randrange(65536)))
         case FieldType.FLOAT64:
             return chance.choice((*FLOATS, chance.uniform(-1e6, 1e6)))
         case FieldType.UUID:

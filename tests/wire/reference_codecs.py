@@ -235,14 +235,14 @@ class Kio:
             value = getattr(theirs, their_field.name)
             if isinstance(field.kind, type):
                 value = _each(field, value, lambda struct, kind=field.kind: self._ours(struct, kind, version))
-            else:
+            elif not field.is_array or value is not None:
                 value = self._plain(value, their_field.metadata.get("kafka_type"))
             given[field.name] = list(value) if field.is_array and value is not None else value
         return cls(**given)
 
     def _plain(self, value: Any, kind: str | None) -> Any:
         if kind == "uuid":
-            return value or NO_ID
+            return [each or NO_ID for each in value] if isinstance(value, tuple) else value or NO_ID
         if isinstance(value, timedelta):
             return value // self.SPAN
         if kind == "datetime_i64":
