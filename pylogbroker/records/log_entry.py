@@ -136,7 +136,7 @@ def entry_size(buffer: Buffer) -> int:
 def complete_entries(buffer: Buffer) -> memoryview:
     """Return `buffer` without a truncated last entry, which a leader may send."""
     whole = view(buffer)
-    if len(whole) >= ENTRY_PREFIX and entry_size(whole) == len(whole):  # as a rule for a record at a time
+    if len(whole) >= _PREFIX.size and entry_size(whole) == len(whole):  # as a rule for a record at a time
         return whole
     end = 0
     for _, end in bounds(whole, partial=True):  # noqa: B007
