@@ -1,0 +1,235 @@
+"""The metadata log beside a model of its leaders: what is handed out is what was committed, whole and in order."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.kraft.metadata_log import CommittedRecords, MetadataLog, MetadataLogError
+from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
+from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
+from pylogbroker.wire.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    TopicRecord,
+)
+from tests.kraft.logs import LeaderLog, batch, control_batch, snapshot, visible
+
+DIRECTORY = UUID(int=7)
+
+
+def follower() -> MetadataLog:
+    log = MetadataLog(9, "cluster", DIRECTORY)
+    log.follow_leader(1, 1)
+    return log
+
+
+def fetch(log: MetadataLog) -> tuple[int, int]:
+    """Return offset and last epoch that the log fetches at."""
+    request = log.request(500)
+    assert isinstance(request, FetchRequest)
+    [partition] = request.topics[0].partitions
+    return partition.fetch_offset, partition.last_fetched_epoch
+
+
+def handed_out(log: MetadataLog) -> list[CommittedRecords]:
+    return list(log.committed())
+
+
+class Cluster:
+    """Leaders whose logs agree up to the high watermark, and a follower that reads from the present one."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.leader = LeaderLog()
+        self.epoch = 1
+        self.log = follower()
+        self.seen: list[MetadataRecord] = []
+        self._names = 0
+        self.is_in_transaction = False
+
+    def step(self) -> None:
+        self.chance.choice((self.append, self.append, self.commit, self.fetch, self.fetch, self.fail_over, self.trim))()
+
+    def append(self) -> None:
+        records: list[MetadataRecord] = []
+        for _ in range(self.chance.randint(1, 3)):
+            self._names += 1
+            records.append(TopicRecord(f"topic-{self._names}", UUID(int=self._names)))
+        if self.chance.random() < 0.2:
+            end = EndTransactionRecord() if self.chance.random() < 0.6 else AbortTransactionRecord("failed")
+            records.insert(
+                self.chance.randint(0, len(records)), end if self.is_in_transaction else BeginTransactionRecord()
+            )
+            self.is_in_transaction = not self.is_in_transaction
+        self.leader.append(self.epoch, records)
+
+    def commit(self) -> None:
+        ends = [entry.end for entry in self.leader.entries if entry.end > self.leader.high_watermark]
+        if ends:
+            self.leader.high_watermark = self.chance.choice(ends)
+
+    def fail_over(self) -> None:
+        """Another controller leads, which lacks some records that were not committed."""
+        kept = [entry for entry in self.leader.entries if entry.end <= self.leader.high_watermark]
+        if self.chance.random() < 0.5:
+            kept = self.leader.entries[: max(len(kept), self.chance.randint(0, len(self.leader.entries)))]
+        self.leader = LeaderLog(list(kept), self.leader.start, self.leader.high_watermark)
+        self.is_in_transaction = self._is_open(record for entry in kept for record in entry.records or ())
+        self.epoch += self.chance.randint(1, 2)
+        self.leader.append(self.epoch, None)
+        self.log.follow_leader(self.epoch % 3, self.epoch)
+
+    def trim(self) -> None:
+        """The log begins later, with a snapshot of what is committed outside of transactions."""
+        if not self._is_open(self.leader.committed()):
+            self.leader.start = self.leader.high_watermark
+
+    def fetch(self) -> None:
+        request = self.log.request(500)
+        if isinstance(request, FetchRequest):
+            offset, epoch = fetch(self.log)
+            self.log.fetched(self.leader.answer(offset, epoch, self.chance.randint(1, 4)))
+        else:
+            self.fetch_chunk(request)
+        for committed in handed_out(self.log):
+            if committed.is_snapshot:
+                self.seen = []
+            self.seen += committed.records
+
+    def fetch_chunk(self, request: FetchSnapshotRequest) -> None:
+        [partition] = request.topics[0].partitions
+        if self.chance.random() < 0.1:
+            self.log.snapshot_gone()
+        else:
+            chunk = self.leader.chunk(partition.snapshot_id, partition.position, self.chance.randint(1, 300))
+            self.log.chunk_fetched(chunk)
+
+    def check(self) -> None:
+        """Check that what was seen is what was committed at the offset that the follower has reached."""
+        assert self.log.committed_offset <= self.leader.high_watermark
+        assert self.seen == visible(self.leader.committed(self.log.committed_offset))
+
+    @staticmethod
+    def _is_open(records: object) -> bool:
+        is_open = False
+        for record in records:  # type: ignore[attr-defined]
+            if isinstance(record, BeginTransactionRecord | EndTransactionRecord | AbortTransactionRecord):
+                is_open = isinstance(record, BeginTransactionRecord)
+        return is_open
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_committed_records_are_handed_out_once_and_in_order(seed: int) -> None:
+    cluster = Cluster(seed)
+    for _ in range(120):
+        cluster.step()
+        cluster.check()
+    cluster.leader.high_watermark = cluster.leader.end
+    for _ in range(1000):
+        if cluster.log.committed_offset == cluster.leader.high_watermark:
+            break
+        cluster.fetch()
+    cluster.check()
+    assert cluster.log.committed_offset == cluster.leader.high_watermark
+
+
+def test_the_first_fetch_is_at_the_start_and_names_who_asks() -> None:
+    log = follower()
+    request = log.request(500)
+    assert isinstance(request, FetchRequest)
+    assert (request.cluster_id, request.replica_state.replica_id) == ("cluster", 9)
+    [partition] = request.topics[0].partitions
+    assert (partition.fetch_offset, partition.last_fetched_epoch, partition.current_leader_epoch) == (0, 0, 1)
+    assert partition.replica_directory_id == DIRECTORY
+
+
+def test_records_above_the_high_watermark_wait() -> None:
+    log = follower()
+    log.fetched(PartitionData(high_watermark=0, records=batch(0, 1, [NoOpRecord()])))
+    assert handed_out(log) == []
+    log.fetched(PartitionData(high_watermark=1))
+    assert handed_out(log) == [CommittedRecords(1, (NoOpRecord(),))]
+
+
+def test_a_transaction_over_several_batches_is_handed_out_at_its_end() -> None:
+    log, level = follower(), FeatureLevelRecord("metadata.version", 33)
+    log.fetched(PartitionData(high_watermark=2, records=batch(0, 1, [BeginTransactionRecord(), level])))
+    assert handed_out(log) == [CommittedRecords(2, ())]
+    log.fetched(PartitionData(high_watermark=4, records=batch(2, 1, [EndTransactionRecord(), NoOpRecord()])))
+    assert handed_out(log) == [CommittedRecords(4, (level, NoOpRecord()))]
+
+
+def test_batches_of_epochs_that_the_leader_does_not_have_are_dropped() -> None:
+    log = follower()
+    log.fetched(PartitionData(records=batch(0, 1, [NoOpRecord()]) + batch(1, 3, [NoOpRecord()])))
+    assert fetch(log) == (2, 3)
+    log.fetched(PartitionData(diverging_epoch=EpochEndOffset(2, 5)))
+    assert fetch(log) == (1, 1)
+
+
+def test_a_leader_without_committed_records_is_an_error() -> None:
+    log = follower()
+    log.fetched(PartitionData(high_watermark=2, records=batch(0, 1, [NoOpRecord(), NoOpRecord()])))
+    handed_out(log)
+    with pytest.raises(MetadataLogError, match="was committed before"):
+        log.fetched(PartitionData(diverging_epoch=EpochEndOffset(0, 1)))
+    with pytest.raises(MetadataLogError, match="was committed before"):
+        log.fetched(PartitionData(snapshot_id=SnapshotId(1, 0)))
+
+
+def test_an_older_leader_is_not_followed() -> None:
+    log = follower()
+    assert log.follow_leader(2, 5)
+    assert not log.follow_leader(1, 4)
+    assert not log.follow_leader(2, 5)
+    log.leader_lost()
+    assert not log.follow_leader(-1, 5)
+    assert log.follow_leader(2, 5)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        batch(1, 1, [NoOpRecord()]),
+        batch(0, 1, [NoOpRecord()])[:-1] + b"\1",
+        batch(0, 1, [EndTransactionRecord()]),
+        batch(0, 1, [BeginTransactionRecord(), BeginTransactionRecord()]),
+    ],
+    ids=["gap", "checksum", "end without begin", "begin within"],
+)
+def test_damaged_batches_are_rejected(records: bytes) -> None:
+    log = follower()
+
+    def read() -> None:
+        log.fetched(PartitionData(high_watermark=10, records=records))
+        handed_out(log)
+
+    with pytest.raises(CorruptRecords):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda whole: whole[:-20], "without its footer"),
+        (lambda whole: whole + control_batch(9, 0, 4), "behind its footer"),
+        (lambda whole: whole[:-1] + b"\7", "CRC"),
+    ],
+)
+def test_damaged_snapshots_are_rejected(damage: object, why: str) -> None:
+    log = follower()
+    log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    whole = damage(snapshot([NoOpRecord()] * 4))  # type: ignore[operator]
+    leader = LeaderLog()
+    chunk = leader.chunk(SnapshotName(20, 1), 0, 0)
+    chunk.size, chunk.unaligned_records = len(whole), whole
+    with pytest.raises(CorruptRecords, match=why):
+        log.chunk_fetched(chunk)
