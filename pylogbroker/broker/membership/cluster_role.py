@@ -11,14 +11,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID, MarkerSender
-from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID, VerificationSender
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
@@ -26,60 +24,41 @@ from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.broker.membership.member import ClusterMember
 from pylogbroker.broker.membership.orders import ControllerOrders
 from pylogbroker.broker.membership.unclean_elections import UncleanElections
-from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata, MetadataFollower
+from pylogbroker.broker.metadata.cluster_metadata import MetadataFollower
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.metadata.stored_settings import StoredSettings
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
-from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
-from pylogbroker.broker.replication.peer_requests import PeerRequests
-from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
+from pylogbroker.broker.replication.member_role import MemberRole
 from pylogbroker.broker.replication.stray_replicas import StrayReplicas
-from pylogbroker.broker.runtime.resources import Runtime
-from pylogbroker.broker.runtime.throttles import FOLLOWER_RATE, throttle_of
-from pylogbroker.broker.security.logins import credentials_of_broker
-from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.share.state_service import PERSISTER_CLIENT_ID
-from pylogbroker.config import BrokerConfig, TopicConfig
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
-from pylogbroker.rpc.broker_channel import BrokerChannel
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = Logger()
 
 
 @attrs.define(eq=False, repr=False)
-class ClusterRole:
-    _config: BrokerConfig
-    _broker_id: int
-    _runtime: Runtime
+class ClusterRole(MemberRole):
     _tree: ITree
-    _metadata: ClusterMetadata
-    _tls: TlsListeners
     controller: ClusterAdmin = attrs.field(init=False)
     driver: ControllerDriver = attrs.field(init=False)
-    replicas: Replicas = attrs.field(init=False)
     stray_replicas: StrayReplicas = attrs.field(init=False)
     orders: ControllerOrders = attrs.field(init=False)
     interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
     _partitions: Partitions = attrs.field(init=False)
     _plans: MetadataPlans = attrs.field(init=False)
-    _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
-    isr_updates: IsrUpdates = attrs.field(init=False)
     unclean_elections: int = attrs.field(default=0, init=False)
     """Held by this broker as the controller, since its start."""
-    peers: PeerRequests = attrs.field(init=False)
     _stored_settings: StoredSettings = attrs.field(init=False)
     _log_dir_failures: LogDirFailures = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
@@ -87,20 +66,13 @@ class ClusterRole:
     _suspect: Sequence[PartitionKey] = attrs.field(default=(), init=False)
 
     def __attrs_post_init__(self) -> None:
+        MemberRole.__attrs_post_init__(self)
         config, broker_id, runtime, metadata = self._config, self._broker_id, self._runtime, self._metadata
         seconds = config.zookeeper_session_timeout_ms / 1000
         self._member = ClusterMember(broker_id, self._tree, runtime, seconds)
         self._plans = MetadataPlans(config, metadata, runtime.may_log, random.randrange)
-        self._channels = BrokerChannels(
-            runtime.reactor,
-            lambda: metadata.image,
-            config.inter_broker_listener.name,
-            config.replica_socket_timeout_ms / 1000,
-            self._security,
-        )
         to_controller = attrs.evolve(self._channels, request_seconds=self._controller_request_seconds)
         self._controller_channel = ControllerChannel(to_controller, lambda: metadata.image, str(broker_id))
-        self.peers = PeerRequests(self._open_peer_channel, runtime)
         self.isr_updates = IsrUpdates(
             broker_id, lambda: self._member.epoch, self._controller_channel, config.inter_broker_protocol, runtime
         )
@@ -129,33 +101,14 @@ class ClusterRole:
         )
         self._log_dir_failures = LogDirFailures(broker_id, self._tree, runtime)
 
+    def served(self, apis: Iterable[Api]) -> tuple[Api, ...]:
+        """Return the APIs, all of them."""
+        return tuple(apis)
+
     def host(self, partitions: Partitions) -> None:
         """Make the replicas of this broker, which are logs of `partitions`."""
         self._partitions = partitions
-        config = self._config
-        settings = ReplicaSettings(
-            config.replica_lag_time_max_ms,
-            config.replica_fetch_backoff_ms,
-            config.num_replica_fetchers,
-        )
-        fetching = FetcherSettings(
-            self._broker_id,
-            config.inter_broker_protocol,
-            config.replica_fetch_wait_max_ms,
-            config.replica_fetch_min_bytes,
-            config.replica_fetch_response_max_bytes,
-            config.replica_fetch_max_bytes,
-            throttle_of(config, FOLLOWER_RATE, self._runtime),
-        )
-        self.replicas = Replicas(
-            self._broker_id,
-            self._runtime,
-            partitions,
-            settings,
-            fetching,
-            self._fetch_channel,
-            self.isr_updates,
-        )
+        self.replicas = self._replicas_of(partitions)
         self.orders = ControllerOrders(
             self._metadata,
             self.replicas,
@@ -278,18 +231,9 @@ class ClusterRole:
                 index=partition[1],
             )
 
-    def _topic_config(self, topic: str) -> TopicConfig:
-        return self._config.topic(self._metadata.topic_settings(topic))
-
     @property
     def _controller_request_seconds(self) -> float:
         return self._config.controller_socket_timeout_ms / 1000
-
-    @property
-    def _security(self) -> ConnectionSecurity:
-        """TLS and SASL of connections to other brokers, if their listener has it."""
-        has_tls = self._config.inter_broker_listener.security.has_tls
-        return ConnectionSecurity(self._tls.engine_to if has_tls else None, credentials_of_broker(self._config))
 
     def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
         config = self._config
@@ -302,38 +246,3 @@ class ClusterRole:
             self._security,
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
-
-    def marker_sender(self) -> MarkerSender:
-        return MarkerSender(self._open_marker_channel, self._runtime)
-
-    def verification_sender(self) -> VerificationSender:
-        return VerificationSender(self._open_verification_channel, self._runtime)
-
-    def share_state_peers(self) -> PeerRequests:
-        return PeerRequests(self._open_persister_channel, self._runtime)
-
-    def _open_marker_channel(self, broker_id: int) -> RequestChannel:
-        """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive.
-
-        The version is negotiated with brokers that may have one that no IBP knows.
-        """
-        client_id = MARKER_CLIENT_ID.format(self._broker_id)
-        if self._config.offers_kafka_4:
-            return self._channels.open(broker_id, client_id)
-        return self._channels.open(broker_id, client_id, dict(self._config.inter_broker_protocol.fixed_versions))
-
-    def _open_peer_channel(self, broker_id: int) -> BrokerChannel:
-        """Like `_open_verification_channel`, for requests of any kind."""
-        return self._channels.open(broker_id, f"broker-{self._broker_id}-page")
-
-    def _open_persister_channel(self, broker_id: int) -> BrokerChannel:
-        """Like `_open_verification_channel`, for the states of share groups."""
-        return self._channels.open(broker_id, PERSISTER_CLIENT_ID.format(self._broker_id))
-
-    def _open_verification_channel(self, broker_id: int) -> RequestChannel:
-        """Like `_open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""
-        return self._channels.open(broker_id, VERIFICATION_CLIENT_ID.format(self._broker_id))
-
-    def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:
-        versions = dict(self._config.inter_broker_protocol.fixed_versions)
-        return self._channels.open(leader, f"broker-{self._broker_id}-fetcher-{fetcher}", versions)

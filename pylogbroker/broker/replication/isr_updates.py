@@ -9,14 +9,14 @@ One request is in flight at a time. Each partition has one change at most, as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
@@ -24,7 +24,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.replication import IsrChange
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.wire import NO_ID
+from pylogbroker.wire import NO_ID, Request
 from pylogbroker.wire.messages.alter_partition import (
     AlterPartitionBrokerState,
     AlterPartitionData,
@@ -35,6 +35,11 @@ from pylogbroker.wire.messages.alter_partition import (
 
 log = Logger()
 _FIRST_WITH_EPOCHS = 3
+
+
+class ControllerRequests(Protocol):
+    async def request(self, make: Callable[[int], Request], versions: Sequence[int], /) -> Any:
+        """Return the controller's response, in the first of the versions that it has; `make` gets it."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -49,7 +54,7 @@ class IsrUpdates:
 
     _broker_id: int
     _broker_epoch: Callable[[], int]
-    _controller: ControllerChannel
+    _controller: ControllerRequests
     _protocol: InterBrokerProtocol
     _runtime: Runtime
     shrinks: int = attrs.field(default=0, init=False)  # since the start, for metrics
