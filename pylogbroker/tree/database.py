@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -19,7 +19,6 @@ from pylogbroker.background import run_in_background
 from pylogbroker.interfaces import CoordinationError, Unavailable
 from pylogbroker.tree.rows import Nodes
 from pylogbroker.tree.transactions import Session, Write, WriteResult
-from pylogbroker.tree.tree_file import TreeFile
 
 log = Logger()
 Work = Callable[[], Any]
@@ -36,11 +35,24 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class NodeFile(Protocol):
+    """Keeps the nodes: on the disk, or in memory."""
+
+    @property
+    def sessions(self) -> Sequence[Session]: ...
+    @property
+    def nodes(self) -> Nodes: ...
+    @property
+    def last(self) -> int: ...
+    def write(self, writes: Sequence[Write], now_ms: int) -> list[WriteResult]: ...
+    def close(self, last: Sequence[Write] = (), now_ms: int = 0) -> None: ...
+
+
 @attrs.define(eq=False, repr=False)
 class TreeDatabase:
     """`offload` runs blocking work on another thread and awaits it."""
 
-    _file: TreeFile
+    _file: NodeFile
     _offload: Offload = at_once
     now_ms: Callable[[], int] = wall_clock_ms
     _listeners: list[_WriteListener] = attrs.field(init=False, factory=list)

@@ -24,6 +24,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.tree import acls
 from pylogbroker.tree.database import Offload, TreeDatabase, at_once, wall_clock_ms
+from pylogbroker.tree.memory_file import MemoryFile
 from pylogbroker.tree.rows import Row
 from pylogbroker.tree.transactions import EndSession, Write, WriteResult
 from pylogbroker.tree.tree_file import TreeFile
@@ -50,6 +51,11 @@ class EmbeddedTree:
         """Open or create a tree; raise StartupError if it is in use, unreadable or cannot be written. Blocks."""
         file = TreeFile.open(directory, now_ms(), keeps_sessions=False)
         return cls(TreeDatabase(file, offload, now_ms), file.last + 1)
+
+    @classmethod
+    def in_memory(cls, now_ms: Callable[[], int] = wall_clock_ms) -> EmbeddedTree:
+        """Return an empty tree that no file keeps."""
+        return cls(TreeDatabase(MemoryFile.create(), at_once, now_ms), 1)
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
         row = self._require(path)

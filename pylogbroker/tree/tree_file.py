@@ -114,7 +114,7 @@ class TreeFile:
                 _prepare(connection)
                 disk_reserve.hold(path, connection)
                 _end_sessions(connection, now_ms, _UNKNOWN_SESSIONS if keeps_sessions else _ALL_SESSIONS)
-                tree = cls(directory, connection, lock_file, *_contents(connection))
+                tree = cls(directory, connection, lock_file, *contents(connection))
             except (sqlite3.Error, StartupError) as error:
                 raise StartupError(f"{path}: {error}") from error
             undo.pop_all()
@@ -184,11 +184,15 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     if version == 0:
-        connection.executescript(_SCHEMA)
+        create_tables(connection)
     elif version in _SOURCES:
         _migrate(connection, _MIGRATION.format(source=_SOURCES[version]))
     elif version != _SCHEMA_VERSION:
         raise StartupError(f"written by a newer release (schema version {version}, not {_SCHEMA_VERSION})")
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript(_SCHEMA)
 
 
 def _migrate(connection: sqlite3.Connection, script: str) -> None:
@@ -216,7 +220,7 @@ def _write_all(connection: sqlite3.Connection, writes: Sequence[Write], now_ms: 
     return disk_reserve.with_reserve(connection, lambda: write_all(connection, writes, now_ms))
 
 
-def _contents(connection: sqlite3.Connection) -> tuple[list[Session], Nodes, int]:
+def contents(connection: sqlite3.Connection) -> tuple[list[Session], Nodes, int]:
     sessions = [Session(*columns) for columns in connection.execute("SELECT * FROM session")]
     rows = connection.execute(f"SELECT path, {COLUMNS} FROM node")
     nodes = Nodes.of((path, Row(*columns)) for path, *columns in rows)
