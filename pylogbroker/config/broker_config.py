@@ -140,14 +140,24 @@ class BrokerConfig(
 
     @property
     def in_cluster(self) -> bool:
-        """True if ZooKeeper joins this broker with others."""
-        return bool(self.zookeeper_connect)
+        """True if ZooKeeper, or controllers of KRaft, join this broker with others."""
+        return bool(self.zookeeper_connect) or self.in_kraft
+
+    @property
+    def in_kraft(self) -> bool:
+        """True if this broker is a member of a cluster of KRaft controllers."""
+        return self.process_roles == ("broker",)
+
+    @property
+    def controller_listeners(self) -> tuple[str, ...]:
+        """Names of the controllers' listeners."""
+        return tuple(name for name in split_list(self.controller_listener_names or "") if name)
 
     @property
     def offers_kafka_4(self) -> bool:
         """True if API versions of Kafka 4 are offered."""
         release = self.api_versions_release
-        return release == "4.4" or (release == "auto" and not self.in_cluster)
+        return release == "4.4" or (release == "auto" and not self.zookeeper_connect)
 
     @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:
@@ -366,6 +376,8 @@ def _without_effect(static: Texts) -> Iterator[str]:
         reason = _reason_without_effect(name)
         if reason:
             yield f"{name} has no effect: {reason}"
+        elif name == "process.roles" and _CONTROLLER in static[name]:
+            yield "process.roles has no effect: this broker is its own controller, without KRaft"
 
 
 def _reason_without_effect(name: str) -> str | None:
@@ -404,6 +416,7 @@ def _check_static(config: BrokerConfig) -> None:
             f"expected at most group.max.session.timeout.ms, {most}"
         )
     _check_group_times(config)
+    _check_roles(config)
     _check_broker_id(config)
     check_together(config.topic({}))
 
@@ -439,6 +452,36 @@ def _check_group_times(config: BrokerConfig) -> None:
             )
 
 
+_BROKER, _CONTROLLER = "broker", "controller"
+
+
+def _check_roles(config: BrokerConfig) -> None:
+    """Raise ConfigError for roles that a broker here cannot have, or whose settings are missing or contradict."""
+    roles = config.process_roles
+    if not roles:
+        return
+    if sorted(roles) not in ([_BROKER], [_BROKER, _CONTROLLER]):
+        raise ConfigError(
+            f"process.roles: {','.join(roles)!r} is not accepted; expected broker, or broker,controller: controllers "
+            "alone are Apache Kafka's"
+        )
+    if config.zookeeper_connect:
+        raise ConfigError(
+            "process.roles: is not accepted together with zookeeper.connect; remove the one by which the brokers do "
+            "not form their cluster"
+        )
+    if not config.in_kraft:
+        return
+    if not (config.controller_quorum_bootstrap_servers or config.controller_quorum_voters):
+        raise ConfigError(
+            "process.roles: broker needs the addresses of the controllers; set controller.quorum.bootstrap.servers"
+        )
+    if not config.controller_listeners:
+        raise ConfigError("process.roles: broker needs the name of the controllers' listener; set " + _CONTROLLERS)
+    if config.broker_id < 0:
+        raise ConfigError("process.roles: broker needs a number that no other broker or controller has; set node.id")
+
+
 def _check_broker_id(config: BrokerConfig) -> None:
     number, reserved = config.broker_id, config.reserved_broker_max_id
     other = config.node_id
@@ -447,12 +490,12 @@ def _check_broker_id(config: BrokerConfig) -> None:
     if not config.broker_id_generation_enable:
         if number < 0:
             raise ConfigError("broker.id: -1 is not accepted; expected a number, because none is generated")
-    elif number > reserved:
+    elif number > reserved and not config.in_kraft:
         raise ConfigError(f"broker.id: {number} is not accepted; expected at most reserved.broker.max.id, {reserved}")
 
 
 def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
-    controllers = () if config[_CONTROLLERS] is None else config.texts(_CONTROLLERS)
+    controllers = config.controller_listeners
     try:
         return listeners.resolve(
             config.listeners_text,

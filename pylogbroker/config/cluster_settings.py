@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylogbroker.config.setting import cluster_wide, fixed, rows_of
-from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, PASSWORD, TEXT, at_least, one_of
+from pylogbroker.config.value_kinds import BOOLEAN, LIST, LONG, LONG_MAX, PASSWORD, TEXT, at_least, one_of
 from pylogbroker.config.values import Values
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -75,6 +75,50 @@ class ClusterRows(Values):
     )
     zookeeper_ssl_keystore_type = fixed(
         "zookeeper.ssl.keystore.type", TEXT, None, "medium", "Format of that file; only PEM is supported."
+    )
+    process_roles = fixed(
+        "process.roles",
+        LIST,
+        (),
+        "high",
+        "broker makes this broker a member of a cluster of Apache Kafka's KRaft controllers. With broker,controller "
+        "it is the only one of its cluster, since the controllers are Apache Kafka's.",
+    )
+    controller_quorum_bootstrap_servers = fixed(
+        "controller.quorum.bootstrap.servers",
+        LIST,
+        (),
+        "high",
+        "Controllers of which one is asked first, as host:port,host:port.",
+    )
+    controller_quorum_voters = fixed(
+        "controller.quorum.voters",
+        LIST,
+        (),
+        "high",
+        "All controllers of a quorum whose members do not change, as id@host:port,id@host:port.",
+    )
+    controller_listener_names = fixed(
+        "controller.listener.names",
+        TEXT,
+        None,
+        "high",
+        "Listeners of the controllers. The first one's protocol, in listener.security.protocol.map, is that of the "
+        "connections to them.",
+    )
+    broker_heartbeat_interval_ms = fixed(
+        "broker.heartbeat.interval.ms",
+        at_least(1),
+        2_000,
+        "medium",
+        "Time between this broker's heartbeats to the active controller.",
+    )
+    initial_broker_registration_timeout_ms = fixed(
+        "initial.broker.registration.timeout.ms",
+        at_least(1),
+        60_000,
+        "medium",
+        "Maximum wait for the controllers at the start.",
     )
     inter_broker_listener_name = fixed(
         "inter.broker.listener.name",

@@ -15,7 +15,7 @@ from pylogbroker.config.value_kinds import ConfigType, ValueKind
 FILE_NAME = "kafka_settings.tsv"
 
 _NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
-_NO_KRAFT = "brokers coordinate without KRaft"
+_NO_KRAFT = "the controllers of KRaft are Apache Kafka's"
 _NO_STREAMS = "streams groups are not offered"
 _BUILT_IN = "assignor and persister of share groups are built in"
 _ONE_LOOP = "the reactor's thread does the work of groups"
@@ -25,13 +25,9 @@ _ONE_CORE = "one thread does all network work"
 
 _REASONS: tuple[tuple[str, str], ...] = (
     ("zookeeper.*", "connections to ZooKeeper do not use it"),
-    ("process.roles", _NO_KRAFT),
-    ("controller.listener.names", f"{_NO_KRAFT}; these listeners are not opened"),
     ("controller.*", _NO_KRAFT),
     ("metadata.*", _NO_KRAFT),
-    ("broker.heartbeat.*", _NO_KRAFT),
     ("broker.session.*", _NO_KRAFT),
-    ("initial.broker.*", _NO_KRAFT),
     ("num.network.threads", _ONE_CORE),
     ("queued.max.requests", "queued.max.request.bytes limits waiting requests"),
     ("*.purgatory.purge.interval.requests", "answered requests are removed at once"),

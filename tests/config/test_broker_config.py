@@ -173,7 +173,8 @@ KRAFT = {
 def test_listeners_of_controllers_are_not_opened() -> None:
     config = BrokerConfig(KRAFT)
     assert [(listener.name, listener.port) for listener in config.listeners] == [("PLAINTEXT", 9092)]
-    assert any("controller.listener.names has no effect" in warning for warning in config.warnings)
+    assert any("process.roles has no effect: this broker is its own controller" in text for text in config.warnings)
+    assert not config.in_cluster
 
 
 def test_controllers_alone_are_no_broker() -> None:
