@@ -29,6 +29,10 @@ _KAFKA_PARTITION = re.compile(r".+-[0-9]+")
 _KAFKA_SEGMENT = ".log"
 COORDINATION = "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
 _KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
+_KRAFT_DATA = (
+    "is formatted for a cluster of KRaft controllers: set process.roles=broker and "
+    "controller.quorum.bootstrap.servers, or choose another directory"
+)
 _REBUILD = "rebuild it from the logs with `pylogbroker coordination rebuild`, or "
 
 
@@ -50,9 +54,13 @@ class DirectoryContents:
         return not any(os.path.exists(f"{path}/{mark}") for mark in marks) and legacy07_storage.holds_kafka07(path)
 
     @property
+    def of_kraft(self) -> bool:
+        """True if the directory is formatted for a cluster of KRaft controllers."""
+        return "node.id" in self.meta or self.meta.get("version") == "1"
+
+    @property
     def of_kafka(self) -> bool:
-        if "node.id" in self.meta or self.meta.get("version") == "1":
-            return True
+        """True if there are segments of Apache Kafka."""
         theirs = (name for name in self.subdirectories if _KAFKA_PARTITION.fullmatch(name))
         return any(_holds(f"{self.path}/{name}", _KAFKA_SEGMENT) for name in theirs)
 
@@ -76,6 +84,7 @@ def check_data_of_several(metadata: str, paths: Iterable[str]) -> None:
     Their supervisor checks this before it opens the tree, which creates the file. The brokers check all else.
     """
     contents = _contents_of(os.path.abspath(path) for path in paths)
+    _check_unformatted(contents)
     _check_tree(os.path.abspath(metadata), contents)
 
 
@@ -92,7 +101,9 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
         _check_lock(path, names.LOCK)
     if not config.in_cluster:
         _check_lock(metadata, tree_file.LOCK_NAME)
-    _check_meta(contents, config)
+    if not config.in_kraft:
+        _check_unformatted(contents)
+        _check_meta(contents, config)
     return contents
 
 
@@ -199,6 +210,12 @@ def _check_lock(directory: str, name: str) -> None:
         raise StartupError(f"{directory} is in use by another broker: stop it, or choose another directory") from None
     finally:
         os.close(fd)
+
+
+def _check_unformatted(contents: Iterable[DirectoryContents]) -> None:
+    for directory in contents:
+        if directory.of_kraft:
+            raise StartupError(f"{directory.path} {_KRAFT_DATA}")
 
 
 def _check_meta(contents: Iterable[DirectoryContents], config: BrokerConfig) -> None:

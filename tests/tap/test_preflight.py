@@ -115,9 +115,12 @@ class TestKafkasData:
         self.check(tmp_path)
 
     @pytest.mark.parametrize("meta", ["version=1\nnode.id=1\ncluster.id=C\n", "version=0\nnode.id=1\n", "version=1\n"])
-    def test_marks(self, tmp_path: Path, meta: str) -> None:
+    def test_marks_of_kraft(self, tmp_path: Path, meta: str) -> None:
         (tmp_path / "meta.properties").write_text(meta)
-        self.check(tmp_path)
+        with rejected(tmp_path, "is formatted for a cluster of KRaft controllers: set process.roles=broker and "):
+            preflight.check(config(tmp_path))
+        with rejected(tmp_path, "is formatted for a cluster of KRaft controllers"):
+            preflight.check_data_of_several(str(tmp_path), [str(tmp_path)])
 
     def test_other_directories_with_a_number_are_let_be(self, tmp_path: Path) -> None:
         (tmp_path / "backup-2024").mkdir()

@@ -110,7 +110,7 @@ class TestReasons:
         command = [*twistd, "pylogbroker", "-d", "data", ANY_PORT]
         done = subprocess.run(command, capture_output=True, timeout=120, env=os.environ | ENVIRONMENT, cwd=tmp_path)
         assert done.returncode == 1
-        error_line = f"#critical] the broker cannot start: {tmp_path}/data holds data of Apache Kafka"
+        error_line = f"#critical] the broker cannot start: {tmp_path}/data is formatted for a cluster of KRaft"
         assert error_line in (tmp_path / "log").read_text()
 
     def test_one_directory_of_several(self, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ import attrs
 from pylogbroker.errors import StartupError
 from pylogbroker.storage.files import TRANSIENT_ERRNOS
 from pylogbroker.storage.log.partition_metadata import id_text
-from pylogbroker.storage.logdirs.log_directory import DirectoryIdentity, LogDirectory, Notice
+from pylogbroker.storage.logdirs.log_directory import OF_KRAFT, DirectoryIdentity, LogDirectory, Notice
 
 
 class LogDirectories:
@@ -117,6 +117,32 @@ class LogDirectories:
                 directory.id = _complete_identity(directory, present, owner)
         _check_copies(self.online)
         self._require_one()
+
+    def require_formatted(self, broker_id: int) -> str:
+        """Return the cluster's id, which is in all directories of a member of a cluster of KRaft controllers.
+
+        Raise StartupError for one that is not formatted, or is another broker's. Call it after `lock`.
+        """
+        cluster_id = ""
+        for directory in self.online:
+            with self.failing(directory):
+                present = directory.read_identity()
+                complete = None not in (present.broker_id, present.cluster_id, present.directory_id)
+                if present.version != OF_KRAFT or not complete:
+                    raise StartupError(
+                        f"{directory.path} is not formatted for a cluster of KRaft controllers: run `pylogbroker "
+                        "storage format --cluster-id ID --config FILE`, with the id of the controllers' cluster"
+                    )
+                if present.broker_id != broker_id:
+                    raise StartupError(
+                        f"{directory.path} is formatted for node.id {present.broker_id}, this is {broker_id}"
+                    )
+                if cluster_id not in ("", present.cluster_id):
+                    raise StartupError(f"{directory.path} is of cluster {present.cluster_id}, another of {cluster_id}")
+                cluster_id, directory.id = str(present.cluster_id), present.directory_id
+        _check_copies(self.online)
+        self._require_one()
+        return cluster_id
 
     def expected_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
         """Return the ids by path for the next start's `check_ids`; call it after `claim`."""

@@ -1,13 +1,15 @@
 """One log directory: lock, identity, clean-shutdown marker and checkpoints.
 
 `.lock` is held (flock) while the broker runs. `meta.properties` has broker id, cluster id, and the directory's own id
-(KIP-858). `.kafka_cleanshutdown` exists only between a clean stop and the next start.
+(KIP-858); its version is 1 for a member of a cluster of KRaft controllers, else 0. `.kafka_cleanshutdown` exists only
+between a clean stop and the next start; such a member's has its last broker epoch.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -22,8 +24,11 @@ from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_offsets, write_offsets
 from pylogbroker.storage.files import PATH_ERRNOS, TRANSIENT_ERRNOS, read_file, remove, replace_file, sync_file
 
-_CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+NO_BROKER_EPOCH: Final = -1
+OF_KRAFT: Final = "1"
 _META_VERSION: Final = "0"
+_NUMBERS: Final = {_META_VERSION: "broker.id", OF_KRAFT: "node.id"}
+"""Names of the broker's number, by version."""
 
 
 @attrs.frozen
@@ -43,6 +48,7 @@ class DirectoryIdentity:
     broker_id: int | None = None
     cluster_id: str | None = None
     directory_id: str | None = None
+    version: str = _META_VERSION
 
     def merge(self, other: DirectoryIdentity, path: str) -> DirectoryIdentity:
         """Merge with the identity at `path`; raise StartupError if they differ."""
@@ -71,6 +77,8 @@ class LogDirectory:
     failure: str = ""
     id: str | None = None
     logs: int = 0  # open ones
+    last_broker_epoch: int = NO_BROKER_EPOCH
+    """Of the clean shutdown before this start."""
     _lock: _Lock | None = None
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 
@@ -105,19 +113,20 @@ class LogDirectory:
             return DirectoryIdentity()
         try:
             meta = properties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
-            broker_id = meta.get("broker.id")
+            version = meta.get("version", _META_VERSION)
+            broker_id = meta.get(_NUMBERS.get(version, ""))
             number = None if broker_id is None else int(broker_id)
-            identity = DirectoryIdentity(number, meta.get("cluster.id"), meta.get("directory.id"))
+            identity = DirectoryIdentity(number, meta.get("cluster.id"), meta.get("directory.id"), version)
         except ValueError as error:
             raise StartupError(f"{path}: {error}") from None
-        if meta.get("version", _META_VERSION) != _META_VERSION:
-            raise StartupError(f"{path}: version {meta['version']} is not {_META_VERSION}")
+        if version not in _NUMBERS:
+            raise StartupError(f"{path}: version {version} is not known")
         return identity
 
     def write_identity(self, identity: DirectoryIdentity) -> None:
         fields = {
-            "version": _META_VERSION,
-            "broker.id": str(identity.broker_id),
+            "version": identity.version,
+            _NUMBERS[identity.version]: str(identity.broker_id),
             "cluster.id": str(identity.cluster_id),
             "directory.id": str(identity.directory_id),
         }
@@ -127,16 +136,18 @@ class LogDirectory:
     # Clean shutdown
 
     def take_clean_marker(self) -> bool:
-        """Remove the marker, which is valid for one start; return whether there was one."""
+        """Remove the marker, which is valid for one start, and note its broker epoch; return whether there was one."""
         path = f"{self.path}/{names.CLEAN_SHUTDOWN}"
         data = read_file(path)
         if data is not None:
             remove(path)
             sync_file(self.path)
-        return data == _CLEAN
+        epoch = _epoch_in(data)
+        self.last_broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
+        return epoch is not None
 
-    def leave_clean_marker(self) -> None:
-        replace_file(f"{self.path}/{names.CLEAN_SHUTDOWN}", _CLEAN)
+    def leave_clean_marker(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        replace_file(f"{self.path}/{names.CLEAN_SHUTDOWN}", b'{"version":0,"brokerEpoch":%d}' % broker_epoch)
 
     # Checkpoints
 
@@ -193,3 +204,12 @@ class LogDirectory:
     def space(self) -> tuple[int, int]:
         usage = shutil.disk_usage(self.path)
         return usage.total, usage.free
+
+
+def _epoch_in(marker: bytes | None) -> int | None:
+    """Return the broker epoch in a marker of a clean shutdown; None without a valid one."""
+    try:
+        fields = json.loads(marker or b"")
+        return int(fields["brokerEpoch"]) if fields["version"] == 0 else None
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -27,7 +27,7 @@ from pylogbroker.storage.log.log import Log
 from pylogbroker.storage.log.partition_metadata import id_text, write_topic_id
 from pylogbroker.storage.logdirs.inventory import DeletedDirectory, Report
 from pylogbroker.storage.logdirs.log_directories import LogDirectories
-from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
+from pylogbroker.storage.logdirs.log_directory import NO_BROKER_EPOCH, LogDirectory, Notice
 from pylogbroker.storage.logdirs.offset_checkpoints import OffsetCheckpoints
 from pylogbroker.storage.logdirs.ownership import ForeignDirectory
 
@@ -44,6 +44,7 @@ class LogManager:
         self.preferred: dict[TopicPartition, str] = {}  # directories for logs that are not there yet
         self.interrupted_moves: dict[TopicPartition, str] = {}  # to directories, by the last stop
         self.were_closed_cleanly = True  # by the last stop, in all directories
+        self.broker_epoch = NO_BROKER_EPOCH  # of a member of a cluster of KRaft controllers, kept by a clean stop
         self.pools = pools or Pools.of()
         self.recovery_threads = recovery_threads
         self.checkpoints = OffsetCheckpoints(self.directories, self.logs, self.foreign)
@@ -209,7 +210,7 @@ class LogManager:
         for directory in self.directories.online:
             if directory.path not in unclean:
                 with self.directories.failing(directory):
-                    directory.leave_clean_marker()
+                    directory.leave_clean_marker(self.broker_epoch)
         self.directories.unlock()
         return failed
 
