@@ -48,6 +48,7 @@ _COMMANDS: Final = {
     "reassign": "Move partitions to other brokers, and elect leaders.",
     "share": "Show share groups, set where they start, show and redrive their dead letters.",
     "sql": "Query topics with SQL, by DuckDB.",
+    "storage": "Format log directories for a cluster of KRaft controllers.",
     "token": "Create, list, renew and expire delegation tokens.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "top": "Show topics, groups and brokers live: rates, lag, problems.",
