@@ -112,6 +112,13 @@ class Entities:
             case FeatureLevelRecord():
                 self._set_level(record.name, record.feature_level)
 
+    def replace(self, former: Entities) -> None:
+        """Let all nodes of a former state, too, count as changed: a snapshot replaces it."""
+        self._changed_settings |= former._settings.keys()
+        self._changed_acls |= former._entries.keys()
+        self._changed_tokens |= former._tokens.keys()
+        self._are_features_changed = True
+
     def changed_nodes(self) -> Iterator[ChangedNode]:
         """Yield the nodes that changed since the last call."""
         for path in sorted(self._changed_settings):

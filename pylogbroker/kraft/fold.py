@@ -296,3 +296,31 @@ def _resource(record: ConfigRecord) -> ConfigResource | None:
         case _ResourceType.GROUP:
             return ConfigResource(ConfigResourceType.GROUPS, record.resource_name)
     return None
+
+
+def difference(before: ClusterImage, after: ClusterImage) -> Delta:
+    """Return the changes from one image to another, of a snapshot that replaces it."""
+    changes: list[Change] = []
+    for name, topic in before.topics.items():
+        present = after.topics.get(name)
+        if present is None or present.id != topic.id:
+            changes.append(TopicDeleted(topic))
+    gone = {topic_resource(change.topic.name) for change in changes if isinstance(change, TopicDeleted)}
+    for resource in {**dict.fromkeys(before.configs), **dict.fromkeys(after.configs)}:
+        settings = after.settings(resource)
+        settings_before = {} if resource in gone else before.settings(resource)
+        if settings != settings_before:
+            changes.append(ConfigChanged(resource, settings))
+    for name, topic in after.topics.items():
+        former = before.topics.get(name)
+        if former is None or former.id != topic.id:
+            changes.append(TopicCreated(topic))
+            continue
+        states = {number: state for number, state in topic.partitions.items() if former.partitions.get(number) != state}
+        if states:
+            changes.append(PartitionsChanged(name, states, topic.id))
+    for broker_id, broker in after.brokers.items():
+        if before.brokers.get(broker_id) != broker:
+            changes.append(BrokerRegistered(broker))
+    changes += [BrokerUnregistered(broker_id) for broker_id in before.brokers if broker_id not in after.brokers]
+    return Delta(tuple(changes))

@@ -190,8 +190,11 @@ class MetadataLog:
 
     # answers
 
-    def fetched(self, answer: PartitionData) -> None:
-        """Take the answer to a fetch without an error; raise CorruptRecords or MetadataLogError."""
+    def fetched(self, answer: PartitionData) -> bool:
+        """Take the answer to a fetch without an error; return whether it has the leader's records, or none as yet.
+
+        Raise CorruptRecords or MetadataLogError.
+        """
         if answer.snapshot_id.end_offset >= 0:
             self._begin_snapshot(SnapshotName(answer.snapshot_id.end_offset, answer.snapshot_id.epoch))
         elif answer.diverging_epoch.end_offset >= 0:
@@ -199,6 +202,8 @@ class MetadataLog:
         else:
             self._append(bytes(cast(Buffer, answer.records or b"")))
             self.high_watermark = max(self.high_watermark, answer.high_watermark)
+            return True
+        return False
 
     def chunk_fetched(self, chunk: SnapshotChunk) -> None:
         """Take the answer to a request for a snapshot; raise CorruptRecords or MetadataLogError."""
