@@ -34,6 +34,7 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.tree.zookeeper",
         "pylogbroker.tap.zookeeper",
     ),
+    "process.roles: a cluster of KRaft controllers": ("pylogbroker.broker.kraft.role",),
     "tools of operators, in a broker that is alone": ("pylogbroker.broker.sole.control",),
     "listeners with TLS": ("pylogbroker.broker.security.listener_tls",),
     "listeners with SASL": (
@@ -145,6 +146,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.offline.dry_run",
         "pylogbroker.offline.dump",
         "pylogbroker.offline.kafka07_import",
+        "pylogbroker.offline.kraft_format",
         "pylogbroker.offline.rebuild",
         "pylogbroker.offline.registry",
         "pylogbroker.offline.registry_import",

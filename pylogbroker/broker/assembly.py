@@ -51,6 +51,7 @@ from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.kraft.role import KraftRole
     from pylogbroker.broker.membership.cluster_role import ClusterRole
     from pylogbroker.broker.membership.control import ClusterControl
     from pylogbroker.broker.security.authorizer import BrokerAuthorizer
@@ -58,9 +59,10 @@ if TYPE_CHECKING:
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
     from pylogbroker.broker.sole.control import SoleControl
 
-    Role = SoleRole | ClusterRole
+    Role = SoleRole | ClusterRole | KraftRole
     from pylogbroker.broker.archive import service as archive_service
     from pylogbroker.broker.archive.service import ArchiveService
+    from pylogbroker.broker.kraft import role as kraft_role
     from pylogbroker.broker.membership import cluster_role
     from pylogbroker.broker.security import authorizer as broker_authorizer
     from pylogbroker.broker.security import sasl_listeners
@@ -71,6 +73,7 @@ else:
     broker_authorizer = on_first_use("pylogbroker.broker.security.authorizer")
     cluster_role = on_first_use("pylogbroker.broker.membership.cluster_role")
     manager = on_first_use("pylogbroker.broker.security.delegation.manager")
+    kraft_role = on_first_use("pylogbroker.broker.kraft.role")
     sasl_listeners = on_first_use("pylogbroker.broker.security.sasl_listeners")
     sole_control = on_first_use("pylogbroker.broker.sole.control")
 
@@ -140,24 +143,25 @@ class Broker:
     @property
     def membership(self) -> ControllerOrdersTaker:
         """Raise LookupError in a broker that is alone in its cluster."""
-        return self._cluster_role.orders
+        if not isinstance(self.role, cluster_role.ClusterRole):
+            raise LookupError("no controller sends orders to the broker")
+        return self.role.orders
 
     @property
     def peers(self) -> Peers:
         """Raise LookupError in a broker that is alone in its cluster."""
-        return self._cluster_role.peers
+        if isinstance(self.role, SoleRole):
+            raise LookupError("the broker is alone in its cluster")
+        return self.role.peers
 
     @property
     def cluster_control(self) -> ClusterControl | SoleControl:
-        if isinstance(self.role, SoleRole):
+        role = self.role
+        if isinstance(role, SoleRole):
             return sole_control.SoleControl(self.node.id, self.metadata, self.partitions)
-        return self.role.driver
-
-    @property
-    def _cluster_role(self) -> ClusterRole:
-        if isinstance(self.role, SoleRole):
-            raise LookupError("the broker is alone in its cluster")
-        return self.role
+        if not isinstance(role, cluster_role.ClusterRole):
+            raise LookupError("the controllers are not brokers")
+        return role.driver
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -249,8 +253,10 @@ def assemble(
     metadata = ClusterMetadata()
     tls = TlsListeners(config, runtime)
     role: Role
-    if in_cluster:
-        role = cluster_role.ClusterRole(config, node.id, runtime, tree, metadata, tls)
+    if config.in_kraft:
+        role = kraft_role.KraftRole(config, node.id, runtime, metadata, tls, tree, cluster_id, logs)
+    elif in_cluster:
+        role = cluster_role.ClusterRole(config, node.id, runtime, metadata, tls, tree)
     else:
         controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
         role = SoleRole(node.id, runtime, metadata, controller)
@@ -302,7 +308,7 @@ def assemble(
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     telemetry = ClientTelemetryService(telemetry_receivers, config.telemetry_max_bytes, runtime)
-    apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
+    apis = role.served(APIS)
     if not telemetry.is_on:
         apis = tuple(api for api in apis if api.name not in _OF_TELEMETRY)
     if not config.offers_kafka_4:

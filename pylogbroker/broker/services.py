@@ -91,7 +91,7 @@ class Controller(Protocol):
     def check_is_controller(self) -> None:
         """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
 
-    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage: ...
+    async def create_topic(self, wanted: NewTopic, /, allowance: PartitionAllowance | None = None) -> TopicImage: ...
     async def create_partitions(
         self,
         name: str,

@@ -39,6 +39,24 @@ async def identify(
     return broker_id, cluster_id
 
 
+async def identify_in_kraft(
+    config: BrokerConfig, tree: ITree, directories: LogDirectories, in_thread: InThread
+) -> tuple[int, str]:
+    """Lock the log directories, which were formatted before; return the broker id and the cluster id.
+
+    Raise StartupError if one is not formatted, or the data is another broker's.
+    """
+    await registration.create_permanent_nodes(tree)
+    for notice in await in_thread(directories.lock):
+        log.error("a log directory is offline: {why}", why=notice.text)
+    try:
+        cluster_id = await in_thread(directories.require_formatted, config.broker_id)
+    except StartupError:
+        await in_thread(directories.unlock)
+        raise
+    return config.broker_id, cluster_id
+
+
 async def _number(config: BrokerConfig, tree: ITree, identity: DirectoryIdentity) -> int:
     """Return the broker id: from the setting, the directories, the topics' owner, or a new one."""
     if config.in_cluster:

@@ -47,7 +47,7 @@ from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import plugins, preflight
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
-from pylogbroker.tap.identification import identify
+from pylogbroker.tap.identification import identify, identify_in_kraft
 from pylogbroker.tap.threads import Threads
 from pylogbroker.tree.embedded import EmbeddedTree
 
@@ -167,7 +167,9 @@ class BrokerStart:
             log.warn("{warning}", warning=warning)
         self._start_http(in_thread)
         tree: ITree
-        if config.in_cluster:
+        if config.in_kraft:
+            tree = EmbeddedTree.in_memory()
+        elif config.in_cluster:
             tree = await zookeeper.connect(self._reactor, config, in_thread)
         else:
             tree = await in_thread(self._open_tree, in_thread)
@@ -177,7 +179,10 @@ class BrokerStart:
         logs = LogManager(config.log_dirs, recovery_threads=config.num_recovery_threads_per_data_dir)
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
-        broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
+        if config.in_kraft:
+            broker_id, cluster_id = await identify_in_kraft(config, tree, logs.directories, in_thread)
+        else:
+            broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor, threads.in_login_thread)
         broker = self._assembled = assemble(
             config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors, receivers,

@@ -136,6 +136,8 @@ class KafkaBroker(KafkaServer):
     started = r"Kafka Server started"
 
     java_options: tuple[str, ...] = (*HEAP, *COLLECTOR)
+    format_options: tuple[str, ...] = ()
+    """Further options of `kafka-storage format`."""
 
     def all_settings(self) -> Mapping[str, str]:
         """Return SINGLE_NODE, addresses, directory, and `settings`; the controller has a new port at each start."""
@@ -153,7 +155,7 @@ class KafkaBroker(KafkaServer):
         """Format the data directory unless that is done."""
         if (self.data / "meta.properties").exists():
             return
-        arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+        arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties), *self.format_options]
         java = ["java", *logging_options(logging), *SHORT_LIVED, "-cp", classpath(self.release)]
         done = subprocess.run([*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True)
         if done.returncode:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata, MetadataFollower
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.partitions.sole_replicas import SoleReplicas
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.sole.controller import LocalController
 from pylogbroker.metadata.image import TopicImage
@@ -26,6 +27,10 @@ class SoleRole:
     def host(self, partitions: Partitions) -> None:
         self._replicas = SoleReplicas(self._runtime, self._metadata, partitions, self._broker_id)
         self._metadata.prepare = self._replicas.prepare
+
+    def served(self, apis: Iterable[Api]) -> tuple[Api, ...]:
+        """Return the APIs without those that members of a cluster send each other."""
+        return tuple(api for api in apis if not api.cluster_only)
 
     def marker_sender(self) -> None:
         """Return None: no other broker leads partitions."""

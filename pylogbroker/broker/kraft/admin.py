@@ -1,0 +1,184 @@
+"""Changes of the metadata that this broker asks the active controller for: internal topics, settings, producer ids.
+
+Clients' own requests are passed on as they are (`forwarding`). Each change is awaited until the image shows it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+
+from pylogbroker.broker.kraft.quorum import Quorum
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.plans import MetadataPlans
+from pylogbroker.broker.requests.limits import PartitionAllowance
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import Delta, NewTopic
+from pylogbroker.metadata.image import (
+    DEFAULT_BROKER,
+    NO_LEADER,
+    ClusterImage,
+    ConfigChange,
+    ConfigResource,
+    ConfigResourceType,
+    TopicImage,
+)
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.rpc.errors import ClientError, raise_for
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from pylogbroker.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from pylogbroker.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+_WAIT_SECONDS: Final = 30.0
+_PURPOSE: Final = "requests"
+_RESOURCE_NUMBERS: Final[Mapping[ConfigResourceType, int]] = {
+    ConfigResourceType.TOPICS: 2,
+    ConfigResourceType.BROKERS: 4,
+    ConfigResourceType.GROUPS: 32,
+}
+_SET, _DELETE = 0, 1
+
+
+@attrs.define(eq=False, repr=False)
+class KraftAdmin:
+    """Implements `Controller` of the handlers' services; follows the metadata."""
+
+    _broker_id: int
+    _config: BrokerConfig
+    _metadata: ClusterMetadata
+    plans: MetadataPlans
+    _runtime: Runtime
+    _quorum: Quorum
+    _broker_epoch: Callable[[], int]
+    _waiting: dict[Deferred[None], Callable[[ClusterImage], bool]] = attrs.field(factory=dict, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._is_closed = True
+        for waiting in tuple(self._waiting):
+            waiting.cancel()
+
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        for waiting, is_there in tuple(self._waiting.items()):
+            if is_there(after):
+                del self._waiting[waiting]
+                waiting.callback(None)
+
+    def check_is_controller(self) -> None:
+        """Do nothing: any broker takes changes, and passes them on."""
+
+    async def create_topic(self, new_topic: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
+        planned = self.plans.plan_topic(new_topic, allowance)
+        assignments = [
+            CreatableReplicaAssignment(number, list(replicas))
+            for number, replicas in (new_topic.assignment or {}).items()
+        ]
+        partitions = len(planned.topic.partitions)
+        topic = CreatableTopic(
+            new_topic.name,
+            -1 if assignments else partitions,
+            -1 if assignments else planned.topic.replication_factor,
+            assignments,
+            [CreatableTopicConfig(name, value) for name, value in planned.settings.items()],
+        )
+        answer = await self._ask(CreateTopicsRequest([topic], int(_WAIT_SECONDS * 1000)))
+        raise_for(answer.topics[0].error_code, answer.topics[0].error_message)
+        await self._until(lambda image: _has_leaders(image, new_topic.name, partitions))
+        return self._metadata.topics[new_topic.name]
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> TopicImage:
+        self.plans.plan_partitions(name, count, assignments, allowance)
+        given = None if assignments is None else [CreatePartitionsAssignment(list(brokers)) for brokers in assignments]
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, given)], int(_WAIT_SECONDS * 1000))
+        answer = await self._ask(request)
+        raise_for(answer.results[0].error_code, answer.results[0].error_message)
+        await self._until(lambda image: _has_leaders(image, name, count))
+        return self._metadata.topics[name]
+
+    async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
+        before = dict(self._metadata.image.settings(resource))
+        after = self.plans.plan_stored_config(resource, before, change)
+        changed = [AlterableConfig(name, _SET, text) for name, text in after.items() if before.get(name) != text]
+        changed += [AlterableConfig(name, _DELETE, None) for name in before if name not in after]
+        if not changed:
+            return
+        name = "" if resource.name == DEFAULT_BROKER else resource.name
+        altered = AlterConfigsResource(_RESOURCE_NUMBERS[resource.type], name, changed)
+        answer = await self._ask(IncrementalAlterConfigsRequest([altered]))
+        raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
+        await self._until(lambda image: image.settings(resource) == after)
+
+    async def delete_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
+        topic = self._metadata.require_topic(name_or_id)
+        request = DeleteTopicsRequest([DeleteTopicState(None, topic.id)], timeout_ms=int(_WAIT_SECONDS * 1000))
+        answer = await self._ask(request)
+        raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
+        await self._until(lambda image: image.topic_by_id(topic.id) is None)
+        return topic
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        answer = await self._ask(AllocateProducerIdsRequest(self._broker_id, self._broker_epoch()))
+        raise_for(answer.error_code)
+        first = answer.producer_id_start
+        return ProducerIdBlock(self._broker_id, first, first + answer.producer_id_len - 1)
+
+    async def _ask(self, request: Request) -> Any:
+        try:
+            return await self._quorum.send(_PURPOSE, request)
+        except ClientError as error:
+            raise KafkaError(f"the active controller does not answer: {error}", ErrorCode.REQUEST_TIMED_OUT) from error
+
+    async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:
+        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long, or the broker stops."""
+        if is_there(self._metadata.image):
+            return
+        waiting: Deferred[None] = Deferred()
+        self._waiting[waiting] = is_there
+        waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
+        if self._is_closed:
+            waiting.cancel()
+        try:
+            await waiting
+        except (CancelledError, TimeoutError) as error:
+            self._waiting.pop(waiting, None)
+            raise KafkaError(
+                "the change is made, but this broker has not seen it yet", ErrorCode.REQUEST_TIMED_OUT
+            ) from error
+
+
+def _has_leaders(image: ClusterImage, name: str, partitions: int) -> bool:
+    topic = image.topics.get(name)
+    return (
+        topic is not None
+        and len(topic.partitions) >= partitions
+        and all(state.leader != NO_LEADER for state in topic.partitions.values())
+    )

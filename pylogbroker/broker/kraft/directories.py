@@ -1,0 +1,73 @@
+"""Reports to the controllers which log directory has each replica of this broker (AssignReplicasToDirs, KIP-858).
+
+The controllers know it of a broker with one directory. Of one with several they learn it here, so that the failure of
+a directory takes its replicas alone offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+from uuid import UUID
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.background import run_in_background
+from pylogbroker.broker.kraft.quorum import Quorum
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.kraft.fold import MetadataFold
+from pylogbroker.rpc.errors import ClientError, code_of
+from pylogbroker.wire import WireError
+from pylogbroker.wire.messages.assign_replicas_to_dirs import (
+    AssignedDirectory,
+    AssignedDirectoryTopic,
+    AssignedPartition,
+    AssignReplicasToDirsRequest,
+)
+
+log = Logger()
+_PURPOSE: Final = "requests"
+_PARTITIONS_MAX: Final = 2_000
+Held = Callable[[], Iterable[tuple[UUID, int, UUID]]]
+"""Returns topic id, partition and directory of each replica here."""
+
+
+@attrs.define(eq=False, repr=False)
+class DirectoryReports:
+    _broker_id: int
+    _broker_epoch: Callable[[], int]
+    _quorum: Quorum
+    _runtime: Runtime
+    _fold: Callable[[], MetadataFold]
+    _held: Held
+    _is_sending: bool = attrs.field(default=False, init=False)
+
+    def check(self) -> None:
+        """Report replicas of which the controllers know another directory, or none."""
+        if self._is_sending or self._broker_epoch() < 0:
+            return
+        reported = self._fold().directories
+        wrong = [place for place in self._held() if reported.get(place[:2]) != place[2]]
+        if wrong:
+            self._is_sending = True
+            run_in_background(log, self._send(wrong[:_PARTITIONS_MAX]), "log directories are not reported")
+
+    async def _send(self, wrong: Iterable[tuple[UUID, int, UUID]]) -> None:
+        directories: dict[UUID, dict[UUID, list[AssignedPartition]]] = {}
+        for topic_id, number, directory in wrong:
+            directories.setdefault(directory, {}).setdefault(topic_id, []).append(AssignedPartition(number))
+        assigned = [
+            AssignedDirectory(directory, [AssignedDirectoryTopic(*topic) for topic in topics.items()])
+            for directory, topics in directories.items()
+        ]
+        request = AssignReplicasToDirsRequest(self._broker_id, self._broker_epoch(), assigned)
+        try:
+            answer = await self._quorum.send(_PURPOSE, request)
+        except (ClientError, WireError) as error:
+            log.warn("log directories cannot be reported to the controllers now: {why}", why=error)
+        else:
+            if answer.error_code:
+                log.warn("the controllers reject log directories: {code}", code=code_of(answer.error_code).name)
+        finally:
+            self._is_sending = False

@@ -1,0 +1,210 @@
+"""Committed metadata records become the image, nodes of the tree, and what this broker's replicas do.
+
+    records --> fold, entities --> delta, nodes
+
+    order   what happens
+    -----   ------------------------------------------------------------------------------------------
+    1       deleted topics leave the image, and their logs are deleted
+    2       settings and brokers are published; nodes of users, quotas, ACLs, tokens, features are set
+    3       this broker's replicas lead or follow
+    4       new topics and changed partitions are published
+    5       replicas that have moved to other brokers are deleted
+
+Replicas come before the image, so that no client is sent to one that is not ready. Until `begin` nothing leads: the
+image is read, logs are loaded, and only then the replicas take their roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.plans import MetadataPlans
+from pylogbroker.broker.metadata.stored_settings import StoredSettings
+from pylogbroker.broker.replication.replicas import Replicas
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.interfaces import Create, Delete, ITree, Operation, SetData
+from pylogbroker.kraft.entities import ChangedNode, Entities
+from pylogbroker.kraft.fold import MetadataFold, difference
+from pylogbroker.kraft.metadata_log import CommittedRecords
+from pylogbroker.metadata.delta import (
+    Change,
+    ConfigChanged,
+    ControllerElected,
+    Delta,
+    PartitionsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
+from pylogbroker.metadata.persistent_map import PersistentMap
+
+log = Logger()
+_ANY_EPOCH: Final = -1
+
+
+@attrs.define(eq=False, repr=False)
+class MetadataPublisher:
+    """`offset` is that of the last record whose changes are published."""
+
+    _broker_id: int
+    _metadata: ClusterMetadata
+    _tree: ITree
+    _runtime: Runtime
+    _plans: MetadataPlans
+    _stored_settings: StoredSettings
+    offset: int = attrs.field(default=-1, init=False)
+    fold: MetadataFold = attrs.field(init=False)
+    entities: Entities = attrs.field(factory=Entities, init=False)
+    _led: list[Replicas] = attrs.field(factory=list, init=False)
+    """This broker's replicas, once they may take their roles."""
+
+    def __attrs_post_init__(self) -> None:
+        self.fold = MetadataFold(self._broker_id)
+
+    async def publish(self, committed: CommittedRecords) -> None:
+        """Apply records that belong together; raise CorruptRecords."""
+        before, former = self.fold.image, self.entities
+        if committed.is_snapshot:
+            self.fold, self.entities = MetadataFold(self._broker_id), Entities()
+            self.entities.replace(former)
+        edits = self.fold.begin()
+        async for record in self._runtime.slices.over(committed.records):
+            edits.apply(record)
+            self.entities.apply(record)
+        delta = self.fold.commit(edits)
+        if committed.is_snapshot:
+            delta = difference(before, self.fold.image)
+        await self._apply(delta)
+        self.offset = committed.end_offset - 1
+
+    async def begin(self, replicas: Replicas) -> None:
+        """Let this broker's replicas take the roles that the image gives them."""
+        self._led.append(replicas)
+        image = self._metadata.image
+        await replicas.brokers_changed(dict(image.brokers.items()))
+        async for topic in self._runtime.slices.over(image.topics.values()):
+            await self._lead_and_follow(replicas, topic, frozenset())
+
+    async def _apply(self, delta: Delta) -> None:
+        deleted: list[Change] = [change for change in delta if isinstance(change, TopicDeleted)]
+        topics: list[Change] = [change for change in delta if isinstance(change, TopicCreated | PartitionsChanged)]
+        others = [self._accepted(change) for change in delta if change not in (*deleted, *topics)]
+        if deleted:
+            await self._delete(deleted)
+        before = self._metadata.image
+        if before.controller_id != self._broker_id:
+            others.append(ControllerElected(self._broker_id))  # it passes requests on to the active controller
+        if others:
+            await self._metadata.publish(Delta(tuple(others)))
+        await self._write_nodes(list(self.entities.changed_nodes()))
+        brokers = self._metadata.image.brokers
+        if self._led and brokers is not before.brokers:
+            await self._led[0].brokers_changed(dict(brokers.items()))
+        if topics:
+            await self._change_topics(Delta(tuple(topics)))
+
+    def _accepted(self, change: Change) -> Change:
+        if isinstance(change, ConfigChanged):
+            return ConfigChanged(change.resource, self._stored_settings.accepted(change.resource, change.settings))
+        return change
+
+    async def _delete(self, deleted: Sequence[Change]) -> None:
+        await self._metadata.publish(Delta(tuple(deleted)))
+        for change in deleted:
+            if isinstance(change, TopicDeleted):
+                self._plans.topic_deleted(change.topic.name)
+                await self._stop(self._here(change.topic.name, change.topic.partitions))
+
+    async def _change_topics(self, delta: Delta) -> None:
+        before = self._metadata.image
+        after = delta.apply(before)
+        moved: dict[TopicPartition, PartitionState] = {}
+        for change in delta:
+            if isinstance(change, TopicCreated):
+                self._plans.topic_created(change.topic.name)
+                name, states = change.topic.name, change.topic.partitions
+                changed = change.topic
+            elif isinstance(change, PartitionsChanged):
+                name, states = change.topic, PersistentMap(change.partitions)
+                changed = attrs.evolve(after.topics[name], partitions=states)
+            if self._led:
+                former = before.topics.get(name)
+                new = frozenset(number for number in states if former is None or number not in former.partitions)
+                await self._lead_and_follow(self._led[0], changed, new)
+            moved |= self._left(before, name, states)
+        await self._metadata.publish(delta)
+        await self._stop(moved)
+
+    def _left(
+        self, before: ClusterImage, name: str, states: Mapping[int, PartitionState]
+    ) -> dict[TopicPartition, PartitionState]:
+        """Return the partitions of which this broker had a replica, and has none any more."""
+        topic = before.topics.get(name)
+        if topic is None:
+            return {}
+        had = self._here(name, topic.partitions)
+        return {
+            (name, number): state
+            for number, state in states.items()
+            if (name, number) in had and self._broker_id not in state.replicas
+        }
+
+    def _here(self, name: str, states: Mapping[int, PartitionState]) -> dict[TopicPartition, PartitionState]:
+        return {(name, number): state for number, state in states.items() if self._broker_id in state.replicas}
+
+    async def _lead_and_follow(self, replicas: Replicas, topic: TopicImage, new: frozenset[int]) -> None:
+        here = {number: state for number, state in topic.partitions.items() if self._broker_id in state.replicas}
+        if not here:
+            return
+        ours = attrs.evolve(topic, partitions=PersistentMap(here))
+        errors = await replicas.apply(ours, new, self._metadata.topic_settings(topic.name))
+        for number, code in errors.items():
+            log.error("{topic}-{number} is not served here: {code}", topic=topic.name, number=number, code=code.name)
+
+    async def _stop(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
+        if self._led and partitions:
+            await self._led[0].stop(dict.fromkeys(partitions, (_ANY_EPOCH, True)))
+
+    # nodes
+
+    async def _write_nodes(self, changed: Sequence[ChangedNode]) -> None:
+        operations: list[Operation] = []
+        made: set[str] = set()
+        async for node in self._runtime.slices.over(changed):
+            operations += await self._operations(node, made)
+        if operations:
+            await self._tree.commit(operations)
+
+    async def _operations(self, node: ChangedNode, made: set[str]) -> list[Operation]:
+        """Return what sets or deletes a node; `made` has the paths that earlier operations create."""
+        paths = [node.path] if node.data is not None else []
+        if node.notification is not None:
+            paths.append(node.notification.path)
+        operations: list[Operation] = []
+        for parent in dict.fromkeys(parent for path in paths for parent in _parents(path)):
+            if parent not in made and await self._tree.exists(parent) is None:
+                made.add(parent)
+                operations.append(Create(parent))
+        exists = node.path in made or await self._tree.exists(node.path) is not None
+        if node.data is not None:
+            made.add(node.path)
+            operations.append(SetData(node.path, node.data) if exists else Create(node.path, node.data))
+        elif exists and await self._tree.children(node.path):
+            operations.append(SetData(node.path, None))  # quotas of a user's clients are below
+        elif exists:
+            operations.append(Delete(node.path))
+        if node.notification is not None:
+            operations.append(node.notification)
+        return operations
+
+
+def _parents(path: str) -> Iterable[str]:
+    """Yield the paths of the nodes above, from the root on."""
+    parts = path.split("/")[1:-1]
+    return ("/" + "/".join(parts[: count + 1]) for count in range(len(parts)))

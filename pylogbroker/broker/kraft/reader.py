@@ -1,0 +1,165 @@
+"""Reads the metadata log from the active controller, for ever: `MetadataLog` has the rules.
+
+    fetch or chunk of a snapshot --answer--> log --committed records--> publisher --> the next request
+         no answer, another leader: that one, or the next of the settings, after a pause
+
+One request is on its way at a time. Records are published before the next request, so that a busy broker reads slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.kraft.quorum import Quorum
+from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.kraft.metadata_log import CommittedRecords, MetadataLog, MetadataLogError
+from pylogbroker.rpc.backoff import Backoff
+from pylogbroker.rpc.errors import ClientError, Closed, code_of, error_of
+from pylogbroker.rpc.retries import Pauses
+from pylogbroker.wire import WireError
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
+from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotResponse
+from pylogbroker.wire.metadata_records import UnknownMetadataRecord
+
+log = Logger()
+_BACKOFF: Final = Backoff(0.1, 1.0)
+_MAX_WAIT_MS: Final = 500
+_PURPOSE: Final = "metadata"
+_LEADER_ERRORS: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+)
+_SNAPSHOT_ERRORS: Final = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
+_FATAL: Final = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class ReadingEnded(PylogbrokerError):
+    """The metadata cannot be followed any more; the message says why."""
+
+
+@attrs.define(eq=False, repr=False)
+class MetadataReader:
+    """`_publish` gets committed records, one after the other."""
+
+    _log: MetadataLog
+    _quorum: Quorum
+    _runtime: Runtime
+    _publish: Callable[[CommittedRecords], Awaitable[None]]
+    _pauses: Pauses = attrs.field(init=False)
+    _failures: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = Pauses(self._runtime.clock)
+
+    @property
+    def offset(self) -> int:
+        """Offset of the last record that is published."""
+        return self._log.committed_offset - 1
+
+    def stop(self) -> None:
+        self._pauses.close()
+
+    async def catch_up(self) -> None:
+        """Read up to what is committed when the first answer comes; raise Closed, ReadingEnded."""
+        target = -1
+        while target < 0 or self._log.committed_offset < target:
+            if await self._read_once() and target < 0:
+                target = self._log.high_watermark
+
+    async def follow(self) -> None:
+        """Read until the broker stops; raise ReadingEnded."""
+        try:
+            while True:
+                await self._read_once()
+        except Closed:
+            return
+
+    async def _read_once(self) -> bool:
+        """Send one request; return whether the leader has answered with records, or that there are none.
+
+        Raise Closed, ReadingEnded.
+        """
+        if self._pauses.is_closed:
+            raise Closed("the broker stops")
+        request = self._log.request(_MAX_WAIT_MS)
+        try:
+            answer = await self._quorum.channel_to_any(_PURPOSE).request(request)
+            took = self._take_fetch(answer) if isinstance(request, FetchRequest) else self._take_chunk(answer)
+            for committed in self._log.committed():
+                await self._publish(committed)
+        except (UnknownMetadataRecord, MetadataLogError) as error:
+            raise ReadingEnded(
+                f"the metadata of the cluster cannot be followed: {error}. A newer release of pylogbroker may be "
+                "needed, or a lower metadata.version of the cluster"
+            ) from error
+        except (ClientError, KafkaError, WireError) as error:  # CorruptRecords among them
+            await self._pause_after(error)
+            return False
+        self._failures = 0
+        return took
+
+    async def _pause_after(self, error: Exception) -> None:
+        if self._pauses.is_closed:
+            raise Closed("the broker stops")
+        if isinstance(error, KafkaError) and error.code in _FATAL:
+            raise ReadingEnded(f"the controllers reject this broker: {error}") from error
+        self._failures += 1
+        self._log.leader_lost()
+        self._quorum.leader_lost()
+        if self._failures > 1 and self._runtime.may_log("metadata log"):
+            log.warn("the metadata of the cluster cannot be read now: {why}", why=error)
+        await self._pauses.pause(_BACKOFF.pause(self._failures))
+
+    def _take_fetch(self, answer: FetchResponse) -> bool:
+        for endpoint in answer.node_endpoints:
+            self._quorum.learned(endpoint.node_id, endpoint.host, endpoint.port)
+        _raise_for(answer.error_code)
+        try:
+            data = answer.responses[0].partitions[0]
+        except IndexError:
+            raise CorruptRecords("an answer to a fetch of metadata has no partition") from None
+        leader = data.current_leader
+        if self._log.follow_leader(leader.leader_id, leader.leader_epoch):
+            self._quorum.follow_leader(leader.leader_id)
+        elif self._log.leader_id >= 0 > self._quorum.leader_id:
+            self._quorum.follow_leader(self._log.leader_id)
+        if code_of(data.error_code) in _LEADER_ERRORS:
+            if self._quorum.leader_id < 0:
+                raise error_of(data.error_code, "no controller leads now")
+            return False
+        _raise_for(data.error_code)
+        return self._log.fetched(data)
+
+    def _take_chunk(self, answer: FetchSnapshotResponse) -> bool:
+        for endpoint in answer.node_endpoints:
+            self._quorum.learned(endpoint.node_id, endpoint.host, endpoint.port)
+        _raise_for(answer.error_code)
+        try:
+            chunk = answer.topics[0].partitions[0]
+        except IndexError:
+            raise CorruptRecords("an answer to a request for a metadata snapshot has no partition") from None
+        code = code_of(chunk.error_code)
+        if code in _SNAPSHOT_ERRORS:
+            self._log.snapshot_gone()
+            return False
+        if code in _LEADER_ERRORS:
+            if self._log.follow_leader(chunk.current_leader.leader_id, chunk.current_leader.leader_epoch):
+                self._quorum.follow_leader(chunk.current_leader.leader_id)
+            raise error_of(code, "another controller leads")
+        _raise_for(code)
+        self._log.chunk_fetched(chunk)
+        return False
+
+
+def _raise_for(code: int) -> None:
+    if code:
+        raise error_of(code, f"the controller answers {code_of(code).name}")
