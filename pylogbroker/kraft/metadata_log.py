@@ -60,7 +60,7 @@ class MetadataLogError(PylogbrokerError):
 
 
 @attrs.frozen
-class CommittedRecords:
+class CommittedMetadata:
     """Records that belong together, and the offset behind the last one; a snapshot's replace all before."""
 
     end_offset: int
@@ -138,7 +138,7 @@ class MetadataLog:
     _committed_epoch: int = attrs.field(default=0, init=False)
     _pending: list[_Batch] = attrs.field(factory=list, init=False)
     _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
-    _loaded: list[CommittedRecords] = attrs.field(factory=list, init=False)
+    _loaded: list[CommittedMetadata] = attrs.field(factory=list, init=False)
     """A snapshot that is not handed out yet."""
     _transactions: _Transactions = attrs.field(factory=_Transactions, init=False)
 
@@ -246,7 +246,7 @@ class MetadataLog:
         if not snapshot.has_footer or snapshot.rest:
             raise CorruptRecords("a metadata snapshot ends without its footer")
         end = snapshot.name.end_offset
-        self._loaded = [CommittedRecords(end, tuple(snapshot.records), is_snapshot=True)]
+        self._loaded = [CommittedMetadata(end, tuple(snapshot.records), is_snapshot=True)]
         self._step, self._transactions, self._pending = _Fetching(), _Transactions(), []
         self.end_offset = self.committed_offset = end
         self.high_watermark = max(self.high_watermark, end)
@@ -279,14 +279,14 @@ class MetadataLog:
 
     # what is committed
 
-    def committed(self) -> Iterator[CommittedRecords]:
+    def committed(self) -> Iterator[CommittedMetadata]:
         """Yield what was committed since the last call; raise MetadataLogError."""
         loaded, self._loaded = self._loaded, []
         yield from loaded
         while self._pending and self._pending[0].end_offset <= self.high_watermark:
             batch = self._pending.pop(0)
             self.committed_offset, self._committed_epoch = batch.end_offset, batch.epoch
-            yield CommittedRecords(batch.end_offset, tuple(self._transactions.ended(batch.records)))
+            yield CommittedMetadata(batch.end_offset, tuple(self._transactions.ended(batch.records)))
 
 
 def _decoded(entry: LogEntry) -> Iterator[MetadataRecord]:

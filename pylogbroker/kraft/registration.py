@@ -63,7 +63,7 @@ class RegisteredIdentity:
 
 
 @attrs.define(eq=False, repr=False)
-class Registration:
+class KraftRegistration:
     """`rejection` says why the controllers do not take the broker, in state REJECTED."""
 
     _identity: RegisteredIdentity

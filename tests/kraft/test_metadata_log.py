@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.kraft.metadata_log import CommittedRecords, MetadataLog, MetadataLogError
+from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
 from pylogbroker.wire.metadata_records import (
@@ -39,7 +39,7 @@ def fetch(log: MetadataLog) -> tuple[int, int]:
     return partition.fetch_offset, partition.last_fetched_epoch
 
 
-def handed_out(log: MetadataLog) -> list[CommittedRecords]:
+def handed_out(log: MetadataLog) -> list[CommittedMetadata]:
     return list(log.committed())
 
 
@@ -156,15 +156,15 @@ def test_records_above_the_high_watermark_wait() -> None:
     log.fetched(PartitionData(high_watermark=0, records=batch(0, 1, [NoOpRecord()])))
     assert handed_out(log) == []
     log.fetched(PartitionData(high_watermark=1))
-    assert handed_out(log) == [CommittedRecords(1, (NoOpRecord(),))]
+    assert handed_out(log) == [CommittedMetadata(1, (NoOpRecord(),))]
 
 
 def test_a_transaction_over_several_batches_is_handed_out_at_its_end() -> None:
     log, level = follower(), FeatureLevelRecord("metadata.version", 33)
     log.fetched(PartitionData(high_watermark=2, records=batch(0, 1, [BeginTransactionRecord(), level])))
-    assert handed_out(log) == [CommittedRecords(2, ())]
+    assert handed_out(log) == [CommittedMetadata(2, ())]
     log.fetched(PartitionData(high_watermark=4, records=batch(2, 1, [EndTransactionRecord(), NoOpRecord()])))
-    assert handed_out(log) == [CommittedRecords(4, (level, NoOpRecord()))]
+    assert handed_out(log) == [CommittedMetadata(4, (level, NoOpRecord()))]
 
 
 def test_batches_of_epochs_that_the_leader_does_not_have_are_dropped() -> None:

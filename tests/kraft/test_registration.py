@@ -1,4 +1,4 @@
-"""Registration, heartbeats and controlled shutdown of a broker, answer by answer."""
+"""KraftRegistration, heartbeats and controlled shutdown of a broker, answer by answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.kraft.registration import RegisteredIdentity, Registration, RegistrationState
+from pylogbroker.kraft.registration import KraftRegistration, RegisteredIdentity, RegistrationState
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from pylogbroker.wire.metadata_records import BrokerEndpoint, FeatureRange
@@ -23,13 +23,13 @@ IDENTITY = RegisteredIdentity(
 )
 
 
-def registered(epoch: int = 20) -> Registration:
-    registration = Registration(IDENTITY)
+def registered(epoch: int = 20) -> KraftRegistration:
+    registration = KraftRegistration(IDENTITY)
     registration.registered(BrokerRegistrationResponse(broker_epoch=epoch))
     return registration
 
 
-def heartbeat(registration: Registration, published: int, **answer: object) -> BrokerHeartbeatRequest:
+def heartbeat(registration: KraftRegistration, published: int, **answer: object) -> BrokerHeartbeatRequest:
     """Send the next heartbeat, and take an answer to it."""
     request = registration.request(published)
     assert isinstance(request, BrokerHeartbeatRequest)
@@ -38,7 +38,7 @@ def heartbeat(registration: Registration, published: int, **answer: object) -> B
 
 
 def test_a_broker_registers_with_what_it_is() -> None:
-    request = Registration(IDENTITY, previous_epoch=12).request(-1)
+    request = KraftRegistration(IDENTITY, previous_epoch=12).request(-1)
     assert isinstance(request, BrokerRegistrationRequest)
     assert (request.broker_id, request.cluster_id, request.incarnation_id) == (9, "cluster", UUID(int=5))
     assert (request.rack, request.log_dirs, request.previous_broker_epoch) == ("rack", [UUID(int=70)], 12)
@@ -56,7 +56,7 @@ def test_a_broker_asks_to_be_unfenced_once_its_image_has_its_registration() -> N
 
 
 def test_another_incarnation_is_waited_for() -> None:
-    registration = Registration(IDENTITY)
+    registration = KraftRegistration(IDENTITY)
     duplicate = BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
     assert registration.registered(duplicate) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert registration.state is RegistrationState.REGISTERING
@@ -64,7 +64,7 @@ def test_another_incarnation_is_waited_for() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION])
 def test_a_rejected_broker_has_the_reason(code: ErrorCode) -> None:
-    registration = Registration(IDENTITY)
+    registration = KraftRegistration(IDENTITY)
     registration.registered(BrokerRegistrationResponse(error_code=code))
     assert registration.state is RegistrationState.REJECTED
     assert code.name in registration.rejection
@@ -105,7 +105,7 @@ def test_a_controlled_shutdown_waits_until_the_leaderships_have_moved() -> None:
 
 
 def test_a_broker_that_is_not_registered_leaves_at_once() -> None:
-    registration = Registration(IDENTITY)
+    registration = KraftRegistration(IDENTITY)
     registration.leave()
     registration.registered(BrokerRegistrationResponse(broker_epoch=30))
     assert registration.state is RegistrationState.LEFT

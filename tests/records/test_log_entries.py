@@ -12,6 +12,7 @@ from pylogbroker.records import (
     Record,
     TimestampType,
     build,
+    complete_entries,
     crc32c,
     decode_varint,
     encode_varint,
@@ -55,6 +56,14 @@ def test_last_entry_of_complete_ones() -> None:
 def test_truncated_entry_alone_is_no_last_entry() -> None:
     assert last_entry(b"") is None
     assert last_entry(build(RECORDS)[:-1]) is None
+
+
+def test_complete_entries_of_a_buffer_that_ends_anywhere() -> None:
+    one, two = build(RECORDS, base_offset=5), build(RECORDS[:1], base_offset=8)
+    whole = one + two
+    for size in range(len(whole) + 1):
+        complete = whole if size == len(whole) else one if size >= len(one) else b""
+        assert complete_entries(whole[:size]) == complete
 
 
 def test_damage_before_the_last_entry_is_found() -> None:

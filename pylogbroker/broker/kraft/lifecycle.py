@@ -1,4 +1,4 @@
-"""This broker's registration with the controllers, and its heartbeats: `Registration` has the states.
+"""This broker's registration with the controllers, and its heartbeats: `KraftRegistration` has the states.
 
 registering --BrokerRegistration--> fenced --BrokerHeartbeat every 2 s--> active --leave--> left
 """
@@ -18,7 +18,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, StartupError
-from pylogbroker.kraft.registration import Registration, RegistrationState
+from pylogbroker.kraft.registration import KraftRegistration, RegistrationState
 from pylogbroker.rpc.errors import ClientError, Closed
 from pylogbroker.rpc.retries import Pauses
 from pylogbroker.wire import UnsupportedVersion, WireError
@@ -35,7 +35,7 @@ _ENDED: Final = (RegistrationState.LEFT, RegistrationState.REJECTED)
 class BrokerLifecycle:
     """`published` returns the offset of the image; `on_registered` gets each new broker epoch."""
 
-    _registration: Registration
+    _registration: KraftRegistration
     _quorum: Quorum
     _runtime: Runtime
     _interval: float

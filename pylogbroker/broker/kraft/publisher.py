@@ -31,7 +31,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.interfaces import Create, Delete, ITree, Operation, SetData
 from pylogbroker.kraft.entities import ChangedNode, Entities
 from pylogbroker.kraft.fold import MetadataFold, difference
-from pylogbroker.kraft.metadata_log import CommittedRecords
+from pylogbroker.kraft.metadata_log import CommittedMetadata
 from pylogbroker.metadata.delta import (
     Change,
     ConfigChanged,
@@ -67,7 +67,7 @@ class MetadataPublisher:
     def __attrs_post_init__(self) -> None:
         self.fold = MetadataFold(self._broker_id)
 
-    async def publish(self, committed: CommittedRecords) -> None:
+    async def publish(self, committed: CommittedMetadata) -> None:
         """Apply records that belong together; raise CorruptRecords."""
         before, former = self.fold.image, self.entities
         if committed.is_snapshot:

@@ -41,7 +41,7 @@ from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.kraft.fold import PROTOCOLS
 from pylogbroker.kraft.metadata_log import MetadataLog
-from pylogbroker.kraft.registration import RegisteredIdentity, Registration
+from pylogbroker.kraft.registration import KraftRegistration, RegisteredIdentity
 from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint, parse_id
@@ -202,7 +202,7 @@ class KraftRole(MemberRole):
         previous = [directory.last_broker_epoch for directory in directories]
         is_clean = self._logs.were_closed_cleanly and len(set(previous)) == 1
         lifecycle = BrokerLifecycle(
-            Registration(identity, previous[0] if is_clean else -1),
+            KraftRegistration(identity, previous[0] if is_clean else -1),
             self._quorum,
             self._runtime,
             config.broker_heartbeat_interval_ms / 1000,
