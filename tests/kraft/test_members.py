@@ -1,0 +1,331 @@
+"""Brokers of this project in memory, in a cluster of a model of a KRaft controller."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.client import AdminClient, ConsumerConnector, Producer
+from pylogbroker.client.admin.topics import NewTopic
+from pylogbroker.errors import StartupError
+from pylogbroker.metadata.zk_schema import id_text
+from pylogbroker.tap.service import BrokerService
+from pylogbroker.testing.memory_network import MemoryReactor
+from pylogbroker.testing.settings import QUICK
+from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
+from pylogbroker.wire.messages.envelope import EnvelopeRequest
+from pylogbroker.wire.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+)
+from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
+
+CONTROLLER = 9093
+SETTINGS = {
+    **QUICK,
+    "process.roles": "broker",
+    "controller.quorum.bootstrap.servers": f"127.0.0.1:{CONTROLLER}",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "log.cleaner.enable": "false",
+    "socket.receive.buffer.bytes": "-1",
+    "socket.send.buffer.bytes": "-1",
+    "initial.broker.registration.timeout.ms": "20000",
+}
+
+
+class Service(BrokerService):
+    def start_failed(self, reason: Any) -> None:
+        """Log nothing: the test gets the error."""
+
+
+@attrs.define
+class Cluster:
+    """A controller, and brokers by id."""
+
+    reactor: MemoryReactor
+    directory: Path
+    controller: ModelController
+    services: dict[int, BrokerService] = attrs.field(factory=dict)
+
+    def format(self, number: int, cluster_id: str = CLUSTER_ID) -> Path:
+        path = self.directory / str(number)
+        path.mkdir()
+        meta = f"version=1\nnode.id={number}\ncluster.id={cluster_id}\ndirectory.id={id_text(uuid.uuid4())}\n"
+        (path / "meta.properties").write_text(meta)
+        return path
+
+    def begin(self, number: int, **settings: str) -> BrokerService:
+        """Begin to start a broker."""
+        path = self.directory / str(number)
+        if not path.exists():
+            self.format(number)
+        given = {
+            **SETTINGS,
+            "node.id": str(number),
+            "log.dirs": str(path),
+            "listeners": f"PLAINTEXT://127.0.0.1:{9000 + number}",
+            **{name.replace("_", "."): text for name, text in settings.items()},
+        }
+        service = self.services[number] = Service(self.reactor, given, self.reactor)
+        service.startService()
+        return service
+
+    def start(self, number: int, **settings: str) -> Broker:
+        """Start a broker; raise StartupError."""
+        service = self.begin(number, **settings)
+        self.reactor.run(service.listening, seconds=200)
+        return self.broker(number)
+
+    def broker(self, number: int) -> Broker:
+        serving = self.services[number]._serving
+        assert serving is not None
+        serving.broker.runtime.slices.seconds = inf  # measured in real time
+        return serving.broker
+
+    def stop(self, number: int) -> None:
+        self.reactor.run(self.services.pop(number).stopService(), seconds=200)
+
+    def run(self, work: Any) -> Any:
+        return self.reactor.run(ensureDeferred(work) if hasattr(work, "send") else work)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{9000 + number}" for number in self.services)
+
+    def sent(self, kind: type) -> list[Any]:
+        return [request for request in self.controller.requests if isinstance(request, kind)]
+
+    def consumer(self) -> ConsumerConnector:
+        return ConsumerConnector(self.bootstrap, group="readers", auto_offset_reset="earliest", reactor=self.reactor)
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        topic_id = self.controller.topics[topic]
+        return {
+            number: state.leader for (owner, number), state in self.controller.partitions.items() if owner == topic_id
+        }
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    reactor = MemoryReactor(now=1_000_000.0)
+    controller = ModelController(reactor, CONTROLLER)
+    reactor.listen("127.0.0.1", CONTROLLER, controller.factory)
+    made = Cluster(reactor, tmp_path, controller)
+    yield made
+    for number in list(made.services):
+        made.stop(number)
+
+
+async def read(connector: ConsumerConnector, topic: str, count: int) -> list[bytes]:
+    values: list[bytes] = []
+    streams = await connector.create_message_streams({topic: 1})
+    async for message in streams[topic][0]:
+        values.append(message.value)
+        if len(values) == count:
+            return values
+    return values
+
+
+def test_a_broker_registers_and_serves_once_it_is_unfenced(cluster: Cluster) -> None:
+    broker = cluster.start(1)
+    [registration] = cluster.sent(BrokerRegistrationRequest)
+    assert (registration.broker_id, registration.cluster_id) == (1, CLUSTER_ID)
+    assert [(end_point.name, end_point.port) for end_point in registration.listeners] == [("PLAINTEXT", 9001)]
+    assert len(registration.log_dirs) == 1
+    assert not cluster.controller.members[1].is_fenced
+    cluster.reactor.advance(5)
+    assert set(broker.metadata.image.brokers) == {1}
+    heartbeats = cluster.sent(BrokerHeartbeatRequest)
+    assert not any(heartbeat.want_fence for heartbeat in heartbeats[1:])
+    assert broker.features.level("group.version") == 1
+
+
+def test_clients_create_write_read_and_delete(cluster: Cluster) -> None:
+    cluster.start(1)
+    admin = AdminClient(cluster.bootstrap, reactor=cluster.reactor)
+    cluster.run(admin.topics.create([NewTopic("orders", 2, configs={"retention.ms": "100000"})]))
+    [envelope] = cluster.sent(EnvelopeRequest)
+    assert envelope.client_host_address == bytes([127, 0, 0, 1])
+    assert envelope.request_principal == b"\0\0\5User\nANONYMOUS\0\0"
+    producer = Producer(cluster.bootstrap, reactor=cluster.reactor)
+    for value in (b"a", b"b", b"c"):
+        cluster.run(producer.send("orders", value, partition=0))
+    consumer = cluster.consumer()
+    assert cluster.run(read(consumer, "orders", 3)) == [b"a", b"b", b"c"]
+    assert cluster.broker(1).metadata.topic_settings("orders") == {"retention.ms": "100000"}
+    cluster.run(consumer.shutdown())
+    cluster.run(producer.close())
+    cluster.run(admin.topics.delete(["orders"]))
+    cluster.reactor.advance(2)
+    assert "orders" not in cluster.broker(1).metadata.topics
+    assert not list((cluster.directory / "1").glob("orders_*"))
+    cluster.run(admin.close())
+
+
+def test_followers_catch_up_and_lead_after_a_failure(cluster: Cluster) -> None:
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.controller.create_topic("orders", {0: [1, 2, 3]})
+    cluster.reactor.advance(1)
+    producer = Producer(cluster.bootstrap, acks="all", reactor=cluster.reactor)
+    cluster.run(producer.send("orders", b"first"))
+    cluster.controller.fence(1)
+    assert cluster.leaders("orders") == {0: 2}
+    cluster.reactor.advance(1)
+    cluster.run(producer.send("orders", b"second"))
+    logs = [cluster.broker(number).logs.logs["orders", 0].log_end_offset for number in (2, 3)]
+    assert logs == [2, 2]
+    cluster.reactor.advance(60)  # broker 1 is unfenced by its heartbeats, and gets into sync again
+    [state] = cluster.controller.partitions.values()
+    assert sorted(state.isr) == [1, 2, 3]
+    assert cluster.broker(1).logs.logs["orders", 0].log_end_offset == 2
+    cluster.run(producer.close())
+
+
+def test_a_controlled_shutdown_moves_leaderships_first(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    cluster.controller.create_topic("orders", {0: [1, 2]})
+    cluster.reactor.advance(1)
+    cluster.stop(1)
+    assert cluster.leaders("orders") == {0: 2}
+    assert cluster.controller.members[1].is_leaving
+    epoch = cluster.controller.members[1].epoch
+    assert (cluster.directory / "1" / ".kafka_cleanshutdown").read_text() == f'{{"version":0,"brokerEpoch":{epoch}}}'
+    cluster.start(1)
+    assert cluster.sent(BrokerRegistrationRequest)[-1].previous_broker_epoch == epoch
+    cluster.reactor.advance(30)
+    [state] = cluster.controller.partitions.values()
+    assert sorted(state.isr) == [1, 2]
+
+
+def test_a_silent_broker_is_fenced(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    cluster.controller.members[1].heard -= SESSION_SECONDS
+    cluster.controller.members[1].is_leaving = False
+    broker = cluster.broker(2)
+    cluster.controller.fence(1)
+    cluster.reactor.advance(0.01)
+    assert set(broker.metadata.image.brokers) == {2}
+
+
+def test_records_are_read_again_from_a_snapshot(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.controller.create_topic("orders", {0: [1], 1: [1]}, {"retention.ms": "7"})
+    cluster.controller.begin_with_snapshot()
+    broker = cluster.start(2)
+    assert set(broker.metadata.image.topics["orders"].partitions) == {0, 1}
+    assert broker.metadata.topic_settings("orders") == {"retention.ms": "7"}
+    cluster.controller.create_topic("later", {0: [2]})
+    cluster.reactor.advance(1)
+    assert ("later", 0) in broker.logs.logs
+
+
+def test_uncommitted_records_are_not_seen_and_may_be_lost(cluster: Cluster) -> None:
+    broker = cluster.start(1)
+    cluster.controller.holds_commits = True
+    cluster.controller.append(ConfigRecord(4, "", "log.retention.ms", "5"))
+    cluster.reactor.advance(1)
+    assert broker.config.integer("log.retention.ms") != 5
+    cluster.controller.fail_over(2)
+    cluster.controller.holds_commits = False
+    cluster.controller.append(ConfigRecord(4, "", "log.retention.ms", "6"))
+    cluster.reactor.advance(3)
+    assert broker.config.integer("log.retention.ms") == 6
+    assert not cluster.controller.members[1].is_fenced
+
+
+@pytest.mark.parametrize(("end", "retention"), [(EndTransactionRecord(), 5), (AbortTransactionRecord("no"), -1)])
+def test_records_of_a_metadata_transaction_come_together(cluster: Cluster, end: MetadataRecord, retention: int) -> None:
+    broker = cluster.start(1, log_retention_ms="-1")
+    cluster.controller.append(BeginTransactionRecord("several"), ConfigRecord(4, "", "log.retention.ms", "5"))
+    cluster.reactor.advance(1)
+    assert broker.config.integer("log.retention.ms") == -1
+    cluster.controller.append(end)
+    cluster.reactor.advance(1)
+    assert broker.config.integer("log.retention.ms") == retention
+
+
+def test_a_broker_that_starts_again_serves_what_it_has(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.controller.create_topic("orders", {0: [1]})
+    cluster.reactor.advance(1)
+    producer = Producer(cluster.bootstrap, reactor=cluster.reactor)
+    cluster.run(producer.send("orders", b"kept"))
+    cluster.run(producer.close())
+    cluster.stop(1)
+    cluster.controller.members[1].is_leaving = False
+    cluster.start(1)
+    cluster.reactor.advance(2)
+    consumer = cluster.consumer()
+    assert cluster.run(read(consumer, "orders", 1)) == [b"kept"]
+    cluster.run(consumer.shutdown())
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (FeatureLevelRecord("streams.version", 1), "the cluster has the feature streams.version at level 1"),
+        (FeatureLevelRecord("share.version", 9), "share.version at level 9, this release supports 0 to 2"),
+    ],
+)
+def test_a_feature_beyond_this_release_is_named(cluster: Cluster, record: MetadataRecord, reason: str) -> None:
+    cluster.controller.append(record)
+    with pytest.raises(StartupError, match=reason):
+        cluster.start(1)
+    cluster.services.clear()
+    assert cluster.sent(BrokerRegistrationRequest) == []
+
+
+def test_another_clusters_directory_is_rejected(cluster: Cluster) -> None:
+    cluster.format(1, "YW5vdGhlciBjbHVzdGVy")
+    with pytest.raises(StartupError, match="INCONSISTENT_CLUSTER_ID"):
+        cluster.start(1)
+    cluster.services.clear()
+
+
+def test_an_unformatted_directory_is_rejected(cluster: Cluster) -> None:
+    (cluster.directory / "1").mkdir()
+    with pytest.raises(StartupError, match=r"is not formatted .*`pylogbroker storage format"):
+        cluster.start(1)
+    cluster.services.clear()
+    assert [path.name for path in (cluster.directory / "1").iterdir()] == [".lock"]
+
+
+def test_the_number_of_another_broker_is_waited_for_and_rejected(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.controller.members[1].incarnation = uuid.UUID(int=1)
+    path = cluster.format(7)
+    (path / "meta.properties").write_text((path / "meta.properties").read_text().replace("node.id=7", "node.id=1"))
+    given = {"node.id": "1", "log.dirs": str(path), "listeners": "PLAINTEXT://127.0.0.1:9007"}
+    other = Service(cluster.reactor, SETTINGS | given, cluster.reactor)
+    other.startService()
+    with pytest.raises(StartupError, match="within 20 s"):
+        cluster.reactor.run(other.listening, seconds=200)
+
+
+def test_a_broker_waits_for_controllers_that_do_not_answer(cluster: Cluster) -> None:
+    port = cluster.reactor.find_port(CONTROLLER)
+    assert port is not None
+    port.close_now()
+    service = cluster.begin(1)
+    cluster.reactor.advance(30)
+    assert not cluster.controller.members
+    cluster.reactor.listen("127.0.0.1", CONTROLLER, cluster.controller.factory)
+    cluster.reactor.run(service.listening, seconds=30)
+    assert not cluster.controller.members[1].is_fenced
