@@ -113,7 +113,7 @@ class BrokerConfig(
         self._topics = _topic_defaults(self)
         _check_static(self)
         self.listeners = _resolve_listeners(self)
-        self.warnings += tuple(_unknown_listeners(recognized, self.listeners))
+        self.warnings += tuple(_unknown_listeners(recognized, [*self.listeners, *self._of_controllers()]))
         for name in recognized.keys() - table.BROKER.keys():
             _parse(name, recognized[name])
 
@@ -152,6 +152,23 @@ class BrokerConfig(
     def controller_listeners(self) -> tuple[str, ...]:
         """Names of the controllers' listeners."""
         return tuple(name for name in split_list(self.controller_listener_names or "") if name)
+
+    @property
+    def controller_listener(self) -> listeners.Listener:
+        """Listener of the controllers that a member of their cluster connects to; raise ConfigError."""
+        name = self.controller_listeners[0].upper()
+        try:
+            protocol = listeners.parse_protocols(self.listener_security_protocol_map).get(name)
+        except ValueError as error:
+            raise ConfigError(f"listener.security.protocol.map: {error}") from None
+        if protocol is None:
+            raise ConfigError(
+                f"listener.security.protocol.map: expected a protocol for the controllers' listener {name}"
+            )
+        return listeners.Listener(name, "", 0, protocol, "", 0)
+
+    def _of_controllers(self) -> tuple[listeners.Listener, ...]:
+        return (self.controller_listener,) if self.in_kraft else ()
 
     @property
     def offers_kafka_4(self) -> bool:
@@ -390,7 +407,7 @@ def _reason_without_effect(name: str) -> str | None:
     return None if is_typo else reason or None
 
 
-def _unknown_listeners(static: Texts, resolved: tuple[listeners.Listener, ...]) -> Iterator[str]:
+def _unknown_listeners(static: Texts, resolved: Sequence[listeners.Listener]) -> Iterator[str]:
     for name in static:
         if name.startswith(listeners.LISTENER_PREFIX) and not any(
             name.startswith(listener.prefix) for listener in resolved

@@ -298,6 +298,14 @@ class AuthenticationRows(Values):
         "Mechanism with which brokers connect to each other, on a listener with SASL: PLAIN, SCRAM-SHA-256 or "
         "SCRAM-SHA-512. User and password are in sasl.jaas.config.",
     )
+    sasl_mechanism_controller_protocol = fixed(
+        "sasl.mechanism.controller.protocol",
+        TEXT,
+        "GSSAPI",
+        "high",
+        "Mechanism with which a member of a cluster of KRaft controllers connects to them, if their listener has SASL: "
+        "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+    )
     users = fixed(
         "users",
         TEXT,

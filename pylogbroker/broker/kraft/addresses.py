@@ -13,7 +13,6 @@ from typing import Final
 import attrs
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.config.listeners import PROTOCOLS, SecurityProtocol, parse_protocols
 from pylogbroker.errors import ConfigError
 from pylogbroker.java.text import trim
 from pylogbroker.rpc.settings import PORT_MAX, Address
@@ -46,15 +45,3 @@ def _parse(setting: str, text: str, *, has_id: bool) -> tuple[int, Address]:
         expected = "id@host:port" if has_id else "host:port"
         raise ConfigError(f"{setting}: {text!r} is not accepted; expected {expected}, separated by commas")
     return int(match["id"] or -1), Address(match["ipv6"] or match["host"], int(match["port"]))
-
-
-def controller_protocol(config: BrokerConfig) -> SecurityProtocol:
-    """Return the layers of connections to the controllers; raise ConfigError if none is set for their listener."""
-    name = config.controller_listeners[0].upper()
-    try:
-        protocol = parse_protocols(config.listener_security_protocol_map).get(name)
-    except ValueError as error:
-        raise ConfigError(f"listener.security.protocol.map: {error}") from None
-    if protocol is None:
-        raise ConfigError(f"listener.security.protocol.map: expected a protocol for the controllers' listener {name}")
-    return PROTOCOLS[protocol]

@@ -135,7 +135,7 @@ class BrokerLifecycle:
                 state=before.value,
             )
         if state is not before:
-            log.info("this broker is {state} in the cluster, broker epoch {epoch}", state=state.value, epoch=self.epoch)
+            log.info("membership in the cluster: {state}, broker epoch {epoch}", state=state.value, epoch=self.epoch)
         if state is RegistrationState.ACTIVE or state in _ENDED:
             self._answer()
         if state is RegistrationState.LEAVING:

@@ -15,14 +15,14 @@ import os
 import random
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.kraft.addresses import QuorumAddresses, controller_protocol
+from pylogbroker.broker.kraft.addresses import QuorumAddresses
 from pylogbroker.broker.kraft.admin import KraftAdmin
 from pylogbroker.broker.kraft.directories import DirectoryReports
 from pylogbroker.broker.kraft.forwarding import Forwarding
@@ -37,7 +37,10 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.member_role import MemberRole
 from pylogbroker.broker.requests.api import Api
-from pylogbroker.errors import StartupError
+from pylogbroker.broker.security.logins import credentials_at_controllers
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import ITree
 from pylogbroker.kraft.fold import PROTOCOLS
 from pylogbroker.kraft.metadata_log import MetadataLog
@@ -47,10 +50,18 @@ from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint, parse_id
 from pylogbroker.rpc.broker_channel import BrokerChannel
 from pylogbroker.rpc.errors import Closed
-from pylogbroker.rpc.security import ConnectionSecurity
+from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.storage import LogManager
 from pylogbroker.wire.metadata_records import BrokerEndpoint, FeatureRange
+
+if TYPE_CHECKING:
+    from pylogbroker.security.tls import contexts as tls_contexts
+    from pylogbroker.security.tls import settings as tls_settings
+    from pylogbroker.security.tls.contexts import ClientTls
+else:
+    tls_contexts = on_first_use("pylogbroker.security.tls.contexts")
+    tls_settings = on_first_use("pylogbroker.security.tls.settings")
 
 log = Logger()
 _PROTOCOL_NUMBERS: Final = {name: number for number, name in PROTOCOLS.items()}
@@ -92,6 +103,7 @@ class KraftRole(MemberRole):
     _publisher: MetadataPublisher = attrs.field(init=False)
     _reader: MetadataReader = attrs.field(init=False)
     _directories: DirectoryReports = attrs.field(init=False)
+    _controller_security: ConnectionSecurity = attrs.field(default=OPEN, init=False)
     _lifecycles: list[BrokerLifecycle] = attrs.field(factory=list, init=False)
     """One, once the broker registers."""
 
@@ -125,15 +137,10 @@ class KraftRole(MemberRole):
         return self._lifecycles[0].epoch if self._lifecycles else -1
 
     def _open_controller_channel(self, address: Address) -> BrokerChannel:
-        config = self._config
-        protocol = controller_protocol(config)
-        security = ConnectionSecurity(
-            self._tls.engine_to if protocol.has_tls else None, self._security.credentials if protocol.has_sasl else None
-        )
         settings = ConnectionSettings(
             client_id=f"broker-{self._broker_id}",
-            request_timeout=config.controller_socket_timeout_ms / 1000,
-            security=security,
+            request_timeout=self._config.controller_socket_timeout_ms / 1000,
+            security=self._controller_security,
         )
         return BrokerChannel(self._runtime.reactor, address, settings)
 
@@ -154,7 +161,11 @@ class KraftRole(MemberRole):
         return (self.controller,)
 
     async def open(self) -> None:
-        """Read the metadata log up to its end; raise StartupError if that cannot be."""
+        """Read the metadata log up to its end; raise StartupError if that cannot be, ConfigError for wrong stores."""
+        make_engine = None
+        if self._config.controller_listener.security.has_tls:
+            make_engine = (await self._runtime.in_thread(_controller_tls, self._config)).engine
+        self._controller_security = ConnectionSecurity(make_engine, credentials_at_controllers(self._config))
         try:
             await self._reader.catch_up()
         except ReadingEnded as error:
@@ -258,3 +269,12 @@ class KraftRole(MemberRole):
         self.replicas.close()
         self.peers.close()
         self._quorum.close()
+
+
+def _controller_tls(config: BrokerConfig) -> ClientTls:
+    """Return the client's side of connections to the controllers; raise ConfigError. Blocks."""
+    listener = config.controller_listener
+    try:
+        return tls_contexts.ClientTls.of(tls_settings.TlsSettings.of(config.of_listener(listener)))
+    except ConfigError as error:
+        raise ConfigError(f"listener {listener.name}: {error}") from None

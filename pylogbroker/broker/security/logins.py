@@ -20,6 +20,7 @@ FILE: Final = "java.security.auth.login.config"
 _SECTION: Final = "KafkaServer"
 _JAAS: Final = "sasl.jaas.config"
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+_CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
 
 def login_of(config: BrokerConfig, listener: Listener, mechanism: str) -> tuple[str, jaas.Login] | None:
@@ -64,9 +65,22 @@ def credentials_of_broker(config: BrokerConfig) -> Credentials | None:
     mechanism = check_mechanism(config.sasl_mechanism_inter_broker_protocol, MECHANISMS, _MECHANISM)
     if mechanism not in enabled:
         raise ConfigError(f"{_MECHANISM}: {mechanism} is not in sasl.enabled.mechanisms of listener {listener.name}")
+    return _credentials_on(config, listener, mechanism, "others")
+
+
+def credentials_at_controllers(config: BrokerConfig) -> Credentials | None:
+    """Return what a member of a cluster shows to its controllers, None without SASL; raise ConfigError."""
+    listener = config.controller_listener
+    if not listener.security.has_sasl:
+        return None
+    mechanism = check_mechanism(config.sasl_mechanism_controller_protocol, MECHANISMS, _CONTROLLER_MECHANISM)
+    return _credentials_on(config, listener, mechanism, "the controllers")
+
+
+def _credentials_on(config: BrokerConfig, listener: Listener, mechanism: str, peers: str) -> Credentials:
     named_login = login_of(config, listener, mechanism)
     if named_login is None:
         name = f"{listener.prefix}{mechanism.lower()}.{_JAAS}"
-        raise ConfigError(f"{name}: expected the user and the password with which this broker connects to others")
+        raise ConfigError(f"{name}: expected the user and the password with which this broker connects to {peers}")
     name, login = named_login
     return Credentials.of_login(mechanism, login, name)

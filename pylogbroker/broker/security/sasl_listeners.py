@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.broker.security.login_queue import LoginQueue
-from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file
+from pylogbroker.broker.security.logins import credentials_at_controllers, credentials_of_broker, login_of, read_file
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
 from pylogbroker.config import BrokerConfig, Listener
@@ -93,6 +93,8 @@ def check_sasl(config: BrokerConfig) -> None:
     read_file.cache_clear()
     if config.in_cluster:
         credentials_of_broker(config)
+    if config.in_kraft:
+        credentials_at_controllers(config)
     _load(config)
     if with_sasl and (path := config.users):
         _warn_of_readers(path)
