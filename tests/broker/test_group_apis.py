@@ -618,6 +618,9 @@ class AdministrationTests(GroupTests):
         self.member()
         request = DescribeGroupsRequest(["g"], include_authorized_operations=True)
         (group,) = self.ask(describe_groups.handle, request).groups
+        self.assertEqual(group.authorized_operations, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11)
+        self.node.broker.features.is_on = False
+        (group,) = self.ask(describe_groups.handle, request).groups
         self.assertEqual(group.authorized_operations, 1 << 3 | 1 << 6 | 1 << 8)
 
     def test_listing(self) -> None:

@@ -15,6 +15,7 @@ import attrs
 import pytest
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -251,6 +252,30 @@ def test_group_is_of_one_type(group: Group) -> None:
         if empties:
             emptied(group, "a")
         check_other_types(group)
+
+
+def test_settings_are_among_the_operations_on_groups(group: Group) -> None:
+    joined(group, "a")
+    consumers = ConsumerGroupHeartbeatRequest(
+        f"{group.id}-consumers", "c", 0, None, None, 30_000, [group.topic], topic_partitions=[]
+    )
+    assert group.ask(consumers, 1).error_code == NONE
+    described = [
+        *group.ask(DescribeGroupsRequest([f"{group.id}-nobody"], True), 5).groups,
+        *group.ask(ConsumerGroupDescribeRequest([f"{group.id}-consumers"], True), 1).groups,
+        *group.ask(ShareGroupDescribeRequest([group.id], True), 1).groups,
+    ]
+    operations = sum(
+        1 << operation
+        for operation in (
+            AclOperation.READ,
+            AclOperation.DELETE,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        )
+    )
+    assert [answer.authorized_operations for answer in described] == [operations] * 3
 
 
 def check_other_types(group: Group) -> None:

@@ -10,13 +10,13 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
-from pylogbroker.broker.services import HasGroups
+from pylogbroker.broker.security.visibility import group_operations, may_see_topic
+from pylogbroker.broker.services import HasFeatures, HasGroups
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
 from pylogbroker.groups.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
 from pylogbroker.long_loops import over
-from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.consumer_group_describe import (
     AssignedTopicPartitions,
     Assignment,
@@ -28,7 +28,7 @@ from pylogbroker.wire.messages.consumer_group_describe import (
 from pylogbroker.wire.schema import NOT_ASKED
 
 
-class _Services(HasGroups, Protocol):
+class _Services(HasGroups, HasFeatures, Protocol):
     """Services that this API uses."""
 
 
@@ -63,7 +63,7 @@ async def handle(
             continue
         described = await _described(services, context, group)
         if request.include_authorized_operations and not described.error_code:
-            described.authorized_operations = authorized_operations(context, AclResourceType.GROUP, group_id)
+            described.authorized_operations = group_operations(services.features, context, group_id)
         response.groups.append(described)
     return response
 

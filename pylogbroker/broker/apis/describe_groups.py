@@ -5,17 +5,19 @@ A missing group is Dead, as is one of KIP-848. That is an error from version 6 o
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.requests.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.security.visibility import authorized_operations
-from pylogbroker.broker.services import HasGroups
+from pylogbroker.broker.security.visibility import group_operations
+from pylogbroker.broker.services import HasFeatures, HasGroups
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupDescription, GroupState, GroupType, MemberDescription
 from pylogbroker.long_loops import over
-from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -36,9 +38,13 @@ def _rejected(group_id: str) -> DescribedGroup:
     return DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id)
 
 
+class _Services(HasGroups, HasFeatures, Protocol):
+    """Services that this API uses."""
+
+
 @serves(DescribeGroupsRequest, access=[on_each("groups", "groups", _may_describe, _rejected)])
 async def handle(
-    services: HasGroups, context: RequestContext, request: DescribeGroupsRequest
+    services: _Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in over(dict.fromkeys(request.groups)):
@@ -48,7 +54,7 @@ async def handle(
             continue
         members = [_member(member) async for member in over(group.members)]
         asks = request.include_authorized_operations and not group.error
-        operations = authorized_operations(context, AclResourceType.GROUP, group_id) if asks else NOT_ASKED
+        operations = group_operations(services.features, context, group_id) if asks else NOT_ASKED
         response.groups.append(_group(group, members, operations))
     return response
 

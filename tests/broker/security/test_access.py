@@ -59,6 +59,7 @@ def of_kafkas_users(directory: Path) -> dict[str, Any]:
 @contextmanager
 def asking_ours(directory: Path, by_user: bool = False) -> Iterator[Ask]:
     with opened_node((str(directory),), {**SETTINGS, **AUTHORIZER}) as node:
+        node.broker.features.is_on = False  # the recorded answers are those of Kafka 3.9
         apis = {api.key: api.guarded() for api in APIS}  # also those of clusters
 
         def ask(host: str, request: Request, version: int) -> Any:
