@@ -20,6 +20,7 @@ from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
 from pylogbroker.metrics.remote_ends import RemoteEnds
 from pylogbroker.metrics.replicas import FetchRates, collect_cluster, collect_replicas
+from pylogbroker.metrics.share_groups import collect_share_groups
 from pylogbroker.metrics.topics import collect_topics
 from pylogbroker.metrics.transactions import collect_loads, collect_transactions
 from pylogbroker.net.service import KafkaFactory
@@ -73,5 +74,6 @@ class BrokerMetrics:
         await collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)
+        await collect_share_groups(out, broker, has_partitions=has_partitions)
         collect_disk(out)
         return await out.encode()

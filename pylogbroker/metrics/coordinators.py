@@ -8,6 +8,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.groups import GroupType
 from pylogbroker.groups.consumer.states import ConsumerGroupState
 from pylogbroker.groups.kinds import Group
+from pylogbroker.groups.share.group import ShareGroupState
 from pylogbroker.long_loops import give_way
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metrics import families
@@ -33,6 +34,7 @@ async def collect_groups(
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
     consumer_states: Counter[ConsumerGroupState] = Counter()
+    share_states: Counter[ShareGroupState] = Counter()
     types: Counter[GroupType] = Counter()
     lagging: set[PartitionKey] = set()
     offsets = 0
@@ -42,6 +44,8 @@ async def collect_groups(
         types[group.type] += 1
         if isinstance(group.state, ConsumerGroupState):
             consumer_states[group.state] += 1
+        elif isinstance(group.state, ShareGroupState):
+            share_states[group.state] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
         await _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
@@ -54,6 +58,8 @@ async def collect_groups(
         out.add(families.GROUPS_BY_PROTOCOL, types[group_type], group_type.value)
     for consumer_state in ConsumerGroupState:
         out.add(families.CONSUMER_GROUPS_BY_STATE, consumer_states[consumer_state], consumer_state.value.lower())
+    for share_state in ShareGroupState:
+        out.add(families.SHARE_GROUPS_BY_STATE, share_states[share_state], share_state.value.lower())
 
 
 async def _write_offsets(

@@ -308,6 +308,9 @@ CONSUMER_GROUPS_BY_STATE = gauge(
     "Consumer groups of KIP-848 in a state whose coordinator this broker is.",
     "state",
 )
+SHARE_GROUPS_BY_STATE = gauge(
+    f"{_GROUP_METRICS}share_group_count", "Share groups in a state whose coordinator this broker is.", "state"
+)
 OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of groups whose coordinator this broker is.")
 SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
 SESSION_PARTITIONS = gauge(
@@ -321,6 +324,39 @@ FETCHES_EXPIRED = counter(
 SESSION_EVICTIONS = counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
     "Idle fetch sessions that were evicted for new ones.",
+)
+
+# share groups, at the leaders of their partitions
+_SHARE_GROUP = "kafka_server_sharegroupmetrics_"
+_SHARE_PARTITION = "kafka_server_sharepartitionmetrics_"
+SHARE_SESSIONS = gauge("kafka_server_sharesessioncache_sharesessionscount", "Share sessions.")
+SHARE_SESSION_PARTITIONS = gauge(
+    "kafka_server_sharesessioncache_sharepartitionscount", "Partitions of all share sessions together."
+)
+SHARE_ACKNOWLEDGEMENTS = counter(
+    f"{_SHARE_GROUP}recordacknowledgements_total", "Records that members of share groups have acknowledged.", "ackType"
+)
+SHARE_LOCKS_EXPIRED = counter(
+    f"{_SHARE_PARTITION}acquisitionlocktimeout_total",
+    "Records whose acquisition locks have expired: they are delivered again.",
+)
+SHARE_IN_FLIGHT = gauge(
+    f"{_SHARE_PARTITION}inflightmessagecount", "Records that members of the group have acquired.", "group", *PARTITION
+)
+SHARE_IN_FLIGHT_SUM = gauge(
+    "pylogbroker_sharegroup_inflight_records", "Sum over the partitions that this broker leads.", "group"
+)
+DEAD_LETTERS = counter(f"{_SHARE_GROUP}deadletterqueuerecordcount_total", "Dead letters that were stored.", "group")
+DEAD_LETTER_APPENDS = counter(
+    f"{_SHARE_GROUP}deadletterqueuetotalproducerequests_total", "Attempts to store dead letters.", "group"
+)
+DEAD_LETTER_FAILURES = counter(
+    f"{_SHARE_GROUP}deadletterqueuefailedproducerequests_total",
+    "Failed attempts to store dead letters; they are repeated.",
+    "group",
+)
+SHARE_STATE_WRITES = counter(
+    "kafka_server_share_coordinator_metrics_write_total", "Changes of states of share partitions."
 )
 
 # loads of coordinators, and the ends of transactions

@@ -108,7 +108,7 @@ Scraped = tuple[Samples, dict[str, int], Samples]
 
 
 def test_metric_families_are_complete(scraped: Scraped) -> None:
-    """Others appear with the first error, or with the first quota, or on listeners with TLS and SASL."""
+    """Others appear with the first error, quota, share group or dead letter, or on listeners with TLS and SASL."""
     samples, _, _ = scraped
     missing = [family.name for family in FAMILIES if sample_name(family) not in samples]
     assert missing == [
@@ -117,6 +117,11 @@ def test_metric_families_are_complete(scraped: Scraped) -> None:
         "kafka_server_quota_byte_rate",
         "kafka_server_quota_request_time",
         "kafka_server_quota_throttle_time",
+        "kafka_server_sharepartitionmetrics_inflightmessagecount",
+        "pylogbroker_sharegroup_inflight_records",
+        "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
+        "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
+        "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
     ]
     for family in FAMILIES:
         for labels in samples.get(sample_name(family), {}):

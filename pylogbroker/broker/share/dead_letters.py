@@ -30,6 +30,7 @@ from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
+from pylogbroker.broker.share.counts import ShareCounts
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.broker.share.persister import StatePeers
@@ -65,8 +66,7 @@ class DeadLetters:
     _broker_id: int
     _peers: StatePeers | None
     """None: no other broker leads partitions."""
-    stored: int = attrs.field(default=0, init=False)
-    """Dead letters since the start."""
+    counts: ShareCounts = attrs.field(factory=ShareCounts, init=False)
     _busy: dict[LedSharePartition, None] = attrs.field(factory=dict, init=False)
 
     def store(self, led: LedSharePartition) -> None:
@@ -124,14 +124,18 @@ class DeadLetters:
         now_ms = self._services.runtime.now_ms()
         letters = [_letter(led, offset, missing, copies.get(offset), now_ms) for offset in range(first, last + 1)]
         bytes_max = self._services.config.topic(self._services.metadata.topic_settings(topic.name)).max_message_bytes
+        counts = self.counts.letters_of(led.key.group_id)
         for part in _parts(letters, bytes_max):
+            counts.appends += 1
             try:
                 await self._append_to(topic, index, part)
             except KafkaError as error:
+                counts.failed_appends += 1
                 if error.code is not ErrorCode.MESSAGE_TOO_LARGE or len(part) > 1 or part[0].value is None:
                     raise
+                counts.appends += 1
                 await self._append_to(topic, index, [_without_record(part[0])])
-            self.stored += len(part)
+            counts.stored += len(part)
 
     async def _topic(self, name: str) -> TopicImage:
         """Return a dead letter topic, and create a missing one if the broker may; raise KafkaError."""

@@ -23,6 +23,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.share.counts import ShareCounts
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.persister import SharePersister
 from pylogbroker.broker.share.record_batches import LogPiece, RecentPieces, upper_bound
@@ -74,6 +75,7 @@ class LedSharePartition:
     _persister: SharePersister
     _runtime: Runtime
     _pieces: RecentPieces
+    _counts: ShareCounts
     _on_dead_letters: Callable[[LedSharePartition], None]
     _on_idle: Callable[[LedSharePartition], None]
     is_closed: bool = attrs.field(default=False, init=False)
@@ -256,6 +258,7 @@ class LedSharePartition:
     def _expire(self) -> None:
         self.follow_settings()
         change = self.records.expire(self._runtime.now_ms())
+        self._counts.expired_locks += sum(batch.last - batch.first + 1 for batch in change.batches)
         run_in_background(
             log, self._store_expired(change), "locks of share group {group!r} did not end", group=self.key.group_id
         )

@@ -24,6 +24,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.broker.share.counts import ShareCounts
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.led_partition import LedSharePartition, WaitingShareFetch, error_of_members
 from pylogbroker.broker.share.persister import SharePersister
@@ -77,6 +78,7 @@ class LedSharePartitions:
     _persister: SharePersister
     _settings_of: Callable[[str], DeliverySettings]
     _on_dead_letters: Callable[[LedSharePartition], None]
+    _counts: ShareCounts
     _pieces: RecentPieces = attrs.field(factory=RecentPieces, init=False)
     _led: dict[SharePartitionKey, LedSharePartition] = attrs.field(factory=dict, init=False)
     _loading: dict[SharePartitionKey, LoadingSharePartition] = attrs.field(factory=dict, init=False)
@@ -86,6 +88,10 @@ class LedSharePartitions:
 
     def __len__(self) -> int:
         return len(self._led)
+
+    def all_led(self) -> tuple[LedSharePartition, ...]:
+        """Return the share partitions that are loaded."""
+        return tuple(self._led.values())
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
@@ -179,6 +185,7 @@ class LedSharePartitions:
             self._persister,
             self._services.runtime,
             self._pieces,
+            self._counts,
             self._on_dead_letters,
             self._forget_if_idle,
         )

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.requests.context import Caller
 from pylogbroker.broker.services import Features, LogServices, StoppableFetch
+from pylogbroker.broker.share.counts import ShareCounts
 from pylogbroker.broker.share.dead_letters import DeadLetters
 from pylogbroker.broker.share.delivery_settings import DeliverySettings
 from pylogbroker.broker.share.led_partition import LedSharePartition
@@ -63,7 +64,12 @@ class ShareGroupService:
 
     def __attrs_post_init__(self) -> None:
         self.sessions = ShareSessions(self._services.config.group_share_max_share_sessions)
-        self.partitions = LedSharePartitions(self._services, self.persister, self.settings_of, self.dead_letters.store)
+        store, counts = self.dead_letters.store, self.dead_letters.counts
+        self.partitions = LedSharePartitions(self._services, self.persister, self.settings_of, store, counts)
+
+    @property
+    def counts(self) -> ShareCounts:
+        return self.dead_letters.counts
 
     def settings_of(self, group_id: str) -> DeliverySettings:
         image, level = self._services.metadata.image, self._features.level(SHARE_VERSION)
@@ -185,7 +191,10 @@ class ShareGroupService:
         if led is None:
             return KafkaError("no record of the partition is acquired", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         error_code = await led.acknowledge(session.member_id, batches, may_renew=may_renew)
-        return KafkaError(error_code.meaning, error_code) if error_code else None
+        if error_code:
+            return KafkaError(error_code.meaning, error_code)
+        self.counts.count_acknowledged(batches)
+        return None
 
     def fetch_begins(self, session: ShareSession, fetch: StoppableFetch) -> None:
         self._fetches.setdefault(session, {})[fetch] = None

@@ -91,6 +91,8 @@ class ShareStateCoordinator:
     settings: ShareStateSettings
     _log_port: LogPort
     _log: PrunedLog
+    writes: int = attrs.field(default=0, init=False)
+    """Changes of states that leaders of partitions have asked for."""
     runtime: CoordinatorRuntime[ReplayedStates, StateShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
     _writer: RecordWriter = attrs.field(init=False)
@@ -125,6 +127,7 @@ class ShareStateCoordinator:
 
     def write(self, key: SharePartitionKey, write: StateWrite, reply: Reply[ErrorCode], now_ms: int) -> None:
         """FENCED_STATE_EPOCH for an earlier life of the group, FENCED_LEADER_EPOCH for a former leader."""
+        self.writes += 1
 
         def apply(state: StoredState | None) -> StoredState | ErrorCode:
             state = state or StoredState(write.state_epoch, created_ms=now_ms)
