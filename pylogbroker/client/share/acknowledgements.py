@@ -4,6 +4,7 @@ state           event                                   next
 --------------  --------------------------------------  --------------
 given           acknowledged; or the next poll          acknowledged
 acknowledged    sent, unless RENEW                      (forgotten)
+                RENEW, which the broker does not know   given
                 sent, RENEW                             renewed
 renewed         acknowledged                            acknowledged
 any             the session with the broker ends        (forgotten): the broker gives them to others
@@ -31,6 +32,9 @@ class AcknowledgeType(IntEnum):
 
 @attrs.define(eq=False, repr=False)
 class AcquiredPartition:
+    """`may_renew` is False if the broker does not know RENEW."""
+
+    may_renew: bool = True
     _given: set[int] = attrs.field(factory=set)
     _renewed: set[int] = attrs.field(factory=set)
     _acknowledged: dict[int, AcknowledgeType] = attrs.field(factory=dict)
@@ -61,6 +65,13 @@ class AcquiredPartition:
         self._renewed.discard(offset)
         self._acknowledged[offset] = kind
         return True
+
+    def cancel_renewals(self) -> bool:
+        """Take back what is to be renewed, as if it were not acknowledged; return whether there was anything."""
+        cancelled = {offset for offset, kind in self._acknowledged.items() if kind is AcknowledgeType.RENEW}
+        self._acknowledged = {offset: kind for offset, kind in self._acknowledged.items() if offset not in cancelled}
+        self._given |= cancelled
+        return bool(cancelled)
 
     def acknowledge_range(self, first: int, last: int, kind: AcknowledgeType) -> None:
         self._ranges.append((first, last, kind))

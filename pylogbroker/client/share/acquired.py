@@ -7,8 +7,8 @@ another decoder may read them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -18,6 +18,9 @@ from pylogbroker.client.share.acknowledgements import AcknowledgeType, AcquiredP
 from pylogbroker.errors import CorruptRecords, KafkaError, PylogbrokerError
 from pylogbroker.records import Header, TimestampType
 from pylogbroker.wire.messages.share_fetch import AcquiredRange, ShareFetchPartitionData
+
+ROWS_PER_STEP: Final = 250
+"""Records between two pauses, about 1 ms."""
 
 
 class ShareMessage(NamedTuple):
@@ -40,10 +43,17 @@ class AcquiredUnpacker:
     _decode_value: Decode | None
     _check_crcs: bool
 
-    def __call__(
-        self, topic: str, data: ShareFetchPartitionData, acquired: AcquiredPartition
+    async def __call__(
+        self,
+        topic: str,
+        data: ShareFetchPartitionData,
+        acquired: AcquiredPartition,
+        pause: Callable[[], Awaitable[None]],
     ) -> tuple[list[ShareMessage], list[PylogbrokerError]]:
-        """Return messages in order, and errors of those that cannot be read; raise KafkaError for invalid ranges."""
+        """Return messages in order, and errors of those that cannot be read; raise KafkaError for invalid ranges.
+
+        Await `pause` after each ROWS_PER_STEP records.
+        """
         ranges = _checked(topic, data)
         messages: list[ShareMessage] = []
         errors: list[PylogbrokerError] = []
@@ -55,7 +65,9 @@ class AcquiredUnpacker:
         pending, next_offset = iter(ranges), first
         current: AcquiredRange | None = next(pending)
         try:
-            for row in rows:
+            for number, row in enumerate(rows, 1):
+                if number % ROWS_PER_STEP == 0:
+                    await pause()
                 while current is not None and row.offset > current.last_offset:
                     _leave_out(acquired, next_offset, current.last_offset, AcknowledgeType.GAP)
                     current = next(pending, None)

@@ -28,7 +28,7 @@ from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.settings import SHARE_CONSUMER, read
 from pylogbroker.client.share.acknowledgements import AcknowledgeType
 from pylogbroker.client.share.acquired import AcquiredUnpacker, ShareMessage
-from pylogbroker.client.share.exchange import Received, ShareExchange, ShareFetchSettings
+from pylogbroker.client.share.exchange import Received, ShareExchange, ShareFetchSettings, renewal_error
 from pylogbroker.client.share.wiring import share_fetch_settings, share_member
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import ConfigError, KafkaError
@@ -239,12 +239,15 @@ class ShareConsumer:
     def acknowledge(self, message: ShareMessage, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
         """Say how a message was processed; it is sent with the next poll or `commit`.
 
-        RENEW keeps the message for another lock duration; acknowledge it again then.
+        RENEW keeps the message for another lock duration; acknowledge it again then. Brokers before Kafka 4.2 do not
+        know it: then this raises KafkaError, and the message stays as it is.
         """
         self._check_open()
         if not isinstance(kind, AcknowledgeType) or kind is AcknowledgeType.GAP:
             raise arguments.invalid("kind", kind, "AcknowledgeType.ACCEPT, RELEASE, REJECT or RENEW")
         acquired = self._exchange.acquired(message.topic, message.partition)
+        if kind is AcknowledgeType.RENEW and not acquired.may_renew:
+            raise renewal_error()
         if not acquired.acknowledge(message.offset, kind):
             raise NotAcquired(
                 f"{message.topic}/{message.partition}@{message.offset} is not this consumer's any more: it was"

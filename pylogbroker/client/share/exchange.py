@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
@@ -53,6 +54,16 @@ _MOVED: Final = frozenset(
 )
 
 
+def renewal_error(node: int | None = None) -> KafkaError:
+    """Return the error of a program that renews records which a broker cannot renew."""
+    broker = "the broker" if node is None else f"broker {node}"
+    return KafkaError(
+        f"{broker} cannot renew the locks of messages, as Kafka does from 4.2 on: acknowledge them in time, or raise"
+        " share.record.lock.duration.ms of the group",
+        ErrorCode.UNSUPPORTED_VERSION,
+    )
+
+
 class ShareReader(Protocol):
     def received(self, received: Received) -> None:
         """Take messages, which are this member's for a time, and errors; maybe neither: then a fetch may begin."""
@@ -89,6 +100,7 @@ class ShareLeader:
     lock: DeferredLock = attrs.field(factory=DeferredLock)
     partitions: dict[TopicIdPartition, TopicPartition] = attrs.field(factory=dict)  # acquired from this leader
     unanswered: set[TopicPartition] = attrs.field(factory=set)  # whose acknowledgements are on their way
+    may_renew: bool = True
     not_before: float = 0.0
 
 
@@ -193,6 +205,7 @@ class ShareExchange:
         self, leader: ShareLeader, partitions: dict[TopicIdPartition, TopicPartition], received: Received
     ) -> None:
         settings = self.settings
+        leader.may_renew = await self._cluster.find_version(leader.node, ShareAcknowledgeRequest) >= _RENEW_VERSION
         request = ShareFetchRequest(
             self._group,
             self._member.member_id,
@@ -216,17 +229,20 @@ class ShareExchange:
             for data in topic.partitions:
                 key = leader.partitions.get((topic.topic_id, data.partition_index))
                 if key is not None:
-                    self._take_partition(leader, key, data, received)
+                    await self._take_partition(leader, key, data, received)
 
-    def _take_partition(
+    async def _take_partition(
         self, leader: ShareLeader, key: TopicPartition, data: ShareFetchPartitionData, received: Received
     ) -> None:
         if data.acknowledge_error_code:
             self._rejected(key, error_of(data.acknowledge_error_code, data.acknowledge_error_message))
         code = code_of(data.error_code)
         if not code:
-            messages, errors = self._unpack(key[0], data, self.acquired(*key))
-            received.messages += messages
+            acquired = self.acquired(*key)
+            acquired.may_renew = leader.may_renew
+            messages, errors = await self._unpack(key[0], data, acquired, self._pause)
+            if self._acquired.get(key) is acquired:  # else the partition moved to another leader meanwhile
+                received.messages += messages
             received.errors += errors
         elif code in _MOVED or code.retriable:
             self._cluster.leader_is_stale(*key)
@@ -234,6 +250,10 @@ class ShareExchange:
         else:
             text = f"{key[0]}/{key[1]}: {data.error_message or code.meaning}"
             received.errors.append(error_of(data.error_code, text))
+
+    async def _pause(self) -> None:
+        """Let other work of the reactor run."""
+        await deferLater(self._clock, 0)
 
     async def _acknowledge_to(self, leader: ShareLeader) -> dict[TopicPartition, KafkaError]:
         await leader.lock.acquire()
@@ -261,20 +281,18 @@ class ShareExchange:
             return {}
         renews = any(self.acquired(*key).renews for key in leader.partitions.values())
         version = await self._cluster.find_version(leader.node, ShareAcknowledgeRequest)
+        errors: dict[TopicPartition, KafkaError] = {}
         if renews and version < _RENEW_VERSION:
-            raise KafkaError(
-                "the broker does not renew acquired records, as Kafka does from 4.2 on", ErrorCode.UNSUPPORTED_VERSION
-            )
+            renews, errors = False, self._cancel_renewals(leader)
         sent = self._take_acknowledgements(leader)
         if not sent and not is_final:
-            return {}
+            return errors
         request = ShareAcknowledgeRequest(self._group, self._member.member_id, is_renew_ack=renews)
         leader.session.fill_acknowledge(request, sent, is_final)
         response: ShareAcknowledgeResponse = await self._cluster.send(leader.node, request, timeout=timeout)
         raise_for(response.error_code, response.error_message)
         leader.session.answered()
         leader.unanswered.clear()
-        errors: dict[TopicPartition, KafkaError] = {}
         for topic in response.responses:
             for data in topic.partitions:
                 key = leader.partitions.get((topic.topic_id, data.partition_index))
@@ -282,6 +300,16 @@ class ShareExchange:
                     errors[key] = error_of(data.error_code, data.error_message)
                     self._rejected(key, errors[key])
         return errors
+
+    def _cancel_renewals(self, leader: ShareLeader) -> dict[TopicPartition, KafkaError]:
+        """Keep records that the broker cannot renew, until their locks expire; return the error for each partition."""
+        leader.may_renew = False
+        error = renewal_error(leader.node)
+        cancelled = [key for key in leader.partitions.values() if self.acquired(*key).cancel_renewals()]
+        for key in cancelled:
+            self.acquired(*key).may_renew = False
+        self._reader.received(Received(errors=[error]))
+        return dict.fromkeys(cancelled, error)
 
     def _take_acknowledgements(self, leader: ShareLeader) -> Acknowledgements:
         taken: dict[TopicIdPartition, list[AcknowledgementBatch]] = {}

@@ -8,8 +8,9 @@ import pytest
 
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.share.acknowledgements import AcquiredPartition
-from pylogbroker.client.share.acquired import AcquiredUnpacker
+from pylogbroker.client.share.acquired import ROWS_PER_STEP, AcquiredUnpacker
 from pylogbroker.errors import CorruptRecords, KafkaError
+from pylogbroker.long_loops import at_once, give_way
 from pylogbroker.records import Record, build
 from pylogbroker.wire.messages.share_fetch import AcquiredRange, ShareFetchPartitionData
 
@@ -27,7 +28,7 @@ def unpack(
     """Return offsets with delivery counts, errors, and what is acknowledged at once."""
     acquired = AcquiredPartition()
     answer = ShareFetchPartitionData(3, records=data, acquired_records=[AcquiredRange(*some) for some in ranges])
-    messages, errors = AcquiredUnpacker(None, decode, True)("t", answer, acquired)
+    messages, errors = at_once(AcquiredUnpacker(None, decode, True)("t", answer, acquired, give_way))
     sent = [(some.first_offset, some.last_offset, some.acknowledge_types[0]) for some in acquired.take()]
     return [(message.offset, message.delivery_count) for message in messages], list(errors), sent
 
@@ -76,3 +77,15 @@ def test_a_message_that_cannot_be_decoded_is_released() -> None:
 def test_ranges_that_contradict_themselves_are_an_error(ranges: list[tuple[int, int, int]]) -> None:
     with pytest.raises(KafkaError, match="invalid acquired offsets"):
         unpack(batch(0, 1), *ranges)
+
+
+def test_many_records_are_unpacked_in_steps() -> None:
+    pauses: list[None] = []
+
+    async def pause() -> None:
+        pauses.append(None)
+
+    count = 3 * ROWS_PER_STEP + 1
+    answer = ShareFetchPartitionData(3, records=batch(*range(count)), acquired_records=[AcquiredRange(0, count - 1, 1)])
+    messages, errors = at_once(AcquiredUnpacker(None, None, True)("t", answer, AcquiredPartition(), pause))
+    assert (len(messages), errors, len(pauses)) == (count, [], 3)

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from pylogbroker.client import AcknowledgeType, ShareConsumer
 from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.metadata import TopicInfo
-from pylogbroker.client.share.acquired import AcquiredUnpacker, ShareMessage
+from pylogbroker.client.share.acquired import ROWS_PER_STEP, AcquiredUnpacker, ShareMessage
 from pylogbroker.client.share.exchange import Received, ShareExchange, ShareFetchSettings
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -118,9 +118,9 @@ class Harness:
         self.sent[-1][2].callback(ShareAcknowledgeResponse(responses=[ShareAcknowledgeTopicResponse(T, [data])]))
 
 
-def given(*offsets: int) -> tuple[Harness, ShareExchange]:
+def given(*offsets: int, version: int = 2) -> tuple[Harness, ShareExchange]:
     """Return an exchange whose program has these records."""
-    harness = Harness()
+    harness = Harness(version=version)
     exchange = harness.exchange()
     exchange.fetch([KEY])
     harness.deliver(*offsets)
@@ -174,12 +174,55 @@ def test_a_renewal_fetches_nothing() -> None:
     assert harness.last(ShareFetchRequest).topics == []
 
 
-def test_an_old_broker_does_not_renew() -> None:
-    harness, exchange = given(0)
+def test_broker_that_cannot_renew_any_more_leaves_messages_as_they_are() -> None:
+    harness, exchange = given(0, 1)
+    assert exchange.acquired(*KEY).may_renew
     harness.version = 1
     exchange.acquired(*KEY).acknowledge(0, AcknowledgeType.RENEW)
-    [errors] = outcome_of(exchange.commit())
-    assert [error.code for error in errors.values()] == [ErrorCode.UNSUPPORTED_VERSION]
+    exchange.acquired(*KEY).acknowledge(1, AcknowledgeType.ACCEPT)
+    outcome = outcome_of(exchange.commit())
+    assert harness.acknowledged() == [(1, 1, [1])]
+    harness.answer()
+    [errors] = outcome
+    assert {key: error.code for key, error in errors.items()} == {KEY: ErrorCode.UNSUPPORTED_VERSION}
+    assert [str(error) for error in harness.errors] == [str(errors[KEY])]
+    assert exchange.given() == {KEY: {0}}
+    assert not exchange.acquired(*KEY).may_renew
+    assert (harness.dropped, exchange.failures) == ([], 0)
+
+
+def test_consumer_cannot_renew_by_an_old_broker() -> None:
+    harness, exchange = given(0, version=1)
+    consumer = ShareConsumer("127.0.0.1:1", group="g", reactor=harness.clock)
+    consumer._exchange = exchange
+    [message] = harness.messages
+    with pytest.raises(KafkaError, match="cannot renew the locks of messages") as raised:
+        consumer.acknowledge(message, AcknowledgeType.RENEW)
+    assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+    consumer.acknowledge(message, AcknowledgeType.ACCEPT)
+    assert exchange.acquired(*KEY).is_ready
+
+
+def test_long_answer_is_unpacked_in_steps() -> None:
+    harness = Harness()
+    exchange = harness.exchange()
+    exchange.fetch([KEY])
+    harness.deliver(*range(2 * ROWS_PER_STEP + 1))
+    assert harness.messages == []
+    harness.clock.advance(0)
+    assert [message.offset for message in harness.messages] == list(range(2 * ROWS_PER_STEP + 1))
+
+
+def test_messages_of_a_partition_that_moves_while_they_are_unpacked_are_dropped() -> None:
+    harness = Harness()
+    exchange = harness.exchange()
+    exchange.fetch([KEY])
+    harness.deliver(*range(ROWS_PER_STEP))
+    harness.leader = 2
+    exchange.fetch([KEY])
+    harness.clock.advance(0)
+    assert harness.messages == []
+    assert harness.dropped == [KEY]
 
 
 @pytest.mark.parametrize(
