@@ -26,12 +26,13 @@ from tests.crash.history import Promise
 from tests.crash.kill_moments import EventWaiter
 from tests.crash.killed_broker import CONSUMER_GROUPS
 from tests.crash.run import Outcome
-from tests.crash.workloads import Topic, Workload
+from tests.crash.workloads import Topic, Workload, sharing
 from tests.crash.workloads.consuming import Seat, confluent_of_kip_848
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.java_sender import java
 from tests.crash.workloads.producing import Plan
+from tests.crash.workloads.sharing import Sharing
 
 BROKERS: Final = 3
 LEAST: Final = 11  # acknowledgements of each producer, and commits, before the first fault
@@ -42,6 +43,8 @@ FAILED_SECONDS_MAX: Final = 3.0  # in which clients finish, once something is wr
 COPIERS: Final = CopierProgram("mixed", (librdkafka, librdkafka, java_4), life_seconds=6.0)
 SEATS_OF_BOTH: Final = (*SEATS, Seat("group-848", confluent_of_kip_848), Seat("group-848", confluent_of_kip_848))
 """Consumers, some of whom are in a group whose broker assigns."""
+STALE_SECONDS: Final = 15.0
+"""Time in which a leader that was paused or cut off may go on, though another one leads."""
 _RECORDS_PER_KILL: Final = 600  # to copy: about what copiers achieve
 PLANS: Final = (*usual_plans(TOPIC), Plan("java-once-lz4", java, Promise.ONCE, "all", "lz4", (TOPIC,)))
 Report = Callable[[str], None]
@@ -50,6 +53,11 @@ Report = Callable[[str], None]
 def all_copiers(kills: int) -> Copying:
     """Return copiers that are busy while so many brokers are killed."""
     return Copying(_RECORDS_PER_KILL * kills, [COPIERS], most=30, pause_ms=60)
+
+
+def all_share_members() -> Sharing:
+    """Return members of a share group."""
+    return Sharing(sharing.ALL_CLIENTS, STALE_SECONDS)
 
 
 @attrs.define
@@ -73,7 +81,7 @@ class ClusterRun:
         self.report(f"{kills} kills are wanted, within {seconds:g} s")
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
-        settings = {**SETTINGS, **CONSUMER_GROUPS, "api.versions.release": "4.4"}
+        settings = {**SETTINGS, **CONSUMER_GROUPS, **sharing.SETTINGS, "api.versions.release": "4.4"}
         cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, settings, self.network)
         traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), PLANS, SEATS_OF_BOTH, self.others, trap.met)
         kinds = ALL_FAULTS if self.network is None else (*ALL_FAULTS, *NETWORK_FAULTS)

@@ -42,7 +42,7 @@ from tests.support.waiting import wait_until
 
 WAIT_SECONDS_MAX: Final = 120.0
 #: Topics of the brokers themselves.
-INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 #: In a comparison of replicas, the records that consumers get.
 SERVED: Final = 0
 
@@ -198,7 +198,7 @@ class Traffic:
         return check_replicas(partition, served, self.cluster.replicas(*partition))
 
     def _check_internal(self, partition: Partition) -> Iterator[Violation]:
-        """Compare the replicas of a compacted log; each broker compacts its own."""
+        """Compare the replicas of a log that is compacted or pruned; each broker does that by itself."""
 
         def are_equal() -> bool:
             return len(set(map(end_offset, self.cluster.replicas(*partition).values()))) == 1

@@ -22,7 +22,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.cluster.network import Network
-from tests.cluster.run import ClusterRun, all_copiers
+from tests.cluster.run import ClusterRun, all_copiers, all_share_members
 from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING
 from tests.crash.run import Outcome, Run
 from tests.crash.workloads import Workload, compacting, copying, sharing
@@ -103,7 +103,8 @@ def _cluster_run(given: argparse.Namespace, directory: Path, seed: int) -> Outco
         zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
         chroot = stack.enter_context(fresh_chroot(zookeeper.address, "crash"))
         network = stack.enter_context(closing(Network())) if given.cuts else None
-        run = ClusterRun(directory, chroot, [all_copiers(given.kills)], seed, report, network)
+        others = all_share_members() if given.workload == "sharing" else all_copiers(given.kills)
+        run = ClusterRun(directory, chroot, [others], seed, report, network)
         return run.go(given.kills, given.seconds)
 
 
