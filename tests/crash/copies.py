@@ -14,12 +14,14 @@ Here the markers in the log alone decide which transactions were committed. Othe
 | hanging   | in the end, a transaction is open                                                      |
 | offsets   | in the end, the copiers' group has not committed the end of a partition of the source  |
 | readers   | in the end, another client sees something else                                         |
+| epoch     | a client of transactions v2 has two transactions in one epoch                          |
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -47,6 +49,9 @@ class CopiedLog(Content):
     transactions: list[int] = attrs.field(factory=lambda: [0, 0])  # aborted, committed
     open: dict[int, list[Copied]] = attrs.field(factory=dict)  # by producer id
     spans: list[tuple[int, int]] = attrs.field(factory=list)  # of transactions that ended: first offset, marker's
+    same_epoch: Counter[str] = attrs.field(factory=Counter)  # transactions in the epoch of an earlier one, by copier
+    _epochs: dict[int, int] = attrs.field(factory=dict)  # of open transactions, by producer id
+    _ended_epochs: set[tuple[int, int]] = attrs.field(factory=set)  # producer id and epoch
 
     def _take(self, entry: bytes) -> None:
         batch = MemoryRecords(entry).next_batch()
@@ -63,9 +68,18 @@ class CopiedLog(Content):
         else:
             kept = self.open.setdefault(batch.producer_id, []) if batch.is_transactional else self.committed
             kept += [(record.offset, record.value) for record in records]
+            if batch.is_transactional:
+                self._note_epoch(batch.producer_id, batch.producer_epoch, records[0].value)
+
+    def _note_epoch(self, producer_id: int, epoch: int, value: bytes) -> None:
+        if producer_id not in self._epochs and (producer_id, epoch) in self._ended_epochs:
+            self.same_epoch[value.partition(b" ")[0].decode()] += 1
+        self._epochs[producer_id] = epoch
 
     def _finish(self, producer_id: int, marker: int, committed: bool) -> None:
         records = self.open.pop(producer_id, [])
+        if producer_id in self._epochs:
+            self._ended_epochs.add((producer_id, self._epochs.pop(producer_id)))
         self.transactions[committed] += 1
         if records:
             self.spans.append((records[0][0], marker))

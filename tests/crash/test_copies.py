@@ -76,8 +76,8 @@ def log_of(*entries: Callable[[int], bytes]) -> CopiedLog:
     return log
 
 
-def sent(producer_id: int, *values: bytes, transactional: bool = True) -> Callable[[int], bytes]:
-    return lambda _: batch(list(values), producer=(producer_id, 0, 0), transactional=transactional)
+def sent(producer_id: int, *values: bytes, transactional: bool = True, epoch: int = 0) -> Callable[[int], bytes]:
+    return lambda _: batch(list(values), producer=(producer_id, epoch, 0), transactional=transactional)
 
 
 def ended(producer_id: int, committed: bool) -> Callable[[int], bytes]:
@@ -92,6 +92,14 @@ def test_markers_decide() -> None:
     assert log.values == [b"kept 1", b"kept 2", b"kept too"]
     assert (log.aborted, log.transactions) == (1, [1, 2])
     assert list(log.open) == [3]
+
+
+def test_transactions_in_the_epoch_of_an_earlier_one_are_counted() -> None:
+    log = log_of(
+        sent(1, b"new a"), sent(1, b"new b"), ended(1, True), sent(1, b"new c", epoch=1), ended(1, True),
+        sent(2, b"old a"), ended(2, False), sent(2, b"old b"), ended(2, True),
+    )  # fmt: skip
+    assert log.same_epoch == {"old": 1}
 
 
 def test_values_come_in_the_order_of_the_log() -> None:

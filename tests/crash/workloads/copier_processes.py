@@ -48,6 +48,10 @@ def java_4(orders: Orders) -> list[str]:
     return Program(_JAVA, "clients-4").command(*orders.arguments())
 
 
+CLIENTS_OF_V2: Final[Sequence[Command]] = (java_4,)
+"""Clients that use transactions v2 if brokers offer them."""
+
+
 @attrs.frozen
 class CopierProgram:
     """The copiers of one group."""

@@ -25,7 +25,7 @@ from tests.crash.copies import CopiedLog, check_copies
 from tests.crash.history import Partition
 from tests.crash.stamps import Stamp, value_of
 from tests.crash.workloads import RunContext, Topic
-from tests.crash.workloads.copier_processes import COPIER_PROGRAMS, CopierKeeper, CopierProgram
+from tests.crash.workloads.copier_processes import CLIENTS_OF_V2, COPIER_PROGRAMS, CopierKeeper, CopierProgram
 from tests.support.waiting import wait_until
 
 #: So that transactions' and groups' logs roll and are compacted while the run lasts.
@@ -85,7 +85,7 @@ class Copying:
         """Orders of one copier; the first one of each crew has no instance id."""
         return Orders(
             bootstrap=bootstrap,
-            name=f"{crew.name}-{number}",
+            name=_name(crew, number),
             group=_group(crew),
             source=_SOURCE.name,
             target=_target(crew).name,
@@ -110,9 +110,17 @@ class Copying:
                 yield from log.check_stable(*bounds)
             for violation in check_copies(self._source, [log.values for log in logs.values()], settled=settled):
                 yield Violation(violation.kind, f"{crew.name}: {violation.what}")
+            yield from self._check_epochs(crew)
         self.over = self._all_copied(context)
         if settled:
             yield from self._check_end(context)
+
+    def _check_epochs(self, crew: CopierProgram) -> Iterator[Violation]:
+        """Check that clients of transactions v2 get an epoch for each transaction."""
+        same_epoch = sum((log.same_epoch for log in self._logs[crew].values()), Counter[str]())
+        for number, command in enumerate(crew.commands):
+            if command in CLIENTS_OF_V2 and (count := same_epoch[_name(crew, number)]):
+                yield Violation("epoch", f"{_name(crew, number)}: {count} transactions in the epoch of an earlier one")
 
     def _all_copied(self, context: RunContext) -> bool:
         return all(found == self._source for found in self._committed(context))
@@ -160,6 +168,9 @@ class Copying:
             found[f"{crew.name}: markers of commits"] = done
             found[f"{crew.name}: records aborted"] = sum(log.aborted for log in logs.values())
             found[f"{crew.name}: markers of aborts"] = aborted
+            same_epoch = sum((log.same_epoch for log in logs.values()), Counter[str]())
+            for name, count in sorted(same_epoch.items()):
+                found[f"{crew.name}: transactions of {name} in the epoch of an earlier one"] = count
         return found
 
     def _check_end(self, context: RunContext) -> Iterator[Violation]:
@@ -170,6 +181,10 @@ class Copying:
             for partition, log in self._logs[crew].items():
                 yield from _check_hanging(context, partition)
                 yield from _check_readers(context, partition, log)
+
+
+def _name(crew: CopierProgram, number: int) -> str:
+    return f"{crew.name}-{number}"
 
 
 def _group(crew: CopierProgram) -> str:
