@@ -15,12 +15,15 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.faults import MOVES, PARTITIONS, REASSIGNED_REPLICAS, SETTINGS, SINGLE_FAULTS, Fault, Faults
 from tests.cluster.members import Maker, apache, own
-from tests.cluster.run import LEAST, PLANS, ClusterRun
+from tests.cluster.run import LEAST, PLANS, STALE_SECONDS, ClusterRun
 from tests.cluster.traffic import Traffic, usual_plans
 from tests.crash.workloads import Topic
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.senders import confluent_beside_apache
+from tests.crash.workloads.sharing import Sharing
+from tests.crash.workloads.sharing import librdkafka as librdkafka_worker
+from tests.crash.workloads.sharing import own as own_worker
 from tests.support.budget import Budget
 
 NewCluster = Callable[..., Cluster]
@@ -32,11 +35,12 @@ COPIERS = CopierProgram("mixed", (librdkafka, java_4), life_seconds=2.0)
 
 
 def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None:
-    """Faults with producers, groups, and copiers whose coordinators move."""
+    """Faults with producers, groups, copiers and members of a share group, whose coordinators move."""
     kills, seconds = budget.of(USUAL, THOROUGH)
     records = budget.of(RECORDS, 10 * RECORDS)
     copying = Copying(records, [COPIERS], most=40, pause_ms=10)
-    run = ClusterRun(tmp_path, tree_chroot, [copying], budget.seed_of("faults of a cluster"))
+    sharing = Sharing((librdkafka_worker, own_worker), STALE_SECONDS)
+    run = ClusterRun(tmp_path, tree_chroot, [copying, sharing], budget.seed_of("faults of a cluster"))
     outcome = run.go(kills, seconds, fewest=1)
     print(outcome)
     assert outcome.violations == []
@@ -44,6 +48,7 @@ def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None
     assert outcome.number("mixed: records copied") == records
     assert min(outcome.number(f"  of {plan.name}") for plan in PLANS) >= LEAST
     assert outcome.number("commits acknowledged") >= LEAST
+    assert outcome.number("shared: records finished") >= LEAST
 
 
 def test_one_broker_beside_two_of_apache(new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget) -> None:
