@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.peers import kafka_classes, node, node_available
+from tests.peers import go, kafka_classes, node, node_available
 from tests.peers.maven import PEERS, jars
 from tests.peers.spark import make_archive
 
@@ -13,6 +13,8 @@ def main(names: list[str]) -> None:
         print(f"{peer}: {len(jars(peer))} jars")
     if not names and node_available():
         print(f"node: {len(list(node.modules().iterdir()))} packages")
+    if not names and go.available():
+        print(f"go: {go.program().stat().st_size >> 20} MB of a program")
     if not names:
         for release in kafka_classes.RELEASES:
             print(f"{release}: {kafka_classes.make_archive(release).stat().st_size >> 20} MB of classes")
