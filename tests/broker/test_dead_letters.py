@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from twisted.logger import capturedLogs, formatEvent
 
+from pylogbroker.broker.share.persister import SharePersister
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.share.state_coordinator import StateWrite
 from pylogbroker.groups.share.state_records import SharePartitionKey
 from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.groups.share.values import RecordState
@@ -161,6 +165,22 @@ class DeadLetterTests(ShareTests):
         self.set_dead_letters()
         self.node.create("dlq.t", **ENABLED)
         self.assertEqual(acquired(self.member().fetch(self.p0)), {})
+        self.assertEqual(self.offsets(), [0, 1])
+
+    def test_letters_are_stored_once_while_their_end_cannot_be_stored(self) -> None:
+        self.node.create("dlq.t", **ENABLED)
+        write, errors = SharePersister.write, [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+
+        async def failing_write(persister: SharePersister, key: SharePartitionKey, change: StateWrite) -> ErrorCode:
+            is_end = any(batch.state is RecordState.ARCHIVED for batch in change.batches)
+            return errors.pop() if is_end and errors else await write(persister, key, change)
+
+        with patch.object(SharePersister, "write", failing_write), capturedLogs():
+            self.rejected()
+            for seconds in (1, 2, 5):
+                self.assertEqual(self.states(), {RecordState.ARCHIVING})
+                self.node.clock.advance(seconds)
+        self.assertEqual(self.states(), set())
         self.assertEqual(self.offsets(), [0, 1])
 
     def test_group_that_wants_no_letters_any_more_archives(self) -> None:

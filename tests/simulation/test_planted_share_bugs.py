@@ -111,9 +111,9 @@ def test_states_that_are_made_in_an_epoch_of_the_coordinator_alone(monkeypatch: 
 def test_dead_letters_that_are_not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     store_batch = DeadLetters._store_batch
 
-    async def try_to_store(letters: DeadLetters, led: LedSharePartition, batch: StateBatch) -> None:
+    async def try_to_store(letters: DeadLetters, led: LedSharePartition, batch: StateBatch, appended: Any) -> None:
         try:
-            await store_batch(letters, led, batch)
+            await store_batch(letters, led, batch, appended)
         except KafkaError:
             await led.dead_letters_stored(batch.first, batch.last)
 

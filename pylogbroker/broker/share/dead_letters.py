@@ -12,8 +12,9 @@ A dead letter is in the partition of the same number, modulo the topic's partiti
 With `errors.deadletterqueue.copy.record.enable` it also has the record's key, value and headers, unless the log has
 deleted it.
 
-Records stay in the state ARCHIVING until their dead letters are stored; attempts are repeated. Apache Kafka drops the
-letters of a topic that is missing or does not allow them.
+Records stay in the state ARCHIVING until their dead letters are stored; attempts are repeated. A leader that fails may
+have stored letters that the next one stores again. Apache Kafka drops the letters of a topic that is missing or does
+not allow them.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ class DeadLetters:
 
     async def _store_all(self, led: LedSharePartition) -> None:
         failures = 0
+        appended: set[tuple[int, int]] = set()  # ranges of offsets whose end is not stored yet
         try:
             while not led.is_closed and (batches := led.records.dead_letters()):
                 try:
                     for batch in batches:
-                        await self._store_batch(led, batch)
+                        await self._store_batch(led, batch, appended)
                     failures = 0
                 except KafkaError as error:
                     self._log_failure(led, error)
@@ -105,16 +107,20 @@ class DeadLetters:
                 why=error.detail or error.code.meaning,
             )
 
-    async def _store_batch(self, led: LedSharePartition, missing: MissingLetters) -> None:
-        """Store the dead letters of neighbouring records; raise KafkaError."""
+    async def _store_batch(
+        self, led: LedSharePartition, missing: MissingLetters, appended: set[tuple[int, int]]
+    ) -> None:
+        """Store the dead letters of neighbouring records, unless they are appended; raise KafkaError."""
         for first in range(missing.first, missing.last + 1, LETTERS_PER_BATCH_MAX):
             last = min(first + LETTERS_PER_BATCH_MAX - 1, missing.last)
             settings = led.settings
-            if settings.dead_letter_topic:
+            if settings.dead_letter_topic and (first, last) not in appended:
                 await self._append(led, settings, attrs.evolve(missing, first=first, last=last))
+                appended.add((first, last))
             error = await led.dead_letters_stored(first, last)
             if error:
                 raise KafkaError("the end of dead letters cannot be stored", error)
+            appended.discard((first, last))
 
     async def _append(self, led: LedSharePartition, settings: DeliverySettings, missing: MissingLetters) -> None:
         first, last = missing.first, missing.last
