@@ -104,6 +104,30 @@ class HttpRows(Values):
     http_max_connections = fixed(
         "http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."
     )
+    access_control_allow_origin = fixed(
+        "access.control.allow.origin",
+        LIST,
+        (),
+        "low",
+        "Origins of pages, such as https://shop.example, that browsers let read and write records here (CORS), "
+        "separated by commas. * stands for all, whose pages then send no password along. Without the setting, only "
+        "pages of this server do.",
+    )
+    access_control_allow_methods = fixed(
+        "access.control.allow.methods",
+        LIST,
+        (),
+        "low",
+        "Methods that such pages may use; by default GET, POST and OPTIONS.",
+    )
+    access_control_allow_headers = fixed(
+        "access.control.allow.headers",
+        LIST,
+        (),
+        "low",
+        "Headers that such pages may send; by default Accept, Authorization, Content-Type, Idempotency-Key and "
+        "Last-Event-ID.",
+    )
     schema_registry_url = fixed(
         "schema.registry.url",
         _REGISTRY_URLS,

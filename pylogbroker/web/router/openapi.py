@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.web.router.parameters import OMITTED, Parameter
-from pylogbroker.web.router.routes import JSON, HttpRoute
+from pylogbroker.web.router.routes import JSON, NDJSON, HttpRoute
 from pylogbroker.web.router.values import given, schema
 
 _OPENAPI: Final = "3.1.0"
@@ -34,13 +34,7 @@ def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]
     paths: dict[str, dict[str, Any]] = {}
     for route in sorted(routes, key=lambda route: route.path):
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(api, route, named)
-    errors = {
-        str(status): {
-            "description": HTTPStatus(status).phrase,
-            "content": {api.media: {"schema": schema(api.error, named)}},
-        }
-        for status in api.statuses
-    }
+    errors = {str(status): _error(api, status, schema(api.error, named)) for status in api.statuses}
     components: dict[str, Any] = {"schemas": dict(sorted(named.items())), "responses": errors}
     described: dict[str, Any] = {
         "openapi": _OPENAPI,
@@ -54,18 +48,29 @@ def document(api: ApiDescription, routes: Sequence[HttpRoute]) -> dict[str, Any]
     return described
 
 
+def _error(api: ApiDescription, status: int, described: dict[str, Any]) -> dict[str, Any]:
+    return {"description": HTTPStatus(status).phrase, "content": {api.media: {"schema": described}}}
+
+
 def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> dict[str, Any]:
     in_path = [route.parameters.by_name[name] for name in route.placeholders]
     others = [parameter for name, parameter in route.parameters.by_name.items() if name not in route.placeholders]
     parameters = [_parameter(parameter, "path", named) for parameter in in_path]
     answer = schema(route.answer_type, named)
+    other_media = {media: {"schema": schema(kind, named)} for media, kind in route.other_answers.items()}
     operation: dict[str, Any] = {
         "operationId": f"{route.name}",
         "summary": route.summary,
         "responses": {
-            "200": {"description": "Done", "content": {route.media: {"schema": answer}}},
+            "200": {"description": "Done", "content": {route.media: {"schema": answer}, **other_media}},
+            **{
+                str(status): {"description": text, "content": {route.media: {"schema": answer}}}
+                for status, text in route.other_statuses.items()
+            },
             **{
                 str(status): {"$ref": f"#/components/responses/{status}"}
+                if route.error is None
+                else _error(api, status, schema(route.error, named))
                 for status in api.statuses
                 if route.has_body or status != HTTPStatus.UNSUPPORTED_MEDIA_TYPE
             },
@@ -73,6 +78,8 @@ def _operation(api: ApiDescription, route: HttpRoute, named: dict[str, Any]) -> 
     }
     if route.body is not None:
         content = {api.media: {"schema": schema(route.body, named)}}
+        if route.lines is not None:
+            content[NDJSON] = {"schema": schema(route.lines, named)}
         operation["requestBody"] = {"required": True, "content": content}
         parameters += [_parameter(parameter, "query", named) for parameter in others]
     elif route.has_body and others:

@@ -14,13 +14,14 @@ import attrs
 from pylogbroker.web.router.parameters import BadRequest, Parameters
 
 JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
 EVENTS: Final = "text/event-stream"
 HTML: Final = "text/html"
 FILE: Final = "application/octet-stream"
 """A file, which the handler writes in its own type."""
 _BODILESS: Final = ("GET", "DELETE")
 _LISTED_MAX: Final = 8
-_HIDDEN: Final = frozenset(("self", "visitor", "request"))
+_HIDDEN: Final = frozenset(("self", "visitor", "request", "call"))
 """Parameters of handlers that no request gives."""
 
 
@@ -50,6 +51,14 @@ class HttpRoute:
     declared: Callable[..., Any] | None = attrs.field(default=None, kw_only=True)
     answer: Any = attrs.field(default=None, kw_only=True)
     body: Any = attrs.field(default=None, kw_only=True)
+    lines: Any = attrs.field(default=None, kw_only=True)
+    """Type of a line, if the body may also be a stream of lines."""
+    other_answers: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+    """Types of answers in other media, by these."""
+    other_statuses: Mapping[int, str] = attrs.field(factory=dict, kw_only=True)
+    """Other statuses of answers that are no errors, with descriptions."""
+    error: Any = attrs.field(default=None, kw_only=True)
+    """Type of errors that are not those of the API."""
     hidden: frozenset[str] = attrs.field(default=_HIDDEN, kw_only=True)
     operation: str = attrs.field(default="", kw_only=True)
     """Name of the operation, by default that of the function."""
@@ -112,9 +121,13 @@ class HttpRoute:
 class HttpRouter:
     """Finds routes; of two whose path matches, the one with fewer placeholders is taken."""
 
-    def __init__(self, routes: Sequence[HttpRoute], description: str = "/openapi.json") -> None:
+    def __init__(
+        self, routes: Sequence[HttpRoute], description: str = "/openapi.json", others: Sequence[HttpRoute] = ()
+    ) -> None:
+        """Take routes; `others`, which another router has, are only named as hints."""
         self.routes = tuple(sorted(routes, key=lambda route: len(route.placeholders)))
         self._description = description
+        self._paths = sorted({route.path for route in (*routes, *others)})
 
     def find(self, method: str, path: str) -> tuple[HttpRoute, dict[str, str]]:
         """Return the route of a request, and the parts of its path in braces.
@@ -136,8 +149,13 @@ class HttpRouter:
             allowed.append("HEAD")
         raise MethodNotAllowed(f"{path} has no {method}: it has {', '.join(sorted(allowed))}", sorted(allowed))
 
+    def has_path(self, path: str) -> bool:
+        """Return whether a path has a route of any method."""
+        segments = path.split("/")[1:]
+        return any(route.match(segments) is not None for route in self.routes)
+
     def _no_route(self, path: str) -> str:
-        paths = sorted({route.path for route in self.routes})
+        paths = self._paths
         likely = get_close_matches(path, paths, 1)
         hint = f": did you mean {likely[0]}?" if likely else ""
         below = [candidate for candidate in paths if candidate.startswith(f"{path.rstrip('/')}/")]
