@@ -26,17 +26,19 @@ _ASKED_MAX: Final = 1000
 """Partitions of one request: to encode it must not take long."""
 
 
-async def offsets_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
+async def offsets_at(
+    visitor: Visitor, keys: Iterable[Key], timestamp: int, is_committed: bool = False
+) -> dict[Key, int]:
     """Return the offset of the first record since a time, -1 if there is none; raise KafkaError.
 
-    EARLIEST and LATEST stand for the log's start and the high watermark.
+    EARLIEST and LATEST stand for the log's start and the high watermark, or if `is_committed` the last stable offset.
     """
     leaders: dict[int, list[Key]] = {}
     async for key in visitor.services.runtime.slices.over(keys):
         leaders.setdefault(leader_of(visitor, *key), []).append(key)
     offsets: dict[Key, int] = {}
     for leader, led in leaders.items():
-        async for (topic, index), row in _answers(visitor, leader, led, timestamp):
+        async for (topic, index), row in _answers(visitor, leader, led, timestamp, is_committed):
             if row.error_code:
                 code = code_of(row.error_code)
                 raise KafkaError(f"the offsets of {topic}-{index} are not known: {code.meaning}", code)
@@ -85,7 +87,7 @@ async def times_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dic
 
 
 async def _answers(
-    visitor: Visitor, leader: int, keys: Sequence[Key], timestamp: int
+    visitor: Visitor, leader: int, keys: Sequence[Key], timestamp: int, is_committed: bool = False
 ) -> AsyncIterator[tuple[Key, ListOffsetsPartitionResponse]]:
     for start in range(0, len(keys), _ASKED_MAX):
         topics: dict[str, ListOffsetsTopic] = {}
@@ -93,7 +95,7 @@ async def _answers(
         for topic, index in some:
             row = ListOffsetsPartition(index, timestamp=timestamp)
             topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
-        answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]), leader)
+        answer = await visitor.ask(ListOffsetsRequest(-1, int(is_committed), [*topics.values()]), leader)
         for key, partition in rows_by_key(answer, "topics.partitions", leader, some, _key).items():
             yield key, partition
 

@@ -110,11 +110,39 @@ class Visitor:
             name = type(request).__name__.removesuffix("Request")
             raise UnsupportedVersion(f"this broker does not offer {name}, by api.versions.release")
         context = attrs.evolve(self.context, api_version=api.versions.last if version is None else version)
-        handle = api.handle
-        if broker_id is not None and broker_id != self.services.node.id:
-            handle = self._forwarding(api, broker_id, version)
-        services = api.select_services(self.services)
+        handle, services = self._handler(api, broker_id, version), api.select_services(self.services)
         return await self.services.runtime.slices.run(settled(handle(services, context, request)))
+
+    async def ask_as_client(
+        self, request: Request, size: int, broker_id: int | None = None, version: int | None = None
+    ) -> Any:
+        """Like `ask`, for a request of `size` bytes that counts for the visitor's quotas; wait while it is throttled.
+
+        The quotas are those of this broker, whatever broker handles the request.
+        """
+        meters = self.services.quotas.meters
+        if meters is None:
+            return await self.ask(request, broker_id, version)
+        api = next(candidate for candidate in self.services.apis if candidate.key == request.api_key)
+        context = attrs.evolve(self.context, api_version=api.versions.last if version is None else version)
+        throttles: list[int] = []
+        answer = meters.handle(
+            self._handler(api, broker_id, version),
+            api.select_services(self.services),
+            context,
+            request,
+            size,
+            throttles.append,
+        )
+        answer = await self.services.runtime.slices.run(settled(answer))
+        if throttles:
+            await deferLater(self.services.runtime.clock, max(throttles) / 1000, lambda: None)
+        return answer
+
+    def _handler(self, api: Api, broker_id: int | None, version: int | None) -> Handler:
+        if broker_id is None or broker_id == self.services.node.id:
+            return api.handle
+        return self._forwarding(api, broker_id, version)
 
     async def ask_one(self, request: Request, path: str, broker_id: int | None = None, **fields: object) -> Any:
         """Return the one row of an answer with these fields; raise KafkaError for an error of the answer as a whole.
