@@ -29,6 +29,7 @@ EXTRAS: Final = {
     "pyarrow": "spark",
     "pyspark": "spark",
     "referencing": "registry",
+    "wsproto": "websocket",
     "yaml": "yaml",
 }
 """Extras by the package that is imported."""

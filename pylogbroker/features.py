@@ -64,6 +64,7 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.legacy07.server.connection",
         "pylogbroker.legacy07.wire",
     ),
+    "WebSockets that follow a topic": ("pylogbroker.web.records_api.websockets",),
     "an ApiVersions request of a version from the future": ("pylogbroker.broker.apis.api_versions",),
 }
 """Modules of a broker's features, by what asks for them. `tap.preload` imports them where files are lost."""

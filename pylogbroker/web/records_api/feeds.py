@@ -1,0 +1,295 @@
+"""Feeds of topics: new records, read and made JSON once for all who follow.
+
+A feed has followers, and the last chunks of records: each one is the bytes of an event, which all followers share. It
+exists as long as it has followers. Its head is where it has read to; followers that begin earlier read up to the head
+first.
+
+    Feed.run    news? -> read a chunk -> keep it -> send it to the followers that are at the head, in slices
+
+Followers that do not take events keep neither the feed nor others waiting. When they do again, the next chunks are
+those that the feed still has; a follower for whom that is too late reads from the log like a new one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.logger import Logger
+
+from pylogbroker.background import run_in_background
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
+from pylogbroker.web.records_api.fetching import REGION_BYTES, PieceSelection, read_piece
+from pylogbroker.web.records_api.json_records import Format
+from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
+from pylogbroker.web.records_api.positions import Positions, positions_text
+from pylogbroker.web.router.values import NUMBER_MAX
+
+log = Logger()
+
+KEPT_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of chunks that a feed keeps, and the last chunk."""
+ALL_KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes that all feeds keep, but for the last chunk of each."""
+CHUNK_CHARACTERS_MAX: Final = 64 * 1024
+"""Characters of a chunk, but for its last record."""
+READERS_MAX: Final = 8
+"""Followers that read older records at a time; others wait until one has a piece."""
+SILENCE_SECONDS_MAX: Final = 15.0
+"""Then something is sent: proxies close silent connections."""
+
+
+class Framing(Protocol):
+    """Form of events on a connection."""
+
+    def frame(self, payload: bytes, positions: str) -> bytes:
+        """Return an event; all followers with this framing share the bytes."""
+
+    def note(self, kind: str, data: bytes, positions: str) -> bytes:
+        """Return an event of another kind."""
+
+    def ping(self) -> bytes: ...
+    def ended(self, reason: str) -> bytes: ...
+
+
+@attrs.define(eq=False, repr=False)
+class FeedChunk:
+    """Records that follow each other in the feed, and the positions behind them."""
+
+    number: int
+    payload: bytes
+    positions: Positions
+    _frames: dict[Framing, bytes] = attrs.field(factory=dict, init=False)
+
+    def frame(self, framing: Framing) -> bytes:
+        """Return the event; made once for each framing."""
+        made = self._frames.get(framing)
+        if made is None:
+            made = self._frames[framing] = framing.frame(self.payload, positions_text(self.positions))
+        return made
+
+
+class Follower(Protocol):
+    """Connection that follows a feed. Calls return at once."""
+
+    def is_allowed(self, memory: dict[tuple[str, str], bool]) -> bool:
+        """Return whether the follower may still read the topic; `memory` has the answers for its kind."""
+
+    def send_new(self) -> None:
+        """Send what the feed has and the follower has not, unless it takes nothing now."""
+
+    def stay_open(self, silent_since: float) -> None:
+        """Send something unless something was sent later."""
+
+    def end(self, reason: str) -> None:
+        """Say why no more events come, and close the connection."""
+
+
+FeedKey = tuple[str, tuple[int, ...], Format]
+"""Topic, partitions, and format of keys and values."""
+
+
+@attrs.define(eq=False, repr=False)
+class Feeds:
+    """The feeds that have followers."""
+
+    _feeds: dict[FeedKey, Feed] = attrs.field(factory=dict, init=False)
+    readers: DeferredSemaphore = attrs.field(factory=lambda: DeferredSemaphore(READERS_MAX), init=False)
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    @property
+    def followers(self) -> int:
+        return sum(len(feed.followers) for feed in self._feeds.values())
+
+    def find(self, topic: str, positions: Positions, format: Format) -> Feed | None:
+        """Return the feed of the partitions that have positions; None if nobody follows them."""
+        return self._feeds.get((topic, tuple(sorted(positions)), format))
+
+    def feed(self, services: Services, topic: str, positions: Positions, format: Format) -> Feed:
+        """Return the feed of partitions; a new one begins at the positions, which are their ends."""
+        feed = self.find(topic, positions, format)
+        if feed is None:
+            key = topic, tuple(sorted(positions)), format
+            feed = Feed(services, topic, format, dict(positions), self.kept_bytes_max, self.readers)
+            self._feeds[key] = feed
+            services.runtime.clock.callLater(0, self._begin, key, feed)
+        return feed
+
+    def _begin(self, key: FeedKey, feed: Feed) -> None:
+        work = run_in_background(log, feed.run(), "a feed of {topic} failed", topic=feed.topic)
+        feed.stop = work.cancel
+        work.addBoth(lambda _: self._ended(key, feed))
+
+    def kept_bytes_max(self) -> int:
+        return min(KEPT_BYTES_MAX, ALL_KEPT_BYTES_MAX // max(1, len(self._feeds)))
+
+    def stop(self) -> None:
+        for feed in tuple(self._feeds.values()):
+            feed.stop()
+
+    def _ended(self, key: FeedKey, feed: Feed) -> None:
+        if self._feeds.get(key) is feed:
+            del self._feeds[key]
+        feed.end("the broker stops, or the feed failed: connect again")
+
+
+def _nothing() -> None:
+    """Stop nothing: the feed has not begun."""
+
+
+@attrs.define(eq=False, repr=False)
+class Feed:
+    """New records of some partitions of a topic."""
+
+    services: Services
+    topic: str
+    format: Format
+    positions: Positions
+    """Head: behind the last chunk."""
+    _kept_bytes_max: Callable[[], int]
+    readers: DeferredSemaphore
+    """Bounds the followers that read older records."""
+    stop: Callable[[], None] = attrs.field(default=_nothing, init=False)
+    followers: dict[Follower, None] = attrs.field(factory=dict, init=False)
+    _chunks: deque[FeedChunk] = attrs.field(factory=deque, init=False)
+    _kept_bytes: int = attrs.field(default=0, init=False)
+    next_number: int = attrs.field(default=0, init=False)
+    """Number of the chunk that comes next."""
+    _advance: Deferred[None] = attrs.field(factory=Deferred, init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
+
+    def add(self, follower: Follower) -> None:
+        self.followers[follower] = None
+
+    def remove(self, follower: Follower) -> None:
+        """Forget a follower; without any, the feed ends."""
+        self.followers.pop(follower, None)
+        if not self.followers and not self._has_ended:
+            self.services.runtime.clock.callLater(0, self._stop_if_unused)
+
+    def _stop_if_unused(self) -> None:
+        if not self.followers:
+            self.stop()
+
+    def chunks_from(self, number: int) -> Sequence[FeedChunk] | None:
+        """Return the chunks from a number on; None if the feed does not have the first of them any more."""
+        behind = self.next_number - number
+        if behind > len(self._chunks):
+            return None
+        return [self._chunks[place] for place in range(len(self._chunks) - behind, len(self._chunks))]
+
+    async def advanced(self) -> None:
+        """Wait for the next chunk."""
+        waiting: Deferred[None] = Deferred()
+        self._advance.addCallback(lambda _: None if waiting.called else waiting.callback(None))
+        await waiting
+
+    async def run(self) -> None:
+        """Read and send, as long as there are followers."""
+        with suppress(CancelledError):
+            await self._run()
+
+    async def _run(self) -> None:
+        clock = self.services.runtime.clock
+        swept = clock.seconds()
+        reason = ""
+        while not reason:
+            try:
+                chunk = await self._read()
+                if chunk is not None:
+                    self._keep(chunk)
+                    await self._each(lambda follower: follower.send_new())
+                else:
+                    await News(self.services, self.topic).wait(self.positions, SILENCE_SECONDS_MAX)
+                    self.services.metadata.require_topic(self.topic)
+            except KafkaError as error:
+                if error.code not in PASSING:
+                    reason = str(error)
+                else:
+                    await sleep(self.services, REMOTE_SECONDS)
+            if clock.seconds() - swept >= SILENCE_SECONDS_MAX:
+                await self._sweep(swept)
+                swept = clock.seconds()
+        self.end(reason)
+
+    def end(self, reason: str) -> None:
+        """End all followers, and take no more."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._chunks.clear()
+        for follower in tuple(self.followers):
+            follower.end(reason)
+        self.followers.clear()
+
+    async def _sweep(self, since: float) -> None:
+        """End followers that have lost their right, and let none be silent for long."""
+        memory: dict[tuple[str, str], bool] = {}
+
+        def check(follower: Follower) -> None:
+            if follower.is_allowed(memory):
+                follower.stay_open(since)
+            else:
+                follower.end(f"the right to read {self.topic} has ended")
+                self.remove(follower)
+
+        await self._each(check)
+
+    async def _each(self, action: Callable[[Follower], None]) -> None:
+        """Do something with each follower, in slices."""
+        async for follower in self.services.runtime.slices.over(tuple(self.followers)):
+            if follower in self.followers:
+                action(follower)
+
+    async def _read(self) -> FeedChunk | None:
+        """Return the next records of all partitions; None if there are none. Raise KafkaError."""
+        positions: dict[int, int] | None = None
+        texts: list[str] = []
+        characters = 0
+        for index, offset in self.positions.items():
+            if characters >= CHUNK_CHARACTERS_MAX:
+                break
+            partition = self.services.partitions.led.get((self.topic, index))
+            if partition is not None and partition.log.last_stable_offset <= offset:
+                continue
+            piece = await read_piece(
+                self.services,
+                self.topic,
+                PieceSelection(index, offset, NUMBER_MAX, NUMBER_MAX, CHUNK_CHARACTERS_MAX - characters, self.format),
+                REGION_BYTES,
+            )
+            if piece is None or piece.next_offset <= offset:
+                continue
+            positions = dict(self.positions) if positions is None else positions
+            positions[index] = piece.next_offset
+            texts += piece.texts
+            characters += sum(map(len, piece.texts))
+        if positions is None:
+            return None
+        # the next chunk begins with the partitions that this one did not get to
+        first = [*positions][1:] + [*positions][:1]
+        positions = {index: positions[index] for index in first}
+        return FeedChunk(self.next_number, payload_of(self.topic, texts, positions), positions)
+
+    def _keep(self, chunk: FeedChunk) -> None:
+        self._chunks.append(chunk)
+        self._kept_bytes += len(chunk.payload)
+        while self._kept_bytes > self._kept_bytes_max() and len(self._chunks) > 1:
+            self._kept_bytes -= len(self._chunks.popleft().payload)
+        self.positions = chunk.positions
+        self.next_number += 1
+        advance, self._advance = self._advance, Deferred()
+        advance.callback(None)
+
+
+def payload_of(topic: str, texts: Sequence[str], positions: Mapping[int, int]) -> bytes:
+    """Return the data of an event: JSON in one line."""
+    head = f'{{"topic":"{topic}","records":['
+    return f'{head}{",".join(texts)}],"next":"{positions_text(positions)}"}}'.encode(errors="replace")
