@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pylogbroker.registry.handlers import registry_document
 from pylogbroker.testing.control.site import control_document
-from pylogbroker.web.views import page_document
+from pylogbroker.web.description import page_document
 
 _LINE_MAX: Final = 110
 DOCUMENTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {

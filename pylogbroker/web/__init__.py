@@ -6,6 +6,9 @@ health    /livez, /readyz.
 metrics   /metrics.
 router    tables of routes, also of `pylogbroker.testing`: dispatch, checks of parameters, OpenAPI documents.
 visitors  who asks, and what they may do.
+request_bodies    bodies that are taken while they arrive.
+description       the OpenAPI document, /openapi.json.
+records_api       records for programs: written, read and followed.
 views     routes of topics, records, groups and so on, by the modules named so; `parameters`, `rows` help them.
 samples   what `sampler` notes at regular times: `topic_rates`, `group_lags`; `charts` draws them.
 live      new records as they come.

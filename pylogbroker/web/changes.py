@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Final, TypedDict
 
@@ -14,7 +14,7 @@ from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.parameters import INT32_MAX, Index, Name
+from pylogbroker.web.parameters import INT32_MAX, Name
 from pylogbroker.web.responsible_brokers import controller_of, leader_of
 from pylogbroker.web.router.values import Capped, Lines
 from pylogbroker.web.visitors import Visitor
@@ -69,7 +69,6 @@ class ProducedRecord(TypedDict):
 
 
 Settings = Annotated[Mapping[str, str | int | float | bool], Lines("="), "settings of the topic"]
-Headers = Annotated[Sequence[tuple[str, str]], Lines(":"), "names and values"]
 
 
 async def create_topic(
@@ -116,26 +115,6 @@ async def delete_topic(visitor: Visitor, name: Name) -> NamedTopic:
     result = await visitor.ask_one(request, "responses", controller_of(visitor.services), name=name)
     raise_for(result.error_code, result.error_message)
     return {"name": name}
-
-
-async def produce(
-    visitor: Visitor,
-    topic: Name,
-    partition: Index | None = None,
-    key: str | None = None,
-    value: Annotated[str | None, "null is a tombstone"] = None,
-    headers: Headers = (),
-    tombstone: Annotated[bool, "no value, whatever is given"] = False,
-) -> ProducedRecord:
-    """Write one record; without a partition, the key decides as for Kafka's clients, or without a key chance does."""
-    content = Record(
-        0,
-        visitor.services.runtime.now_ms(),
-        None if key is None else key.encode(),
-        None if value is None or tombstone else value.encode(),
-        tuple((name, text.encode()) for name, text in headers),
-    )
-    return await write_record(visitor, topic, partition, content)
 
 
 async def write_record(visitor: Visitor, topic: str, partition: int | None, record: Record) -> ProducedRecord:

@@ -20,6 +20,7 @@ from pylogbroker.errors import PylogbrokerError
 from pylogbroker.web.access.routes import ACCESS_PAGES
 from pylogbroker.web.brokers.routes import BROKER_PAGES
 from pylogbroker.web.charts import HEIGHT, WIDTH, rate_chart, spark_lines
+from pylogbroker.web.description import DescriptionPage
 from pylogbroker.web.fault_pages import FAULT_PAGES
 from pylogbroker.web.figures import FigureStreams
 from pylogbroker.web.formats import (
@@ -45,6 +46,8 @@ from pylogbroker.web.links import link, path_of, topic_link
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute, Preview
 from pylogbroker.web.page_routes import page as _page
+from pylogbroker.web.records_api.resource import RecordsResource
+from pylogbroker.web.records_api.routes import ROUTES as RECORD_ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.site import BODY_BYTES_MAX
@@ -60,7 +63,6 @@ from pylogbroker.web.views import (
     FAULT_ROUTES,
     ROUTES,
     AskedChange,
-    DescriptionPage,
     Presentation,
     Source,
     ViewResource,
@@ -169,14 +171,15 @@ class PageRoot(Resource):
         routes = (*ROUTES, *(() if source.faults is None else FAULT_ROUTES), *pages, *live)
         in_json, in_html = Presentation(), HtmlPresentation()
         presentations = {JSON: in_json, EVENTS: in_json, FILE: in_html, HTML: in_html}
-        self._views = ViewResource(source, routes, presentations)
+        self._views = ViewResource(source, routes, presentations, RECORD_ROUTES)
         for name, content_type in _STATIC.items():
             self.putChild(name.encode(), StaticPage(name, content_type))
         self.putChild(b"times", TimesPage())
+        self.records = RecordsResource(source)
         self.putChild(b"openapi.json", DescriptionPage(source))
 
     def getChild(self, path: bytes, request: Request) -> Resource:
-        return self._views
+        return self.records if self.records.serves(request.path) else self._views
 
 
 def compile_pages() -> None:

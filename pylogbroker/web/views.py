@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import attrs
@@ -20,7 +20,7 @@ from twisted.web.server import Request
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
-from pylogbroker.web.changes import create_topic, delete_topic, produce, restore_setting, set_setting
+from pylogbroker.web.changes import create_topic, delete_topic, restore_setting, set_setting
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.fault_views import add_fault, faults, release_fault, remove_fault
@@ -34,13 +34,11 @@ from pylogbroker.web.page_routes import Preview
 from pylogbroker.web.quota_views import quotas, remove_quota, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.router import (
-    ApiDescription,
     BadRequest,
     HttpRoute,
     HttpRouter,
     MethodNotAllowed,
     NoRoute,
-    document,
 )
 from pylogbroker.web.router.requests import texts_of
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
@@ -48,7 +46,6 @@ from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.schema_store import SchemaSource
 from pylogbroker.web.share_group_views import share_group
-from pylogbroker.web.texts import Page, answer_text
 from pylogbroker.web.transaction_views import (
     abort_transaction,
     fence_producer,
@@ -79,9 +76,8 @@ ROUTES: Final = (
     HttpRoute("DELETE", "/api/topics/{name}", delete_topic),
     HttpRoute("PUT", "/api/topics/{name}/settings/{setting}", set_setting),
     HttpRoute("DELETE", "/api/topics/{name}/settings/{setting}", restore_setting),
-    HttpRoute("GET", "/api/topics/{topic}/records", records),
-    HttpRoute("POST", "/api/topics/{topic}/records", produce),
-    HttpRoute("GET", "/api/topics/{topic}/live", live, media=EVENTS, answer=NewRecords | Ended),
+    HttpRoute("GET", "/api/topics/{topic}/preview", records),
+    HttpRoute("GET", "/api/topics/{topic}/preview/live", live, media=EVENTS, answer=NewRecords | Ended),
     HttpRoute("GET", "/api/topics/{topic}/producers", producers),
     HttpRoute("POST", "/api/topics/{topic}/producers/{producer_id}/abort", abort_transaction),
     HttpRoute("GET", "/api/groups", groups),
@@ -118,14 +114,6 @@ class PageError(TypedDict):
     status: int
 
 
-API: Final = ApiDescription(
-    "pylogbroker",
-    "Topics, records, groups and brokers of a cluster, asked of one broker. docs/web-ui.md explains it. Paths of "
-    "faults exist if testing.faults is true.",
-    PageError,
-    (400, 401, 403, 404, 415, 503),
-    security={"basic": {"type": "http", "scheme": "basic"}},
-)
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -154,6 +142,11 @@ class Source:
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
     schemas: SchemaSource = attrs.field(factory=SchemaSource, init=False)
     _sampler: Sampler = attrs.field(factory=Sampler)
+    _stops: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+
+    def on_stop(self, action: Callable[[], None]) -> None:
+        """Call an action when nothing is served any more."""
+        self._stops.append(action)
 
     @property
     def samples(self) -> Samples:
@@ -169,6 +162,8 @@ class Source:
         self._sampler.stop()
         self.viewers.cancel()
         self.open_pages.cancel()
+        for stop in self._stops:
+            stop()
 
     def answers_of(self, route: HttpRoute) -> LateAnswers:
         """Return the answers that count with those of a route."""
@@ -228,10 +223,17 @@ class ViewResource(Resource):
 
     isLeaf = True
 
-    def __init__(self, source: Source, routes: Sequence[HttpRoute], presentations: Mapping[str, Presentation]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        routes: Sequence[HttpRoute],
+        presentations: Mapping[str, Presentation],
+        others: Sequence[HttpRoute] = (),
+    ) -> None:
+        """Answer routes; `others` have another resource, and are only named as hints."""
         super().__init__()
         self._source = source
-        self._router = HttpRouter(routes, f"/{_DESCRIPTION}")
+        self._router = HttpRouter(routes, f"/{_DESCRIPTION}", others)
         self._presentations = presentations
 
     def render(self, request: Request) -> bytes | int:
@@ -307,36 +309,6 @@ def status_of(error: Exception) -> int:
     if code in _FORBIDDEN:
         return 403
     return 404 if code in _NOT_FOUND else 503 if code.retriable or code in _BROKER_FAILED else 400
-
-
-class DescriptionPage(Page):
-    """OpenAPI document of the API; a worker thread makes it at the first request, since that takes some 40 ms."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__()
-        self._source = source
-        self._content = b""
-
-    def render_GET(self, request: Request) -> bytes | int:
-        if self._content:
-            request.setHeader(b"content-type", JSON.encode())
-            return self._content
-        try:
-            services = self._source.open(request, self._source.answers)
-        except NotServed as error:
-            return answer_text(request, str(error), error.code)
-        return self._source.answers.begin(request, self._answer(request, services))
-
-    async def _answer(self, request: Request, services: Services) -> None:
-        self._content = await services.runtime.in_thread(lambda: _json(page_document()))
-        request.setHeader(b"content-type", JSON.encode())
-        request.setHeader(b"content-length", b"%d" % len(self._content))
-        request.write(self._content)
-        request.finish()
-
-
-def page_document() -> dict[str, Any]:
-    return document(API, (*ROUTES, *FAULT_ROUTES))
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import attrs
 from jsonschema import Draft202012Validator
 
-from pylogbroker.web.views import page_document
+from pylogbroker.web.description import page_document
 
 
 @cache
@@ -39,7 +39,11 @@ class Operation:
     def _body(self) -> Any:
         if "requestBody" not in self.described:
             return {"properties": {}}
-        return self.described["requestBody"]["content"]["application/json"]["schema"]
+        schema = _resolved(self.described["requestBody"]["content"]["application/json"]["schema"])
+        if "anyOf" not in schema:
+            return schema
+        alternatives = [_resolved(alternative) for alternative in schema["anyOf"]]
+        return {"properties": {name: each for kind in alternatives for name, each in kind["properties"].items()}}
 
     @property
     def names(self) -> set[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import urlencode
 
 from pylogbroker.groups import Join
-from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.pages import PAGES
 from tests.web.described import operation
@@ -108,68 +106,6 @@ class TestTopics(ChangeTests):
             self.assertEqual(self.post("/api/topics", body, "application/json").code, 400, body)
 
 
-class TestProduce(ChangeTests):
-    def test_one_record(self) -> None:
-        self.node.create("clicks", partitions=4)
-        done = self.change("produce", topic="clicks", partition=2, key="k", value="v", headers=[["trace", "1"]])
-        self.assertEqual(done, {"topic": "clicks", "partition": 2, "offset": 0})
-        row = self.record("clicks", 2)
-        self.assertEqual((row["key"]["text"], row["value"]["text"], row["timestamp"]), ("k", "v", NOW))
-        self.assertEqual(headers_of(row), [("trace", "1")])
-        partition = self.change("produce", topic="clicks", key="some key", tombstone=True)["partition"]
-        self.assertEqual(partition, 1)  # murmur2 of Kafka's clients, modulo 4
-        row = self.record("clicks", partition)
-        self.assertEqual((row["key"]["text"], row["value"]["format"]), ("some key", "null"))
-
-    def test_without_key_and_partition_chance_decides(self) -> None:
-        self.node.create("clicks", partitions=4)
-        self.node.change_partition("clicks", 1, leader=NO_LEADER)
-        given: list[list[int]] = []
-
-        def choose(indexes: list[int]) -> int:
-            given.append(indexes)
-            return indexes[-1]
-
-        with patch("pylogbroker.web.changes.random.choice", choose):
-            for more in ({}, {"key": None}, {"tombstone": True}):
-                self.assertEqual(self.change("produce", topic="clicks", value="no key", **more)["partition"], 3)
-        self.assertEqual(given, [[0, 2, 3]] * 3)
-        self.assertEqual(self.record("clicks", 3)["key"]["format"], "null")
-
-    def test_numbers_are_no_texts(self) -> None:
-        """To read and write them again could change them."""
-        self.node.create("clicks")
-        wrong = self.change("produce", 400, topic="clicks", value=1.5)
-        self.assertEqual(wrong["error"], "value must be a text or null, not 1.5")
-        wrong = self.change("produce", 400, topic="clicks", value="v", headers=[["n", 1]])
-        self.assertEqual(wrong["error"], "headers[0][1] must be a text, not 1")
-
-    def test_unknown_members_are_errors(self) -> None:
-        self.node.create("clicks")
-        wrong = self.change("produce", 400, topic="clicks", valeu="v")
-        self.assertEqual(wrong["error"], "there is no parameter 'valeu': did you mean 'value'?")
-
-    def test_a_member_that_a_body_has_twice(self) -> None:
-        """One of the values would get lost."""
-        self.node.create("clicks")
-        path = "/api/topics/clicks/records"
-        answer = self.post(path, b'{"value": "a", "value": "b"}', "application/json")
-        self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "value is given twice"))
-        answer = self.post(path, b'{"topic": "other", "value": "a"}', "application/json")
-        self.assertEqual(
-            (answer.code, json.loads(answer.body)["error"]), (400, "topic is given twice: it is a part of the path")
-        )
-        answer = self.post(path, b'{"value": NaN}', "application/json")
-        self.assertEqual((answer.code, json.loads(answer.body)["error"]), (400, "the body is not JSON"))
-
-    def test_errors(self) -> None:
-        self.change("produce", 404, topic="missing", value="v")
-        self.node.create("clicks")
-        self.change("produce", 404, topic="clicks", partition=9, value="v")
-        self.node.create("small", **{"max_message_bytes": "100"})
-        self.change("produce", 400, topic="small", value="v" * 200)
-
-
 class TestResetGroup(ChangeTests):
     def setUp(self) -> None:
         super().setUp()
@@ -245,7 +181,7 @@ class TestForms(ChangeTests):
         row = self.record("clicks")
         self.assertEqual((row["value"]["text"], row["key"]["text"]), ("one\n\ntwo\nthree\r", "a\nb"))
         self.assertEqual(headers_of(row), [("h", "1"), ("i", "2")])
-        self.change("produce", topic="clicks", value="one\r\ntwo", headers=[["h", "1\r\n"]])
+        self.change("write-records", topic="clicks", value="one\r\ntwo", headers={"h": "1\r\n"})
         row = self.record("clicks")
         self.assertEqual((row["value"]["text"], headers_of(row)), ("one\r\ntwo", [("h", "1\r\n")]))
 
@@ -319,7 +255,7 @@ class TestDenials(AnonymousTests, ChangeTests):
         in_other_form = {
             "topics/{topic}/settings": "set-setting",
             "topics/{topic}/delete": "delete-topic",
-            "topics/{topic}/records/new": "produce",
+            "topics/{topic}/records/new": "write-records",
             "access/acls/add": "add-acl",
             "access/acls/remove": "delete-acl",
             "groups/{id}/reset": "reset-group",
@@ -339,11 +275,11 @@ class TestDenials(AnonymousTests, ChangeTests):
                 name.format(**parts), **{each: str(fields[each]) for each in fields.keys() - parts.keys()}
             )
             self.assertEqual((answer.code, answer.headers["content-type"]), (403, "text/html; charset=utf-8"))
-        self.assertIn("no right to DESCRIBE on the topic", self.change("produce", 403, **denied[4][1])["error"])
+        self.assertIn("no right to DESCRIBE on the topic", self.change("write-records", 403, **denied[4][1])["error"])
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
-        self.assertIn("not allowed to use the topic", self.change("produce", 403, **denied[4][1])["error"])
+        self.assertIn("not allowed to use the topic", self.change("write-records", 403, **denied[4][1])["error"])
         self.assertEqual(self.node.broker.partitions.find("clicks", 0).log.high_watermark, 0)
         self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
-        self.change("produce", topic="clicks", partition=0, value="v")
+        self.change("write-records", topic="clicks", partition=0, value="v")
         self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
         self.change("reset-group", 403, id="readers", to="latest")

@@ -120,7 +120,7 @@ class RightsTests(ClusterViewTests):
 class TestProduce(ClusterViewTests):
     def test_the_leader_writes_the_record(self) -> None:
         for index in (0, 1):
-            done = self.change("produce", topic="clicks", partition=index, key="k", value="v")
+            done = self.change("write-records", topic="clicks", partition=index, key="k", value="v")
             self.assertEqual((done["partition"], done["offset"]), (index, 0))
             log = self.cluster[index + 1].broker.partitions.find("clicks", index).log
             self.assertEqual(log.log_end_offset, 1)
@@ -128,15 +128,15 @@ class TestProduce(ClusterViewTests):
 
     def test_a_leader_that_does_not_answer(self) -> None:
         self.cluster.down.add(2)
-        answer = self.change("produce", 503, topic="clicks", partition=1, value="v")
+        answer = self.change("write-records", 503, topic="clicks", partition=1, value="v")
         self.assertIn("broker 2 does not answer: it is down", answer["error"])
         self.cluster.down.clear()
-        self.change("produce", topic="clicks", partition=1, value="v")
+        self.change("write-records", topic="clicks", partition=1, value="v")
 
     def test_a_partition_without_a_leader(self) -> None:
         self.cluster.lead("clicks", 1, -1, orders=False)
-        self.assertIn("no leader", self.change("produce", 503, topic="clicks", partition=1, value="v")["error"])
-        self.change("produce", 404, topic="clicks", partition=2, value="v")
+        self.assertIn("no leader", self.change("write-records", 503, topic="clicks", partition=1, value="v")["error"])
+        self.change("write-records", 404, topic="clicks", partition=2, value="v")
 
 
 class TestRecords(ClusterViewTests):
@@ -167,7 +167,7 @@ class TestRecords(ClusterViewTests):
 
     def test_live(self) -> None:
         viewer = Connection(self.factory, StringTransport(HERE, HERE))
-        viewer.protocol.dataReceived(b"GET /api/topics/clicks/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        viewer.protocol.dataReceived(b"GET /api/topics/clicks/preview/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.cluster.run()
         self.cluster[1].produce("clicks", 0, NOW)
         self.cluster.down.add(2)
@@ -373,12 +373,12 @@ class TestGroupRights(GroupTests, RightsTests):
 class TestRights(RightsTests):
     def test_a_record_needs_the_right_to_write(self) -> None:
         for right in (AclOperation.DESCRIBE, AclOperation.READ):
-            self.change("produce", 403, topic="clicks", partition=1, value="v")
+            self.change("write-records", 403, topic="clicks", partition=1, value="v")
             self.allow(right, AclResourceType.TOPIC, "clicks")
-        self.change("produce", 403, topic="clicks", partition=1, value="v")
+        self.change("write-records", 403, topic="clicks", partition=1, value="v")
         self.assertEqual(self.asked(ProduceRequest), [])
         self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
-        self.change("produce", topic="clicks", partition=1, value="v")
+        self.change("write-records", topic="clicks", partition=1, value="v")
         self.assertEqual(self.asked(ProduceRequest), [2])
 
     def test_records_need_the_right_to_read(self) -> None:

@@ -25,7 +25,7 @@ class LiveTests(ViewTests):
 
     def follow(self, parameters: str = "", header: str = "") -> Connection:
         connection = self.connect()
-        head = f"GET /api/topics/clicks/live?{parameters} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"
+        head = f"GET /api/topics/clicks/preview/live?{parameters} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"
         connection.protocol.dataReceived(head.encode())
         return connection
 

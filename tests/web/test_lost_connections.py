@@ -59,7 +59,7 @@ KINDS = {
     "live": Kind("live", {"topic": "t"}),
     "creation": Kind("create-topic", {"name": "new", "partitions": 3}, again=400),
     "other_setting": Kind("set-setting", {"name": "t", "setting": "retention.ms", "value": "-1"}),
-    "record": Kind("produce", {"topic": "synced", "value": "v"}),
+    "record": Kind("write-records", {"topic": "synced", "value": "v"}),
     "offsets": Kind("reset-group", {"id": "g", "to": "earliest"}),
     "password": Kind("set-password", {"name": "alice", "password": "secret"}),
     "quota": Kind("set-quota", {"user": "alice", "key": "producer_byte_rate", "value": 1}),

@@ -55,7 +55,7 @@ READS: dict[str, dict[str, Any]] = {
     "brokers": {},
 }
 CHANGES: dict[str, dict[str, Any]] = {
-    "produce": {"topic": "clicks", "partition": 1, "value": "v"},
+    "write-records": {"topic": "clicks", "partition": 1, "value": "v"},
     "reset-group": {"id": "readers", "to": "earliest"},
     "fence-producer": {"id": "p"},
     "abort-transaction": {"topic": "clicks", "partition": 1, "producer_id": 0},

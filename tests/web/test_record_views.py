@@ -128,7 +128,7 @@ class TestRecords(ViewTests):
     def test_answers_in_preparation_are_bounded(self) -> None:
         self.node.produce("clicks", 0, NOW)
         self.node.threads.holding = True
-        path = "/api/topics/clicks/records"
+        path = "/api/topics/clicks/preview"
         waiting = [self.connect() for _ in range(ANSWERS_MAX)]
         for each in waiting:
             each.protocol.dataReceived(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())

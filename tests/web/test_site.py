@@ -36,6 +36,16 @@ class Answer:
     body: str
 
 
+def unchunked(text: str) -> str:
+    """Return a body without the sizes of its chunks."""
+    data, parts, place = text.encode(), [], 0
+    while (end := data.find(b"\r\n", place)) >= 0:
+        size = int(data[place:end], 16)
+        parts.append(data[end + 2 : end + 2 + size])
+        place = end + 4 + size
+    return b"".join(parts).decode()
+
+
 class Connection:
     def __init__(self, factory: HttpFactory, transport: StringTransport | None = None) -> None:
         self.transport = transport or StringTransport()
@@ -50,7 +60,7 @@ class Connection:
         head, _, body = self.transport.value().decode().partition("\r\n\r\n")
         first, *lines = head.split("\r\n")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-        return Answer(int(first.split()[1]), headers, body)
+        return Answer(int(first.split()[1]), headers, unchunked(body) if "transfer-encoding" in headers else body)
 
     def get(self, path: str, host: str = "localhost", method: str = "GET") -> Answer:
         return self.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())

@@ -40,8 +40,15 @@ class ViewTests(NodeTests):
 
     def setUp(self) -> None:
         super().setUp()
+        self.serve()
+
+    def serve(self) -> None:
+        """Serve the node that there is now."""
         self.source = Source(self.node.broker, self.faults())
-        self.factory = factory_of(CheckedSite(Clock(), PageRoot(self.source), AllowedHosts([])), 400)
+        self.root = PageRoot(self.source)
+        self.site_clock = Clock()
+        site = CheckedSite(self.site_clock, self.root, AllowedHosts([]), self.root.records.serves)
+        self.factory = factory_of(site, 400)
 
     def faults(self) -> FaultPort | None:
         """Return faults of a broker whose testing is on."""

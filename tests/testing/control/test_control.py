@@ -20,8 +20,8 @@ from pylogbroker.testing.control.json_messages import from_json, to_json
 from pylogbroker.testing.control.site import control_document
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.faults.criteria import CriteriaFields
+from pylogbroker.web.description import page_document
 from pylogbroker.web.fault_port import FaultFields
-from pylogbroker.web.views import page_document
 from pylogbroker.wire.messages.alter_client_quotas import OpData
 from tests.peers.java import Program
 from tests.support.line_process import LineProcess

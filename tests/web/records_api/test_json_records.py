@@ -137,7 +137,7 @@ CONTENT = st.none() | st.binary() | st.text().map(str.encode) | st.sampled_from(
 
 @given(CONTENT, CONTENT, st.lists(st.tuples(st.text(), CONTENT)))
 @example(b'"text"', b"[1,\n2]", [("", b"")])
-def test_what_is_read_can_be_written_again(key: bytes | None, value: bytes | None, headers: Any) -> None:
+def test_read_records_can_be_written_again(key: bytes | None, value: bytes | None, headers: Any) -> None:
     text = record_text(3, Record(9, 17, key, value, tuple(headers)))
     assert "\n" not in text
     row = json.loads(text)
