@@ -165,10 +165,6 @@ class Fetches(Protocol):
     def selects_by_rack(self) -> bool:
         """Consumers are sent to a follower in their rack."""
 
-    @property
-    def archive_wait_ms(self) -> Callable[[], int]:
-        """Time that a fetch waits for a remote storage."""
-
 
 class StoppableFetch(Protocol):
     def stop(self) -> None:

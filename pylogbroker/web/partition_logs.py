@@ -13,12 +13,13 @@ import attrs
 from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetTiered
 from pylogbroker.records import Buffer, complete_entries, entries
 from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import NotCached
+from pylogbroker.storage.files import region_of
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.record_rows import RecordRegion
 from pylogbroker.web.responsible_brokers import leader_of
@@ -27,6 +28,7 @@ from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchT
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _REGION_BYTES_MAX: Final = 1024 * 1024
+_ARCHIVE_SECONDS: Final = 10.0
 _FETCH_VERSION: Final = 12
 """The last one that names topics."""
 
@@ -97,6 +99,20 @@ class LedLog:
                 return self._partition.log.read(offset, size, upto=upto, may_wait=False)
             except NotCached as missing:
                 await self._services.runtime.in_reading_thread(read_ahead, missing.region)
+            except OffsetTiered:
+                return await self._archived_region_at(offset, upto, size)
+
+    async def _archived_region_at(self, offset: int, upto: int, size: int) -> RecordRegion | None:
+        archive = self._partition.archive
+        records = None
+        if archive is not None:
+            records = await archive.read_within(
+                offset, size, upto, min_one=True, is_committed=False, seconds=_ARCHIVE_SECONDS
+            )
+        if records is None:
+            where = f"{self.topic}-{self.index} at offset {offset}"
+            raise KafkaError(f"the archive of {where} cannot be read now", ErrorCode.KAFKA_STORAGE_ERROR)
+        return region_of(records.data, records.next_offset) if records.data else None
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -8,10 +8,12 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
+from pylogbroker.broker.apis import fetch
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.plugins.remote_storages import DirectoryStorage
 from pylogbroker.storage import Origin
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.archives import EARLIEST, NOW_MS, ArchiveTests, values_of
 from tests.broker.log_lines import logged_lines
 from tests.storage.support import batch, marker
@@ -289,3 +291,68 @@ class TransactionTests(ArchiveTests):
         self.partition().append(marker(True, 1, timestamp=NOW_MS), NOW_MS, Origin.COORDINATOR)
         self.archive_all()
         self.assertGreater(log.local_start_offset, 0)
+
+
+class SlowStoreTests(ArchiveTests):
+    more_settings = {"remote.fetch.max.wait.ms": "300"}
+
+    def test_a_fetch_waits_for_a_limited_time_and_the_next_one_for_the_same_read(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        reads: list[str] = []
+        original = DirectoryStorage.read
+
+        def counted(store: DirectoryStorage, name: str, start: int, length: int) -> bytes:
+            reads.append(name)
+            return original(store, name, start, length)
+
+        with patch.object(DirectoryStorage, "read", counted):
+            self.node.threads.holding = True
+            first = self.fetching(0)
+            self.node.clock.advance(0.2)
+            self.assertNoResult(first)
+            self.node.clock.advance(0.1)
+            self.assertEqual(self.values(first), [])
+            second = self.fetching(0)
+            self.assertEqual(len(self.node.threads.held), 1)
+            while self.node.threads.held:
+                self.node.threads.run_one()
+            self.node.threads.holding = False
+            self.assertEqual(self.values(second)[0], ALL[0])
+            self.assertEqual(len(reads), 2)  # the indexes and one piece of the records
+            self.assertEqual(values_of(self.fetched(0).records)[0], ALL[0])
+            self.assertEqual(len(reads), 2)
+
+    def fetching(self, offset: int) -> Any:
+        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=500, max_bytes=1 << 20, topics=[FetchTopic("t", partitions=[partition])])
+        return self.node.send(fetch.handle, request, 11)
+
+    def values(self, answered: Any) -> list[tuple[int, bytes]]:
+        [topic] = self.successResultOf(answered).responses
+        self.assertEqual(topic.partitions[0].error_code, ErrorCode.NONE)
+        return values_of(topic.partitions[0].records)
+
+    def test_one_partition_of_a_request_is_read_from_the_store_the_others_later(self) -> None:
+        for name in ("t", "u"):
+            self.create(name)
+            self.append(name, *VALUES)
+        for name in ("t", "u"):
+            self.archive_all(name)
+        topics = [FetchTopic(name, partitions=[FetchPartition(0, partition_max_bytes=1 << 20)]) for name in ("t", "u")]
+        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=topics)
+        answer = self.node.ask(fetch.handle, request, 11)
+        read = [values_of(topic.partitions[0].records) for topic in answer.responses]
+        self.assertEqual([bool(values) for values in read], [True, False])
+        self.assertEqual([topic.partitions[0].error_code for topic in answer.responses], [0, 0])
+
+    def test_a_limit_of_bytes_holds_but_for_a_first_batch(self) -> None:
+        self.create(segment_bytes="2000")
+        for _ in range(4):
+            self.append("t", *VALUES)
+        self.archive_all()
+        for max_bytes in (1, 100, 300, 1000):
+            answer = self.fetched(0, max_bytes=max_bytes)
+            size = len(answer.records or b"")
+            self.assertTrue(0 < size <= max(max_bytes, 100), (max_bytes, size))

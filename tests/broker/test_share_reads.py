@@ -13,6 +13,7 @@ from pylogbroker.broker.share import record_batches
 from pylogbroker.broker.share.record_batches import RecentPieces, _Aborted, read_piece
 from pylogbroker.groups.share.values import AcquiredRecords, LogBatch
 from pylogbroker.records import Record, build, entries
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 from tests.storage.support import NOW, open_log
 
 
@@ -125,7 +126,7 @@ def test_aborted_records_are_those_between_the_offsets_of_their_producer() -> No
         first, offset = offset, offset + random.randint(0, 5)
         transactions.append((random.randrange(3), first, offset))
     random.shuffle(transactions)
-    aborted = _Aborted.of(transactions)
+    aborted = _Aborted.of(AbortedTxn(*transaction, offset) for transaction in transactions)
     for producer_id in range(4):
         for offset in range(1_000):
             expected = any(owner == producer_id and first <= offset <= last for owner, first, last in transactions)

@@ -69,6 +69,8 @@ class ArchiveAccess:
     health: HealthNotes
     is_led: Callable[[Partition], bool]
     reads: SharedReads
+    wait_ms: Callable[[], int]
+    """Time that a fetch waits."""
 
 
 @attrs.frozen
@@ -222,13 +224,23 @@ class ArchivedPartition:
     # Reading
 
     def read_within(
-        self, seconds: float, offset: int, max_bytes: int, upto: int, *, min_one: bool, is_committed: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        *,
+        min_one: bool,
+        is_committed: bool,
+        seconds: float | None = None,
     ) -> Deferred[ArchivedRecords | None]:
         """Return a Deferred of records from the remote storage, or of None when the time is over.
 
-        It fails with KafkaError. A later call with the same offset waits for the same read.
+        The time is by default `remote.fetch.max.wait.ms`. The Deferred fails with KafkaError. A later call with the
+        same offset waits for the same read.
         """
         key = self, self.partition.leader_epoch, offset, max_bytes, min_one, is_committed
+        if seconds is None:
+            seconds = self._access.wait_ms() / 1000
         return self._access.reads.wait(
             key, seconds, lambda: self._read_listed(offset, max_bytes, upto, min_one, is_committed)
         )
@@ -445,6 +457,7 @@ class ArchivedPartition:
             source = copying.SegmentSource(
                 log_.topic, self.topic_id, partition.index, log_.path, segment.file.handle, segment.base_offset,
                 next_base, segment.size, segment.largest()[0],
+                len(segment.transaction_index),
                 tuple(entry for entry in log_.epochs.entries if entry[1] < next_base),
             )  # fmt: skip
         self.totals.copy_requests += 1

@@ -123,6 +123,7 @@ class ArchiveService:
             SharedReads(
                 runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks
             ),
+            lambda: config.remote_fetch_max_wait_ms,
         )
         service = cls(config, runtime, metadata, partitions, in_copying_thread, access, health)
         partitions.archives = service

@@ -417,7 +417,7 @@ class FetchOperation:
             return FetchEvent.PREPARED
         reader = self._reader
         conversion = Conversion(self.services, self.context, reader.needs_v2, reader.limit, reader.count_converted)
-        while True:
+        while any(isinstance(answer.records, FileRegion) for answer in reader.answers):
             self._fail_those(await self.services.runtime.in_reading_thread(self._bring_in))
             due = [pair for pair in self._pairs() if conversion.is_due(pair[1].records)]
             if not due:
@@ -438,14 +438,14 @@ class FetchOperation:
             await self._read_in_slices(may_wait=not left)
 
     async def _read_archived(self) -> None:
-        reader, seconds = self._reader, self.services.fetches.archive_wait_ms() / 1000
+        reader = self._reader
         for read in reader.archived:
             offset, partition = read.requested.partition.fetch_offset, read.partition
             try:
                 if partition.archive is None:
                     raise StorageFailure(f"{partition.topic}-{partition.index} is archived no more")
                 records = await partition.archive.read_within(
-                    seconds, offset, read.max_bytes, read.upto, min_one=read.min_one, is_committed=reader.is_committed
+                    offset, read.max_bytes, read.upto, min_one=read.min_one, is_committed=reader.is_committed
                 )
                 local: Sequence[AbortedTxn] = ()
                 if records is not None and not records.is_all_aborted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import attrs
 
@@ -27,8 +26,6 @@ class FetchService:
     bytes_max: int
     leader_throttle: ReplicationThrottle
     selects_by_rack: bool = False
-    archive_wait_ms: Callable[[], int] = lambda: 500
-    """Time that a fetch waits for a remote storage."""
     conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
     delayed: dict[DelayedRequest, None] = attrs.field(factory=dict, init=False)
     expired: Counter[str] = attrs.field(factory=Counter, init=False)
@@ -39,13 +36,7 @@ class FetchService:
         slots = config.max_incremental_fetch_session_cache_slots
         selects_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
         throttle = throttle_of(config, LEADER_RATE, runtime)
-        return cls(
-            FetchSessions(slots),
-            config.fetch_max_bytes,
-            throttle,
-            selects_by_rack,
-            lambda: config.remote_fetch_max_wait_ms,
-        )
+        return cls(FetchSessions(slots), config.fetch_max_bytes, throttle, selects_by_rack)
 
     def expire_all(self) -> None:
         for request in tuple(self.delayed):

@@ -61,7 +61,14 @@ class Archive(Protocol):
     def totals(self) -> ArchiveTotals: ...
     async def listed(self, *, again: bool = False) -> object: ...
     def read_within(
-        self, seconds: float, offset: int, max_bytes: int, upto: int, *, min_one: bool, is_committed: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        *,
+        min_one: bool,
+        is_committed: bool,
+        seconds: float | None = None,
     ) -> Deferred[ArchivedRecords | None]: ...
     async def find_timestamp(self, timestamp: int, start: int, /) -> TimestampedOffset | None: ...
     async def state_at(self, offset: int, /) -> RestoredState:

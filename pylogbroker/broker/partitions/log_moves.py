@@ -165,8 +165,8 @@ class LogMoves:
             move.check()
             now_ms = runtime.now_ms()
             source = move.partition.log
-            if copy.log_end_offset < source.log_start_offset:
-                await runtime.in_thread(copy.restart_at, source.log_start_offset, now_ms)
+            if copy.log_end_offset < source.local_start_offset:
+                await runtime.in_thread(copy.restart_at, source.local_start_offset, now_ms)
             wait_ms = self._throttle.wait_ms(now_ms)
             if wait_ms:
                 await deferLater(runtime.clock, min(wait_ms / 1000, _WAIT_SECONDS_MAX))

@@ -168,9 +168,9 @@ class DeadLetters:
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def _records(self, records: Log, first: int, last: int) -> Mapping[int, Record]:
-        """Return the records of some offsets that the log still has."""
+        """Return the records of some offsets that the local log still has."""
         present: dict[int, Record] = {}
-        offset = max(first, records.log_start_offset)
+        offset = max(first, records.local_start_offset)
         while offset <= last:
             region = await self._region(records, offset)
             if region is None:

@@ -8,7 +8,7 @@ acquires. Records in a response need not follow each other: a batch without acqu
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -18,6 +18,7 @@ from pylogbroker.broker.fetch.readahead import read_if_cached
 from pylogbroker.groups.share.values import AcquiredRecords, LogBatch
 from pylogbroker.records import Buffer, LogEntry, entries
 from pylogbroker.storage import FileRegion, Log, NotCached
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 PIECE_BYTES: Final = 256 * 1024
 """Bytes that are read at once, unless a batch has more."""
@@ -146,9 +147,22 @@ def read_piece(log: Log, offset: int, *, is_committed: bool, may_wait: bool = Fa
     if region is None:
         return None
     data = memoryview(_bytes_of(log, region, may_wait))
+    return piece_of(
+        data,
+        offset,
+        is_committed,
+        lambda next_offset: log.aborted_transactions(offset, next_offset, may_wait=may_wait),
+    )
+
+
+def piece_of(data: Buffer, offset: int, is_committed: bool, aborted: Callable[[int], Iterable[AbortedTxn]]) -> LogPiece:
+    """Return the batches that were read from `offset` on; `aborted` gets the offset behind them.
+
+    Raise CorruptRecords.
+    """
     log_entries = list(islice(entries(data), PIECE_BATCHES_MAX))
     next_offset = log_entries[-1].next_offset
-    hidden = _Aborted.between(log, offset, next_offset, may_wait) if is_committed else None
+    hidden = _Aborted.of(aborted(next_offset)) if is_committed else None
     batches: list[LogBatch] = []
     ends: list[int] = []
     behind, end = offset, 0
@@ -159,7 +173,7 @@ def read_piece(log: Log, offset: int, *, is_committed: bool, may_wait: bool = Fa
         batches.append(LogBatch(first, entry.last_offset, _is_hidden(entry, hidden)))
         ends.append(end)
     first_offset = min(offset, batches[0].first)
-    return LogPiece(data[:end], first_offset, batches, ends, next_offset, is_committed)
+    return LogPiece(memoryview(data)[:end], first_offset, batches, ends, next_offset, is_committed)
 
 
 def _chunk(data: memoryview) -> Buffer:
@@ -189,19 +203,13 @@ class _Aborted:
     by_producer: dict[int, tuple[list[int], list[int]]]
 
     @classmethod
-    def between(cls, log: Log, first_offset: int, upto: int, may_wait: bool) -> _Aborted:
-        """Return the aborted transactions between two offsets."""
-        overlapping = log.aborted_transactions(first_offset, upto, may_wait=may_wait)
-        return cls.of((aborted.producer_id, aborted.first_offset, aborted.last_offset) for aborted in overlapping)
-
-    @classmethod
-    def of(cls, transactions: Iterable[tuple[int, int, int]]) -> _Aborted:
-        """Take producers, first and last offsets: transactions of a producer do not overlap."""
+    def of(cls, transactions: Iterable[AbortedTxn]) -> _Aborted:
+        """Take transactions: those of a producer do not overlap."""
         by_producer: dict[int, tuple[list[int], list[int]]] = {}
-        for producer_id, first, last in sorted(transactions):
-            firsts, lasts = by_producer.setdefault(producer_id, ([], []))
-            firsts.append(first)
-            lasts.append(last)
+        for aborted in sorted(transactions, key=lambda transaction: transaction.first_offset):
+            firsts, lasts = by_producer.setdefault(aborted.producer_id, ([], []))
+            firsts.append(aborted.first_offset)
+            lasts.append(aborted.last_offset)
         return cls(by_producer)
 
     def has(self, producer_id: int, offset: int) -> bool:

@@ -25,8 +25,8 @@ from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasPartitions, HasRuntime, SharePartitions
 from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.broker.share.led_partitions import LoadingSharePartition
-from pylogbroker.broker.share.record_batches import upper_bound
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.broker.share.record_batches import PIECE_BYTES, LogPiece, piece_of, upper_bound
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetTiered, StorageFailure
 from pylogbroker.groups.share.sessions import ShareSession, TopicIdPartition
 from pylogbroker.groups.share.values import AcquiredRecords
 from pylogbroker.long_loops import give_way
@@ -219,6 +219,10 @@ class ShareFetch:
                     read_ahead, missing.region, lambda: self._context.caller.is_gone
                 )
                 continue
+            except OffsetTiered:
+                piece = await self._read_archived(led, offset, not self._has_any(result))
+                if piece is None or led.records.next_fetch_offset != offset:
+                    break
             if piece is None:
                 if not self._has_any(result):
                     led.skip(offset)
@@ -236,6 +240,22 @@ class ShareFetch:
                 self._stuck.add(led)
                 break
             await give_way()
+
+    async def _read_archived(self, led: LedSharePartition, offset: int, min_one: bool) -> LogPiece | None:
+        """Read a piece from the remote storage; None if that takes too long. Raise KafkaError."""
+        log, archive, is_committed = led.partition.log, led.partition.archive, led.settings.is_committed
+        if archive is None:
+            raise KafkaError("this broker has no remote storage", ErrorCode.KAFKA_STORAGE_ERROR)
+        upto = upper_bound(log, is_committed)
+        records = await archive.read_within(
+            offset, min(PIECE_BYTES, self._bytes_left), upto, min_one=min_one, is_committed=is_committed
+        )
+        if records is None or not records.data:
+            return None
+        aborted = list(records.aborted)
+        if not records.is_all_aborted:
+            aborted += log.aborted_transactions(offset, records.next_offset)
+        return piece_of(records.data, offset, is_committed, lambda next_offset: aborted)
 
     def _note(self, result: ShareFetchResult, chunks: Sequence[Buffer], acquired: Sequence[AcquiredRecords]) -> None:
         result.chunks += chunks

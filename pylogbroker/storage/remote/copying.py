@@ -47,6 +47,8 @@ class SegmentSource:
     end_offset: int
     size: int
     max_timestamp: int
+    transactions: int
+    """Number of entries of the transaction index."""
     epochs: Epochs
     """Leader epochs of the log up to the segment's end."""
 
@@ -67,6 +69,8 @@ def copy(store: CheckedStore, source: SegmentSource, name: SegmentName, now_ms: 
     if len(checksums) != -(-source.size // CHUNK_BYTES):
         raise StoreFailure(f"writing {prefix}: the remote storage did not take all parts of the segment")
     transactions = _file(source, names.TRANSACTION_INDEX)
+    if len(transactions) != source.transactions * TRANSACTION_BYTES:  # the log moves to another directory, say
+        raise CopyAborted
     indexes = segment_indexes.encode(
         _file(source, names.OFFSET_INDEX),
         _file(source, names.TIME_INDEX),

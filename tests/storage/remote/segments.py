@@ -41,6 +41,7 @@ def sources(log: Log) -> list[SegmentSource]:
                 following.base_offset,
                 segment.size,
                 segment.largest()[0],
+                len(segment.transaction_index),
                 epochs,
             )
         )
