@@ -204,7 +204,8 @@ def _is_of_connection(error: Exception) -> bool:
 def describe(names: tuple[str, ...], connection: Connection, output: str) -> None:
     """Show partitions, replicas, offsets and settings of topics.
 
-    The settings are those that differ from the defaults.
+    The settings are those that differ from the defaults. Records of an archived topic before the local start offset
+    are in the remote storage.
     """
     with connection.admin() as admin:
         topics = [_described(admin, topic) for topic in described_topics(admin, names).values()]
@@ -225,6 +226,8 @@ def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
     end = admin.records.offsets(dict.fromkeys(led, admin_api.LATEST))
     resource = admin_api.ConfigResource.topic(topic.name)
     configs = admin.configs.describe([resource])[resource]
+    is_archived = any(name == "remote.storage.enable" and row.value == "true" for name, row in configs.items())
+    local = admin.records.offsets(dict.fromkeys(led, admin_api.EARLIEST_LOCAL)) if is_archived else {}
     return {
         "topic": topic.name,
         "topic_id": str(topic.topic_id),
@@ -238,9 +241,11 @@ def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
                 "isr": list(partition.isr),
                 "offline": list(partition.offline),
                 "start_offset": first[topic.name, partition.partition].offset if partition.leader is not None else None,
+                **({"local_start_offset": local[key].offset if key in local else None} if is_archived else {}),
                 "end_offset": end[topic.name, partition.partition].offset if partition.leader is not None else None,
             }
             for partition in topic.partitions
+            for key in [(topic.name, partition.partition)]
         ],
         "configs": {setting.name: setting.value for setting in configs.values() if setting.source == "topic"},
     }

@@ -10,6 +10,7 @@ from prometheus_client.exposition import generate_latest
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.sole.role import SoleRole
+from pylogbroker.metrics.archive import collect_archive
 from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
@@ -64,6 +65,7 @@ class BrokerMetrics:
         await self._network.collect(out, self._factories)
         await collect_topics(out, broker.partitions.traffic)
         self._conversions.collect(out, broker.partitions.traffic.conversion_costs)
+        await collect_archive(out, broker)
         await collect_replicas(out, broker, has_partitions=has_partitions)
         fetchers = () if isinstance(broker.role, SoleRole) else broker.role.replicas.fetchers()
         self._fetch_rates.collect(out, fetchers, broker.runtime.clock.seconds())

@@ -95,6 +95,44 @@ FETCH_CONVERSIONS = counter(
     *TOPIC,
 )
 
+# archived topics, by Kafka's names for tiered storage
+COPIED_BYTES = counter(f"{_TRAFFIC}remotecopybytes_total", "Bytes of segments copied to the remote storage.", *TOPIC)
+COPIES = counter(f"{_TRAFFIC}remotecopyrequests_total", "Copies of segments, with those that failed.", *TOPIC)
+FAILED_COPIES = counter(f"{_TRAFFIC}remotecopyerrors_total", "Copies of segments that failed.", *TOPIC)
+ARCHIVED_BYTES_READ = counter(
+    f"{_TRAFFIC}remotefetchbytes_total", "Bytes of records for consumers from the remote storage.", *TOPIC
+)
+ARCHIVE_READS = counter(
+    f"{_TRAFFIC}remotefetchrequests_total", "Reads of records in the remote storage, with those that failed.", *TOPIC
+)
+FAILED_ARCHIVE_READS = counter(
+    f"{_TRAFFIC}remotefetcherrors_total", "Reads of records in the remote storage that failed.", *TOPIC
+)
+ARCHIVE_DELETIONS = counter(
+    f"{_TRAFFIC}remotedeleterequests_total", "Deletions of segments in the remote storage.", *TOPIC
+)
+FAILED_ARCHIVE_DELETIONS = counter(
+    f"{_TRAFFIC}remotedeleteerrors_total", "Deletions of segments in the remote storage that failed.", *TOPIC
+)
+COPY_LAG_BYTES = gauge(
+    f"{_TRAFFIC}remotecopylagbytes", "Bytes of sealed segments that are not copied yet, of partitions led here.", *TOPIC
+)
+COPY_LAG_SEGMENTS = gauge(
+    f"{_TRAFFIC}remotecopylagsegments", "Sealed segments that are not copied yet, of partitions led here.", *TOPIC
+)
+ARCHIVE_SIZE = gauge(
+    f"{_TRAFFIC}remotelogsizebytes", "Bytes of segments in the remote storage, of partitions led here.", *TOPIC
+)
+ARCHIVE_SEGMENTS = gauge(
+    f"{_TRAFFIC}remotelogmetadatacount", "Segments in the remote storage, of partitions led here.", *TOPIC
+)
+ARCHIVE_FAILURES = gauge(
+    "pylogbroker_remote_storage_failures", "Failures of the remote storage since it last worked: 0 if it works."
+)
+ARCHIVE_CACHE_BYTES = gauge(
+    "pylogbroker_remote_storage_cache_bytes", "Bytes of records and indexes cached from the remote storage."
+)
+
 # replicas of this broker
 _REPLICAS = "kafka_server_replicamanager_"
 PARTITION_COUNT = gauge(f"{_REPLICAS}partitioncount", "Replicas here.")

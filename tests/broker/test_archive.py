@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metrics.archive import collect_archive
+from pylogbroker.metrics.exposition import Exposition
 from tests.broker.archives import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -13,9 +17,48 @@ from tests.broker.archives import (
     ArchiveTests,
     values_of,
 )
+from tests.broker.trees import now
 
 VALUES = [b"%020d" % number for number in range(9)]
 ALL = list(enumerate(VALUES))
+
+
+class FigureTests(ArchiveTests):
+    def test_metrics_have_kafkas_names_and_the_counts_of_the_topic(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.partition().log.sync()
+        samples = self.samples()
+        self.assertEqual(samples["kafka_server_brokertopicmetrics_remotecopylagsegments"], 4)
+        self.archive_all()
+        self.read_all()
+        samples = self.samples()
+        archive = self.partition().archive
+        assert archive is not None
+        stored = sum(os.path.getsize(path) for path in self.files(".log"))
+        indexes = sum(os.path.getsize(path) for path in self.files(".index"))
+        for name, value in {
+            "remotecopybytes_total": stored + indexes,
+            "remotecopyrequests_total": 4,
+            "remotecopyerrors_total": 0,
+            "remotefetchbytes_total": stored,
+            "remotefetcherrors_total": 0,
+            "remotecopylagbytes": 0,
+            "remotelogsizebytes": stored,
+            "remotelogmetadatacount": 4,
+        }.items():
+            self.assertEqual(samples[f"kafka_server_brokertopicmetrics_{name}"], value, name)
+        self.assertEqual(samples["pylogbroker_remote_storage_failures"], 0)
+
+    def samples(self) -> dict[str, float]:
+        out = Exposition()
+        now(collect_archive(out, self.node.broker))
+        lines = b"".join(now(out.encode())).decode().splitlines()
+        rows = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+        return {name.partition("{")[0]: float(value) for name, _, value in rows}
+
+    def files(self, suffix: str) -> list[str]:
+        return [f"{path}/{file}" for path, _, files in os.walk(self.store) for file in files if file.endswith(suffix)]
 
 
 class NarrowPathTests(ArchiveTests):

@@ -137,6 +137,10 @@ class ArchivedPartition:
         return sum(piece.segment.size for piece in self.pieces)
 
     @property
+    def segment_count(self) -> int:
+        return len(self.pieces)
+
+    @property
     def lag(self) -> tuple[int, int]:
         """Bytes and number of sealed segments that are not copied yet."""
         end = self.stored_end

@@ -129,12 +129,14 @@ class LogMaintenance:
             elif self._cleaner.is_busy_with(partition_log) or self._stopped:
                 return
         if gone:
+            is_archived = partition_log.local_start_offset > partition_log.log_start_offset
             log.info(
-                "{segments} of {path} {are} deleted, it begins at {start} now",
-                segments=counted(len(gone), "old segment"),
+                "{segments} of {path} {are} deleted, {part} begins at {start} now",
+                segments=counted(len(gone), "archived segment" if is_archived else "old segment"),
                 are="is" if len(gone) == 1 else "are",
                 path=partition_log.path,
-                start=partition_log.log_start_offset,
+                part="the local log" if is_archived else "it",
+                start=partition_log.local_start_offset,
             )
             self._disk.unlink_later(partition_log, gone)
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         MemberToRemove,
     )
     from pylogbroker.client.admin.quotas import AnyName
-    from pylogbroker.client.admin.records import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+    from pylogbroker.client.admin.records import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP, ListedOffset
     from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignment, ReplicaInfo
     from pylogbroker.client.admin.routing import ItemsFailed
     from pylogbroker.client.admin.share_groups import (
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EARLIEST",
+    "EARLIEST_LOCAL",
     "LATEST",
     "MAX_TIMESTAMP",
     "AccessControlEntry",
@@ -138,6 +139,7 @@ __all__ = [
 
 _MODULES: Final = {
     "EARLIEST": ".records",
+    "EARLIEST_LOCAL": ".records",
     "LATEST": ".records",
     "MAX_TIMESTAMP": ".records",
     "AccessControlEntry": ".acls",

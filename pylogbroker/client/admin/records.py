@@ -17,9 +17,15 @@ from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListOffsetsResponse
+from pylogbroker.wire.messages.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    ListOffsetsResponse,
+)
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "ListedOffset", "RecordAdmin"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "MAX_TIMESTAMP", "ListedOffset", "RecordAdmin"]
 
 #: In `delete`: all records that consumers may read.
 HIGH_WATERMARK = -1
@@ -47,6 +53,8 @@ class RecordAdmin:
         self, times: Mapping[TopicPartition, int], *, committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
         """Return the first offset at or after each time: milliseconds, EARLIEST, LATEST or MAX_TIMESTAMP.
+
+        EARLIEST_LOCAL is the first offset that an archived log has on the local disk.
 
         With `committed`, LATEST is the last stable offset.
         """

@@ -51,6 +51,8 @@ class ListedPartition:
     first: int | None
     end: int | None
     bytes: int | None
+    archived: int | None
+    """Bytes in the remote storage; None for a partition that is not archived, or has no replica here."""
     word: str
     kind: str
 
@@ -147,7 +149,9 @@ async def _rows(visitor: Visitor, topic: TopicImage, sizes: Sizes, in_sync_min: 
             first, end = hosted[key].log.log_start_offset, hosted[key].log.high_watermark
         size = sizes.get((state.leader, index), sizes.get((services.node.id, index)))
         word, kind = _state(index, state, sizes, in_sync_min)
-        rows.append(ListedPartition(index, state, first, end, size, word, kind))
+        archive = hosted[key].archive if key in hosted else None
+        archived = archive.size if archive is not None and archive.is_listed else None
+        rows.append(ListedPartition(index, state, first, end, size, archived, word, kind))
     return rows
 
 

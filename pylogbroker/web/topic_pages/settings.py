@@ -36,7 +36,7 @@ _GROUPS: Final = (
     ("Files and replication", ("",)),
 )
 """Heads, and how the names of their settings begin."""
-_NOT_HERE: Final = ("Tiered storage, which this broker does not have", ("local.", "remote."))
+_ARCHIVE: Final = ("Archive in a remote storage", ("local.", "remote."))
 _SOURCES: Final = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "this topic",
     ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker",
@@ -185,14 +185,14 @@ def _setting(row: Description, default: str | None) -> TopicSetting:
 
 
 def _grouped(rows: Sequence[TopicSetting]) -> Iterator[SettingGroup]:
-    every = (*_GROUPS, _NOT_HERE)
+    every = (*_GROUPS, _ARCHIVE)
     ordered = sorted(rows, key=lambda row: (_group(row.name), row.name))
     for number, members in groupby(ordered, key=lambda row: _group(row.name)):
         yield {"title": every[number][0], "settings": [*members]}
 
 
 def _group(name: str) -> int:
-    if name.startswith(_NOT_HERE[1]):
+    if name.startswith(_ARCHIVE[1]):
         return len(_GROUPS)
     return next(number for number, (_, beginnings) in enumerate(_GROUPS) if name.startswith(beginnings))
 

@@ -13,7 +13,7 @@ OTHER = NODE_ID + 1
 
 
 def listed(index: int, size: int | None) -> ListedPartition:
-    return ListedPartition(index, PartitionState(1, (1, 2), (1, 2)), 0, 1, size, "", "")
+    return ListedPartition(index, PartitionState(1, (1, 2), (1, 2)), 0, 1, size, None, "", "")
 
 
 def said(*sizes: int | None) -> str:
