@@ -33,13 +33,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum, auto
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.fetch.archived_reads import read_archived
 from pylogbroker.broker.fetch.conversion import Conversion
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.readahead import read_ahead
@@ -50,12 +51,9 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.storage import FileRegion, NotCached
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.storage import FileRegion
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-
-if TYPE_CHECKING:
-    from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 PARTITIONS_INLINE_MAX: Final = 100
 """Partitions between two checks of the time."""
@@ -411,7 +409,7 @@ class FetchOperation:
 
     async def _prepare(self) -> FetchEvent:
         await self._read_uncached()
-        await self._read_archived()
+        await read_archived(self.services, self._reader, self._is_abandoned)
         self._response = self._builder.throttled_response()
         if self._response is not None:
             return FetchEvent.PREPARED
@@ -436,34 +434,6 @@ class FetchOperation:
             with suppress(OSError):  # raised again in the last round
                 await self.services.runtime.in_reading_thread(self._read_on, self._reader.uncached)
             await self._read_in_slices(may_wait=not left)
-
-    async def _read_archived(self) -> None:
-        reader = self._reader
-        for read in reader.archived:
-            offset, partition = read.requested.partition.fetch_offset, read.partition
-            try:
-                if partition.archive is None:
-                    raise StorageFailure(f"{partition.topic}-{partition.index} is archived no more")
-                records = await partition.archive.read_within(
-                    offset, read.max_bytes, read.upto, min_one=read.min_one, is_committed=reader.is_committed
-                )
-                local: Sequence[AbortedTxn] = ()
-                if records is not None and not records.is_all_aborted:
-                    local = await self._local_aborted(partition, offset, records.next_offset)
-                reader.fill(read, records, local)
-            except KafkaError as error:
-                self.services.partitions.traffic.of(partition.topic).fetch_errors[error.code] += 1
-                reader.fill(read, None, ())
-                reader.fail(read.answer, error.code)
-
-    async def _local_aborted(self, partition: Partition, first_offset: int, upto: int) -> Sequence[AbortedTxn]:
-        """Return aborted transactions whose markers are in the local part of an archived log."""
-        for left in reversed(range(_READ_ROUNDS_MAX)):
-            try:
-                return partition.log.aborted_transactions(first_offset, upto, may_wait=not left)
-            except NotCached as missing:
-                await self.services.runtime.in_reading_thread(self._read_on, [missing.region])
-        return ()
 
     async def _convert(self, conversion: Conversion, due: Sequence[FetchedPartition]) -> None:
         conversion.begin(self._reader.answers)

@@ -9,20 +9,16 @@
 
 A `ConsumerReader` answers consumers, a `FollowerReader` followers, whose fetches confirm what they have.
 
-An error of one partition leaves the answers of the others alone.
-
-A consumer may ask for records that an archived log has in a remote storage alone. One such partition of a request is
-read there, after the others; further ones have no records in the answer.
+An error of one partition leaves the answers of the others alone. `archived_reads` has those of archived logs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-import attrs
-
+from pylogbroker.broker.fetch.archived_reads import ArchivedRead, read_later
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, TopicKey, fetcher_of
@@ -38,7 +34,6 @@ from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import FileRegion, Log, NotCached
-from pylogbroker.storage.files import region_of
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -48,10 +43,6 @@ from pylogbroker.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.partitions.archived import ArchivedRecords
-    from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 READ_COMMITTED = 1
 _LEADER_SERVES = -1
@@ -67,18 +58,6 @@ _ERRORS_OF_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_
 
 class _Services(HasRuntime, HasMetadata, HasPartitions, HasQuotas, HasNode, HasFetches, Protocol):
     """Services that this module uses."""
-
-
-@attrs.define(eq=False, repr=False)
-class ArchivedRead:
-    """Partition that is read from its remote storage, and its limits."""
-
-    requested: RequestedPartition
-    partition: Partition
-    answer: PartitionData
-    upto: int
-    max_bytes: int = 0
-    min_one: bool = False
 
 
 class FetchReader(ABC):
@@ -135,6 +114,10 @@ class FetchReader(ABC):
         self.limit = services.fetches.bytes_max
         if context.api_version >= FIRST_WITH_BYTE_LIMIT and request.max_bytes < self.limit:
             self.limit = request.max_bytes
+
+    @property
+    def api_version(self) -> int:
+        return self._context.api_version
 
     @property
     def size(self) -> int:
@@ -275,23 +258,6 @@ class FetchReader(ABC):
             region = behind
         return region
 
-    def fill(self, read: ArchivedRead, records: ArchivedRecords | None, local_aborted: Sequence[AbortedTxn]) -> None:
-        """Put records of the remote storage into an answer; None if they did not come in time."""
-        self.left += read.max_bytes
-        if records is None or not records.data:
-            return
-        self.left -= len(records.data)
-        answer = read.answer
-        answer.records = records.data
-        if self.is_committed:
-            aborted = (*records.aborted, *local_aborted)
-            answer.aborted_transactions = [
-                AbortedTransaction(transaction[0], transaction[1]) for transaction in aborted
-            ]
-        is_v2 = len(records.data) > MAGIC_AT and records.data[MAGIC_AT] == 2
-        if self._context.api_version < FIRST_WITH_V2 or (self.needs_v2 and not is_v2):
-            answer.records = region_of(records.data, records.next_offset)  # for the conversion
-
     def _report_divergence(self, answer: PartitionData, diverging: EpochEnd) -> None:
         answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
         self.is_urgent = True
@@ -406,21 +372,8 @@ class ConsumerReader(FetchReader):
             try:
                 self._read_records(partition, fetch, answer, upto, may_wait)
             except OffsetTiered as error:
-                self._read_later(ArchivedRead(requested, partition, answer, upto), error)
+                read_later(self, ArchivedRead(requested, partition, answer, upto), error)
         return answer, partition
-
-    def _read_later(self, read: ArchivedRead, error: OffsetTiered) -> None:
-        """Let a partition be read from its remote storage, if it is the first one of the request."""
-        if read.partition.archive is None:
-            raise StorageFailure(f"{error.detail}; this broker has no remote storage")
-        if self.archived:
-            return
-        read.min_one = self.left == self.limit
-        read.max_bytes = min(read.requested.partition.partition_max_bytes, max(0, self.left))
-        if read.max_bytes or read.min_one:
-            self.is_urgent = True
-            self.left -= read.max_bytes  # others may not use it
-            self.archived.append(read)
 
     def _preferred_replica(self, partition: Partition, fetch: FetchPartition) -> int:
         if partition.replication is None:
