@@ -77,6 +77,7 @@ OF_STARTS: Final[_Features] = {
         "pylogbroker.tap.http",
         "pylogbroker.tap.http_site",
     ),
+    "schema.registry.listeners": ("pylogbroker.registry.service",),
     "samples for charts, not before the start is over": ("pylogbroker.web.sampler",),
     "a broker in a program, a process that is a broker, and the supervisor of several": (
         "pylogbroker.tap.service",

@@ -29,6 +29,7 @@ from pylogbroker.config.http_settings import HttpRows, parse_http_endpoints
 from pylogbroker.config.log_settings import LogRows
 from pylogbroker.config.network_settings import NetworkRows
 from pylogbroker.config.quota_settings import QuotaRows
+from pylogbroker.config.registry_settings import RegistryRows, parse_registry_endpoints
 from pylogbroker.config.security_settings import (
     LISTENER_SETTINGS,
     AuthenticationRows,
@@ -85,6 +86,7 @@ class BrokerConfig(
     ShareRows,
     ClusterRows,
     HttpRows,
+    RegistryRows,
     LogRows,
     NetworkRows,
     QuotaRows,
@@ -132,6 +134,10 @@ class BrokerConfig(
     @property
     def http_listeners(self) -> tuple[listeners.Endpoint, ...]:
         return parse_http_endpoints(self.http_listeners_text or "")
+
+    @property
+    def schema_registry_listeners(self) -> tuple[listeners.Endpoint, ...]:
+        return parse_registry_endpoints(self.schema_registry_listeners_text or "")
 
     @property
     def has_sasl(self) -> bool:

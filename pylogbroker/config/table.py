@@ -17,6 +17,7 @@ from pylogbroker.config.http_settings import HTTP_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.quota_settings import QUOTA_SETTINGS
+from pylogbroker.config.registry_settings import REGISTRY_SETTINGS
 from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
@@ -40,6 +41,7 @@ BROKER: Mapping[str, Setting] = _by_name(
     (
         *NETWORK_SETTINGS,
         *HTTP_SETTINGS,
+        *REGISTRY_SETTINGS,
         *SECURITY_SETTINGS,
         *LOG_SETTINGS,
         *CLEANER_SETTINGS,

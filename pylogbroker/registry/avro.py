@@ -40,15 +40,21 @@ class AvroSchema:
     """Named types of references, as they were written there, by their full names."""
 
     @classmethod
-    def parse(cls, text: str, references: Mapping[str, str], normalize: bool = False) -> AvroSchema:
-        """Parse a schema that may use others by their texts; raise RegistryError."""
+    def parse(
+        cls, text: str, references: Mapping[str, str], normalize: bool = False, is_new: bool = True
+    ) -> AvroSchema:
+        """Parse a schema that may use others by their texts; raise RegistryError.
+
+        One that is not new may have what was accepted once, such as a name with a hyphen.
+        """
         named: dict[str, Any] = {}
         try:
             for reference in references.values():
                 fastavro.schema.parse_schema(json.loads(reference), named)
             tokens, schema = tokens_of(text), json.loads(text)
             parsed = fastavro.schema.parse_schema(schema, named)
-            _check(schema)
+            if is_new:
+                _check(schema)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError) as error:
             raise RegistryError.invalid_schema(f"{type(error).__name__}: {error}") from error
         except (KeyError, TypeError, AttributeError, RecursionError) as error:  # fastavro's, for a missing attribute

@@ -36,6 +36,8 @@ class ParseJob:
     schema: Schema
     references: Mapping[str, str] = attrs.field(eq=lambda texts: tuple(texts.items()))
     is_normalized: bool = False
+    is_new: bool = False
+    """Whether the schema is to be registered: then it is checked strictly."""
 
     def __hash__(self) -> int:
         return hash(self.schema)
@@ -44,7 +46,7 @@ class ParseJob:
         """Parse; raise RegistryError. Blocks."""
         text = self.schema.text
         if self.schema.kind == AVRO:
-            return AvroSchema.parse(text, self.references, self.is_normalized)
+            return AvroSchema.parse(text, self.references, self.is_normalized, self.is_new)
         if self.schema.kind == JSON:
             return JsonSchema.parse(text, self.references, self.is_normalized)
         if self.schema.kind == PROTOBUF:

@@ -8,18 +8,19 @@ other; questions do not wait for them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.long_loops import over
 from pylogbroker.registry import records
 from pylogbroker.registry.data_contracts import check_metadata, check_rule_set, completed
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.levels import problems
-from pylogbroker.registry.log import LogReplaced, SchemaLog
+from pylogbroker.registry.log import LogReplaced, SchemaLog, StoredRecords
 from pylogbroker.registry.parsing import ParsedSchema, ParseJob
 from pylogbroker.registry.records import SchemaRecord
 from pylogbroker.registry.state import LATEST, NotUnderstood, RegistryState
@@ -36,7 +37,6 @@ IMPORT: Final = "IMPORT"
 READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _PARSED_MAX: Final = 500
 _REPORTED_MAX: Final = 5
-_APPLIED_PER_STEP: Final = 100
 
 
 @attrs.frozen
@@ -51,12 +51,12 @@ class Registration:
 class SchemaRegistry:
     """Subjects, versions and compatibility; `settings` has levels and modes.
 
-    `in_thread` runs what blocks. `pause` is awaited between the steps of long loops.
+    `in_thread` runs what blocks. Loops give way as in `pylogbroker.long_loops`, and `in_slices` runs them.
     """
 
     _log: SchemaLog
     _in_thread: InThread
-    _pause: Callable[[], Any]
+    _in_slices: Callable[[Coroutine[Any, Any, None]], Awaitable[None]]
     state: RegistryState = attrs.field(factory=RegistryState, init=False)
     not_understood: int = attrs.field(default=0, init=False)
     """Records of the topic that this registry does not understand."""
@@ -80,11 +80,12 @@ class SchemaRegistry:
             except LogReplaced:
                 self.state, self._next_offset = RegistryState(), 0
                 continue
-            for index, (offset, record) in enumerate(stored.records):
-                self._apply(offset, record)
-                if index % _APPLIED_PER_STEP == _APPLIED_PER_STEP - 1:
-                    await self._pause()
+            await self._in_slices(self._apply_all(stored))
             self._next_offset, is_end = stored.next_offset, stored.is_end
+
+    async def _apply_all(self, stored: StoredRecords) -> None:
+        async for offset, record in over(stored.records):
+            self._apply(offset, record)
 
     def _apply(self, offset: int, record: SchemaRecord) -> None:
         self._next_offset = offset + 1
@@ -141,7 +142,8 @@ class SchemaRegistry:
             if not schema.text and latest is not None and (schema.metadata or schema.rule_set):
                 schema = attrs.evolve(latest, metadata=schema.metadata, rule_set=schema.rule_set)
             schema = completed(schema, state.settings_of(subject), latest)
-        schema, parsed = await self._canonical(subject, schema, is_normalized and mode != IMPORT)
+        is_import = mode == IMPORT
+        schema, parsed = await self._canonical(subject, schema, is_normalized and not is_import, is_new=not is_import)
         if requested_version is None:
             same = next((version for version in reversed(live) if version.schema == schema), None)
             same = same or await self._same_version(parsed, schema, live)
@@ -304,11 +306,13 @@ class SchemaRegistry:
     async def _normalizes(self, subject: str) -> bool:
         return bool((await self.catch_up()).settings_of(subject).get("normalize"))
 
-    async def _canonical(self, subject: str, schema: Schema, is_normalized: bool) -> tuple[Schema, ParsedSchema]:
+    async def _canonical(
+        self, subject: str, schema: Schema, is_normalized: bool, *, is_new: bool = False
+    ) -> tuple[Schema, ParsedSchema]:
         if not schema.text.strip():
             raise RegistryError.empty_schema()
         schema = attrs.evolve(schema, references=tuple(self._numbered(subject, used) for used in schema.references))
-        parsed = await self._parse(subject, schema, is_normalized)
+        parsed = await self._parse(subject, schema, is_normalized, is_new)
         return attrs.evolve(schema, text=parsed.text), parsed
 
     def _numbered(self, subject: str, reference: Reference) -> Reference:
@@ -320,9 +324,11 @@ class SchemaRegistry:
     async def _parsed_version(self, version: Version) -> ParsedSchema:
         return await self._parse(version.subject, version.schema)
 
-    async def _parse(self, subject: str, schema: Schema, is_normalized: bool = False) -> ParsedSchema:
+    async def _parse(
+        self, subject: str, schema: Schema, is_normalized: bool = False, is_new: bool = False
+    ) -> ParsedSchema:
         bare = attrs.evolve(schema, metadata="", rule_set="")
-        source = ParseJob(bare, self._texts_of_references(subject, schema, ()), is_normalized)
+        source = ParseJob(bare, self._texts_of_references(subject, schema, ()), is_normalized, is_new)
         parsed = self._parsed.get(source)
         if parsed is None:
             parsed = await self._in_thread(source.parsed)

@@ -10,9 +10,8 @@ from urllib.parse import quote, unquote
 
 import attrs
 from twisted.logger import Logger
-from twisted.web.http import Request
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
+from twisted.web.server import NOT_DONE_YET, Request
 
 from pylogbroker.background import run_in_background
 from pylogbroker.registry.callers import RegistryCaller
@@ -34,7 +33,7 @@ log = Logger()
 _TEXT_BYTES_MAX: Final = 64 * 1024
 _NEW_MEMBERS: Final = "confluent-accept-unknown-properties"
 _JSON_TYPES: Final = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
-_ANY_TYPES: Final = ("", "*/*", "application/*")
+_ANY_TYPES: Final = ("", "application/*")
 _BODY_TYPES: Final = (*_JSON_TYPES, "", "application/octet-stream", "application/x-www-form-urlencoded")
 """Types of bodies: clients that give none, as curl without a header, send JSON, too."""
 _NO_CONTENT: Final = 204
@@ -222,6 +221,6 @@ def _request_of(request: Request) -> RegistryRequest:
 def _accepted(request: Request) -> str | None:
     """Return the type of the answer that a client asks for, by default Confluent's; None if none is served."""
     media_types = [part.partition(";")[0].strip().lower() for part in (request.getHeader("accept") or "").split(",")]
-    if any(media in _ANY_TYPES for media in media_types):
+    if any(media in _ANY_TYPES or media.startswith("*/") for media in media_types):
         return CONTENT_TYPE
     return next((media for media in media_types if media in _JSON_TYPES), None)

@@ -44,7 +44,7 @@ from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, Sh
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, load_logs
 from pylogbroker.storage.formatting import counted
-from pylogbroker.tap import plugins, preflight
+from pylogbroker.tap import plugins, preflight, schema_registry
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify, identify_in_kraft
@@ -54,6 +54,7 @@ from pylogbroker.tree.embedded import EmbeddedTree
 if TYPE_CHECKING:
     from pylogbroker.broker.security import sasl_listeners
     from pylogbroker.legacy07.server import connection
+    from pylogbroker.registry.service import RegistryService
     from pylogbroker.tap import http, zookeeper
     from pylogbroker.tap.http import HttpServer
 else:
@@ -90,6 +91,7 @@ class ServingBroker:
     threads: Threads
     _undo: _UndoSteps
     _http: HttpServer | None
+    _registries: Sequence[RegistryService] = ()
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -98,6 +100,10 @@ class ServingBroker:
     @property
     def http_addresses(self) -> Sequence[Endpoint]:
         return () if self._http is None else self._http.addresses
+
+    @property
+    def schema_registry_addresses(self) -> Sequence[Endpoint]:
+        return [address for registry in self._registries for address in registry.addresses]
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:
         """Apply dynamic settings; raise ConfigError, and change nothing, if invalid."""
@@ -126,6 +132,7 @@ class BrokerStart:
     _undo: _UndoSteps = attrs.field(init=False, factory=_UndoSteps)
     _assembled: Broker | None = attrs.field(init=False, default=None)
     _http: HttpServer | None = attrs.field(init=False, default=None)
+    _registries: list[RegistryService] = attrs.field(init=False, factory=list)
 
     async def run(self) -> ServingBroker:
         """Open everything and listen; after a failure or `abort` close everything, and raise StartupError."""
@@ -145,7 +152,7 @@ class BrokerStart:
         if self._http is not None:
             self._http.serve(broker)
             self._undo.add(self._http.stop_serving)
-        return ServingBroker(broker, threads, self._undo, self._http)
+        return ServingBroker(broker, threads, self._undo, self._http, self._registries)
 
     def abort(self) -> None:
         self.aborted = True
@@ -221,6 +228,11 @@ class BrokerStart:
         await broker.role.register(_announcement(broker))
         loaded.is_crash_known = True
         self._go_on()
+        if config.schema_registry_listeners:
+            registry = schema_registry.make_registry(self._reactor, broker)
+            self._undo.add(registry.stop)
+            await registry.start()
+            self._registries.append(registry)
         runtime.slices.seconds = SLICE_SECONDS  # not before: users and tokens are read in slices, too
         self._watch_stalls(broker)
         if deleted:
@@ -272,6 +284,9 @@ class BrokerStart:
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
         for address in () if self._http is None else self._http.addresses:
             log.info("web UI on {address}/", address=address)
+        for registry in self._registries:
+            for address in registry.addresses:
+                log.info("schema registry on {address}", address=address)
         if "listeners" not in broker.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
@@ -354,10 +369,12 @@ def _check(
     except ConfigError as error:
         raise StartupError(str(error)) from error
     check_tls(config)
+    if config.schema_registry_listeners:
+        schema_registry.check_registry()
     if config.has_sasl or config.in_cluster:
         sasl_listeners.check_sasl(config)
     if has_sockets:
-        preflight.check_ports((*config.listeners, *config.http_listeners))
+        preflight.check_ports((*config.listeners, *config.http_listeners, *config.schema_registry_listeners))
     preflight.check(config)
     return policies, assignors, receivers, storage
 

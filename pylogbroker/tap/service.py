@@ -76,6 +76,11 @@ class BrokerService(Service):
         return () if self._serving is None else self._serving.http_addresses
 
     @property
+    def schema_registry_addresses(self) -> Sequence[Endpoint]:
+        """Addresses of the schema registry, with actual ports, while the broker serves."""
+        return () if self._serving is None else self._serving.schema_registry_addresses
+
+    @property
     def has_busy_threads(self) -> bool:
         """True if the running broker's worker threads have work."""
         return self._serving is not None and self._serving.threads.is_busy

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pylogbroker.testing import admin as testing_admin
     from pylogbroker.testing import schema_registry as registry_service
     from pylogbroker.testing.admin import Admin
-    from pylogbroker.testing.schema_registry import RegistryService
+    from pylogbroker.testing.schema_registry import BrokerRegistry
 else:
     registry_service = on_first_use("pylogbroker.testing.schema_registry")
     testing_admin = on_first_use("pylogbroker.testing.admin")
@@ -86,7 +86,7 @@ class Broker(BrokerRequests):
         if not self._rules.is_open and "listeners" in self._settings:
             raise ConfigError("listeners: leave it out; users, tls and acls have listeners of their own")
         self._has_registry = schema_registry
-        self._registry: RegistryService | None = None
+        self._registry: BrokerRegistry | None = None
         self.listeners: list[dict[str, str]] = []
         """Addresses of each broker by the names of its listeners."""
         self._stack = ExitStack()
@@ -208,9 +208,9 @@ class Broker(BrokerRequests):
 
     def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
         with required_by("schema_registry"):
-            make_service = registry_service.RegistryService
+            make_service = registry_service.BrokerRegistry
 
-        async def make() -> RegistryService:
+        async def make() -> BrokerRegistry:
             return make_service(thread.reactor, self._new_admin(thread.reactor))
 
         self._registry = thread.call(make, "schema registry")
@@ -243,7 +243,7 @@ class Broker(BrokerRequests):
         return self._registry is not None
 
     @property
-    def schema_registry(self) -> RegistryService:
+    def schema_registry(self) -> BrokerRegistry:
         """The schema registry, with its `url`."""
         if self._registry is None:
             raise RuntimeError(

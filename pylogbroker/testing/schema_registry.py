@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
-from twisted.web.http import Request
-from twisted.web.server import Site
+from twisted.web.server import Request, Site
 
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.registry.callers import OPEN
 from pylogbroker.registry.errors import RegistryError
@@ -58,7 +57,7 @@ class _ClientLog:
             self._unread.append(record)
 
 
-class RegistryService:
+class BrokerRegistry:
     """Runs from `start` to `stop`, on the broker's thread."""
 
     def __init__(self, reactor: Any, admin: Admin) -> None:
@@ -74,7 +73,7 @@ class RegistryService:
         """Read the schemas of earlier runs, then listen."""
         log = _ClientLog(self._reactor, self._admin)
         await log.open()
-        registry = SchemaRegistry(log, self._in_thread, self._pause)
+        registry = SchemaRegistry(log, self._in_thread, Slices(self._reactor).run)
         await registry.catch_up()
         site = Site(RegistryResource(_respond(RegistryApi(RegistryHandlers(registry)))), reactor=self._reactor)
         site.noisy = False
@@ -87,9 +86,6 @@ class RegistryService:
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
-
-    async def _pause(self) -> None:
-        await deferLater(self._reactor, 0)
 
 
 def _respond(api: RegistryApi) -> Callable[[RegistryRequest, Request], Awaitable[RegistryAnswer]]:

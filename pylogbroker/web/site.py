@@ -64,6 +64,7 @@ def _is_address(name: str) -> bool:
 
 
 class CheckedRequest(Request):
+    body_bytes_max = BODY_BYTES_MAX
     site: CheckedSite
     channel: Any
     content: BytesIO
@@ -79,7 +80,7 @@ class CheckedRequest(Request):
         self.body = StreamedBody(self.channel.transport)
         if length != 0 and self.channel.site.streams_body_of(self.channel._path.partition(b"?")[0]):
             self.is_streamed = True
-        elif length is not None and length > BODY_BYTES_MAX:
+        elif length is not None and length > self.body_bytes_max:
             self._take(length)
 
     def handleContentChunk(self, data: bytes) -> None:
@@ -90,12 +91,12 @@ class CheckedRequest(Request):
                 self._begin(channel._command, channel._path, channel._version)
             return
         self._take(len(data))
-        if self._body_bytes <= BODY_BYTES_MAX:
+        if self._body_bytes <= self.body_bytes_max:
             self.content.write(data)
 
     def _take(self, size: int) -> None:
         """Close the connection of a request whose body is too long."""
-        if self._body_bytes <= BODY_BYTES_MAX < self._body_bytes + size:
+        if self._body_bytes <= self.body_bytes_max < self._body_bytes + size:
             self.channel.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
             self.channel.loseConnection()
         self._body_bytes += size
@@ -127,7 +128,7 @@ class CheckedRequest(Request):
         super().finish()
 
     def process(self) -> None:
-        if self._body_bytes <= BODY_BYTES_MAX:
+        if self._body_bytes <= self.body_bytes_max:
             self.path = self.path if self.path.startswith(b"/") else b"/"  # Twisted answers * with its version
             super().process()
 
@@ -194,8 +195,9 @@ class CheckedSite(Site):
         root: Resource,
         hosts: AllowedHosts,
         streams_body_of: Callable[[bytes], bool] = _no_path,
+        make_request: Callable[..., CheckedRequest] = CheckedRequest,
     ) -> None:
-        super().__init__(root, requestFactory=CheckedRequest, timeout=IDLE_SECONDS, reactor=reactor)
+        super().__init__(root, requestFactory=make_request, timeout=IDLE_SECONDS, reactor=reactor)
         self.displayTracebacks = False
         self.hosts = hosts
         self.streams_body_of = streams_body_of

@@ -185,7 +185,7 @@ async def visitor_of(
     services: Services, samples: Samples, faults: FaultPort | None, schemas: SchemaStore | None, request: HttpRequest
 ) -> Visitor:
     """Return who sent a request; raise NotServed."""
-    principal = await _principal(services, request)
+    principal = await principal_of(services, request)
     host = request.getClientAddress().host
     authorizer = services.authorizer
     access: Access | None = None if authorizer is None else authorizer.access(principal, host)
@@ -194,7 +194,8 @@ async def visitor_of(
     return Visitor(services, context, samples, faults, schemas)
 
 
-async def _principal(services: Services, request: HttpRequest) -> str:
+async def principal_of(services: Services, request: HttpRequest) -> str:
+    """Return the principal of a request by its user and password; raise NotServed."""
     if services.sasl is not None:
         return f"User:{await _user(services, services.sasl, request)}"
     if not any(_takes_anonymous(services, listener) for listener in services.config.listeners):

@@ -18,6 +18,7 @@ RENAMED = {
     "listeners": "listeners_text",
     "log.dirs": "log_dirs_text",
     "http.listeners": "http_listeners_text",
+    "schema.registry.listeners": "schema_registry_listeners_text",
 }
 """Settings whose attribute would hide one with the parsed value."""
 

@@ -59,6 +59,9 @@ OWN = {
     ("broker", "http.allowed.hosts"),
     ("broker", "http.max.connections"),
     ("broker", "metrics.partitions.enable"),
+    ("broker", "schema.registry.listeners"),  # Kafka has no schema registry
+    ("broker", "schema.registry.advertised.url"),
+    ("broker", "schema.registry.topic.replication.factor"),
     ("broker", "schema.registry.url"),  # a broker of Kafka shows no records
     ("broker", "schema.registry.basic.auth.user.info"),
     ("broker", "schema.registry.bearer.auth.token"),

@@ -319,7 +319,7 @@ def test_references_in_their_places(broker: Broker, subject: str) -> None:
         ('["null",["int"]]', "within another"),
     ],
 )
-def test_what_avro_forbids(broker: Broker, subject: str, schema: str, reason: str) -> None:
+def test_avro_schemas_that_are_forbidden_are_rejected(broker: Broker, subject: str, schema: str, reason: str) -> None:
     code, message = fail(broker, f"POST /subjects/{subject}/versions", {"schema": schema})
     assert (code, reason in message) == (42201, True), message
 

@@ -21,7 +21,7 @@ from pylogbroker.client.sync.background import TimedOut, WrongThread
 from pylogbroker.errors import ConfigError, KafkaError, StartupError
 from pylogbroker.testing import Broker
 from pylogbroker.testing.reactor_thread import ReactorThread
-from pylogbroker.testing.schema_registry import RegistryService
+from pylogbroker.testing.schema_registry import BrokerRegistry
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +170,12 @@ def test_a_failed_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_start_after_one_that_failed_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def start(service: RegistryService) -> None:
+    async def start(service: BrokerRegistry) -> None:
         raise StartupError("no registry")
 
     broker = Broker(schema_registry=True)
     with monkeypatch.context() as patch:
-        patch.setattr(RegistryService, "start", start)
+        patch.setattr(BrokerRegistry, "start", start)
         with pytest.raises(StartupError, match="no registry"):
             broker.start()
     with broker:

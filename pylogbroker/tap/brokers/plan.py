@@ -30,13 +30,15 @@ from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES
 
 BROKERS_MAX: Final = 1000
 _ADDRESS: Final = re.compile(r"(.+):([0-9]+)(?:-([0-9]+))?")
-_LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners", "http.listeners")
+_URLS: Final = ("http.listeners", "schema.registry.listeners", "schema.registry.advertised.url")
+_LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners", *_URLS)
 _ONE_MACHINE: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "transaction.state.log.min.isr": "1",
+    "schema.registry.topic.replication.factor": "1",
     "zookeeper.session.timeout.ms": "6000",
     "controlled.shutdown.retry.backoff.ms": "500",
     "api.versions.release": "4.4",
@@ -154,7 +156,7 @@ def _for_each(name: str, item: str, count: int) -> list[str]:
 
 
 def _expected(name: str) -> str:
-    return "http://host:port" if name == "http.listeners" else "NAME://host:port"
+    return "http://host:port" if name in _URLS else "NAME://host:port"
 
 
 def _check_distinct(name: str, items: Sequence[str]) -> None:
