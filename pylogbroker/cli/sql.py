@@ -59,6 +59,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     metavar="[key=|value=]FORM",
     help="text (default), binary, json; with a schema registry auto (its default), avro, protobuf, json-schema.",
 )
+@click.option("--archive", metavar="DIRECTORY", help="Read the archive of the delete policy archive-parquet, too.")
 @click.option("--on-error", type=click.Choice(["raise", "null"]), default="raise", help="If content has another form.")
 @click.option(
     "-f", "--format", "output", type=click.Choice(_FORMATS), help="Form of the output; of a file: its suffix."
@@ -82,6 +83,7 @@ def command(
     since: str | None,
     until: str | None,
     deserializers: tuple[str, ...],
+    archive: str | None,
     on_error: str,
     output: str | None,
     path: str | None,
@@ -100,7 +102,7 @@ def command(
     """
     form = _form(output, path)
     bounds = _bounds(since, until)
-    options = {"on_error": on_error, **_forms(deserializers, bool(connection.registry))}
+    options = {"on_error": on_error, "archive": archive, **_forms(deserializers, bool(connection.registry))}
     text = sys.stdin.read() if query == "-" else query
     connection.needs = {"topic": rights.Right("read", "topic")}
     with required_by("pylogbroker sql", "tables"), _explained(), _progress(quiet, form, path) as observer:

@@ -124,8 +124,8 @@ class TopicRows(Values):
         DELETE_POLICIES,
         "log.delete.policies",
         "Delete policies that name the segments for `delete` to remove. `record-time` and `modification-time` use "
-        "retention.ms, `size` uses retention.bytes. Plugins may add others, with an argument after a colon: "
-        "`name:argument`.",
+        "retention.ms, `size` uses retention.bytes. `archive-parquet:/directory` uses both, and writes records to "
+        "Parquet files first. Plugins may add others, with an argument after a colon: `name:argument`.",
     )
     delete_retention_ms = _topic(
         "delete.retention.ms",

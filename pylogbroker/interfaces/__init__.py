@@ -25,7 +25,13 @@ from pylogbroker.lazy_names import lazy_names
 if TYPE_CHECKING:
     from pylogbroker.interfaces.assignors import IAssignor, IAssignorFactory
     from pylogbroker.interfaces.client_telemetry import ClientTelemetry, IClientTelemetryReceiver
-    from pylogbroker.interfaces.delete_policies import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+    from pylogbroker.interfaces.delete_policies import (
+        IDeletePolicy,
+        IDeletePolicyFactory,
+        LogFiles,
+        LogView,
+        SegmentView,
+    )
     from pylogbroker.interfaces.events import (
         CallbackHandler,
         Event,
@@ -125,6 +131,7 @@ __all__ = [
     "ITokenProviderFactory",
     "ITree",
     "InvalidAcl",
+    "LogFiles",
     "LogView",
     "NoChildrenForEphemerals",
     "NoNode",
@@ -193,6 +200,7 @@ _MODULES: Final = {
     "ITokenProviderFactory": ".token_providers",
     "ITree": ".tree",
     "InvalidAcl": ".tree_errors",
+    "LogFiles": ".delete_policies",
     "LogView": ".delete_policies",
     "NoChildrenForEphemerals": ".tree_errors",
     "NoNode": ".tree_errors",

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import UUID
 
 import attrs
 from zope.interface import Attribute, Interface
@@ -22,6 +23,20 @@ class SegmentView:
     active: bool  # the last segment, to which records are appended
 
 
+@attrs.frozen(eq=False, repr=False)
+class LogFiles:
+    """Files of a log, for policies that do work before segments are deleted.
+
+    A segment's file is `directory` and the base offset in 20 digits, with the suffix `.kafka`.
+    """
+
+    directory: str
+    topic_id: UUID | None
+    stable_offset: int  # all transactions below have ended
+    aborted: Callable[[int, int], Sequence[tuple[int, int]]]
+    """Return producer ids and first offsets of aborted transactions between two offsets, at most `stable_offset`."""
+
+
 @attrs.frozen
 class LogView:
     """Snapshot of a log; segments are oldest first, without an empty active one."""
@@ -29,10 +44,12 @@ class LogView:
     topic: str
     partition: int
     segments: tuple[SegmentView, ...]
+    files: LogFiles | None = attrs.field(default=None, eq=False, repr=False)
+    """None if nothing is going to be deleted: the caller shows what would be."""
 
 
 class IDeletePolicy(Interface):
-    """Delete policy of one topic. It only computes on values."""
+    """Delete policy of one topic. It computes on values; with the files of a log it may begin work elsewhere."""
 
     def deletable(log: LogView, now_ms: int) -> Iterable[SegmentView]:
         """Return the segments that may be deleted: a prefix of `log.segments`, possibly empty.

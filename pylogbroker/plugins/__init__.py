@@ -16,6 +16,7 @@ __all__: list[str] = []
 # These keep their names if other plugins use them too.
 BUILT_IN: Final = frozenset(
     {
+        "archive_parquet",
         "assignors",
         "callback_handlers",
         "delete_policies",

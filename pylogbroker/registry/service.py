@@ -99,7 +99,7 @@ class RegistryService:
         allowed = AllowedHosts((*config.http_allowed_hosts, *hosts, *advertised))
         context = None
         for listener in config.schema_registry_listeners:
-            site = CheckedSite(self._reactor, RegistryResource(self._respond), allowed, _RegistryRequest)
+            site = CheckedSite(self._reactor, RegistryResource(self._respond), allowed, make_request=_RegistryRequest)
             factory = HttpFactory(_do_nothing, config.http_max_connections)
             factory.serve(site)
             self._factories.append(factory)

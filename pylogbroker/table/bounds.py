@@ -17,15 +17,15 @@ the records that exist when it begins.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 import attrs
 
-from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.config import times
 from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import TopicPartition
 from pylogbroker.java.text import is_digits
 from pylogbroker.table.errors import RecordsDeleted
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
@@ -35,6 +35,8 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 Point: TypeAlias = int | str | datetime | timedelta
 Bound: TypeAlias = Point | Mapping[int, Point]
+Lookup: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+"""Returns the first offset at or after each time in ms, -1 without one; EARLIEST and LATEST are times, too."""
 
 
 @attrs.frozen
@@ -59,17 +61,15 @@ class _At:
     time: int | None = None
 
 
-def ranges_of(
-    cluster: BlockingCluster, topic: str, partitions: Collection[int], start: Bound, end: Bound
-) -> list[ReadRange]:
+def ranges_of(lookup: Lookup, topic: str, partitions: Collection[int], start: Bound, end: Bound) -> list[ReadRange]:
     """Return what is to be read of each partition; raise ConfigError or RecordsDeleted."""
     starts, ends = _points("start", start, partitions), _points("end", end, partitions)
     chosen = sorted(starts if isinstance(start, Mapping) else partitions)
     keys = [(topic, partition) for partition in chosen]
-    first = {key[1]: listed.offset for key, listed in cluster.offsets(dict.fromkeys(keys, EARLIEST)).items()}
-    last = {key[1]: listed.offset for key, listed in cluster.offsets(dict.fromkeys(keys, LATEST)).items()}
-    at = _times(cluster, topic, {partition: starts[partition] for partition in chosen}, last)
-    until = _times(cluster, topic, {partition: ends.get(partition, _At(time=LATEST)) for partition in chosen}, last)
+    first = {key[1]: offset for key, offset in lookup(dict.fromkeys(keys, EARLIEST)).items()}
+    last = {key[1]: offset for key, offset in lookup(dict.fromkeys(keys, LATEST)).items()}
+    at = _times(lookup, topic, {partition: starts[partition] for partition in chosen}, last)
+    until = _times(lookup, topic, {partition: ends.get(partition, _At(time=LATEST)) for partition in chosen}, last)
     ranges = []
     for partition in chosen:
         begin = at[partition]
@@ -126,10 +126,10 @@ def _point(name: str, point: Point) -> _At:
     return _At(time=max(0, times.milliseconds(name, point) or 0))
 
 
-def _times(cluster: BlockingCluster, topic: str, points: Mapping[int, _At], last: Mapping[int, int]) -> dict[int, int]:
+def _times(lookup: Lookup, topic: str, points: Mapping[int, _At], last: Mapping[int, int]) -> dict[int, int]:
     """Return the offset of each point."""
     times_ms = {(topic, partition): at.time for partition, at in points.items() if at.time is not None}
-    offsets = {key[1]: listed.offset for key, listed in cluster.offsets(times_ms).items()} if times_ms else {}
+    offsets = {key[1]: offset for key, offset in lookup(times_ms).items()} if times_ms else {}
     for partition, at in points.items():
         if at.offset is not None:
             offsets[partition] = at.offset if at.offset >= 0 else max(0, last[partition] + at.offset)

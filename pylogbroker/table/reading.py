@@ -6,18 +6,27 @@ read_batches    infers types from a sample at both ends of each partition, then 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import pyarrow as pa
 
+from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.table.bounds import Bound, ReadRange
 from pylogbroker.table.columns import DECODED, ColumnSelection, column_of, decoder_columns
 from pylogbroker.table.contents import ON_ERROR, ContentForm, Failures, OnError
 from pylogbroker.table.forms import form_of
 from pylogbroker.table.topic_source import RawRows, ReadPlan, TopicSource, settings_of
+
+if TYPE_CHECKING:
+    from pylogbroker.table.archive import source as archive_source
+else:
+    archive_source = on_first_use("pylogbroker.table.archive.source")
 
 _SAMPLE_RECORDS: Final = 20_000
 
@@ -137,6 +146,7 @@ def read_table(
     schema_registry: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     committed: bool = True,
+    archive: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> pa.Table:
     """Return the records of a topic between two bounds, in the order of partitions and offsets.
@@ -144,9 +154,10 @@ def read_table(
     `table.bounds` has the bounds, `table.columns` the columns, and `table.contents` the forms of keys and values. A
     schema of JSON is one of pyarrow. `schema_registry` is a URL, or settings `schema.registry.*`. Contents that cannot
     be decoded raise UndecodableRecord, or are null with `on_error="null"`. Records of transactions that are open or
-    aborted are left out, unless `committed` is false. `settings` are those of a consumer, such as credentials.
+    aborted are left out, unless `committed` is false. `archive` is the directory of the delete policy
+    `archive-parquet`, which is read before the log. `settings` are those of a consumer, such as credentials.
     """
-    source = TopicSource(settings_of(bootstrap_servers, settings or {}, committed=committed), topic)
+    source = source_of(settings_of(bootstrap_servers, settings or {}, committed=committed), topic, archive)
     scan = scan_of(source, columns, (key, value), (key_schema, value_schema), schema_registry, on_error)
     plan = source.plan(partitions, start, end)
     if not scan.contents.sampled:
@@ -177,6 +188,7 @@ def read_batches(
     schema_registry: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     committed: bool = True,
+    archive: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
     """Return a stream of the record batches of `read_table`; it holds some megabytes at a time.
@@ -184,11 +196,21 @@ def read_batches(
     Types that are inferred are those of a sample, 20,000 records at the beginnings and ends of the partitions. A later
     record with other members is an error: give a schema.
     """
-    source = TopicSource(settings_of(bootstrap_servers, settings or {}, committed=committed), topic)
+    source = source_of(settings_of(bootstrap_servers, settings or {}, committed=committed), topic, archive)
     scan = scan_of(source, columns, (key, value), (key_schema, value_schema), schema_registry, on_error)
     plan = source.plan(partitions, start, end)
     scan.sample(plan)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches(plan))
+
+
+def source_of(settings: Values, topic: str, archive: str | os.PathLike[str] | None) -> TopicSource:
+    """Return the topic with its archive, if one is named; raise ConfigError."""
+    if archive is None:
+        return TopicSource(settings, topic)
+    root = Path(archive)
+    if not root.is_dir():
+        raise ConfigError(f"archive: {root} is not a directory; expected that of the delete policy archive-parquet")
+    return archive_source.ArchivedTopicSource(settings, topic, root)
 
 
 def scan_of(

@@ -8,6 +8,7 @@ Engines know a dataset by its class, and ask it for a scanner. Each scan reads t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,8 @@ from pylogbroker.table.bounds import Bound
 from pylogbroker.table.columns import COLUMNS, DECODED, ColumnSelection
 from pylogbroker.table.contents import OnError
 from pylogbroker.table.pushdown import FilterBounds, narrowed_ranges
-from pylogbroker.table.reading import TopicScan, scan_of
-from pylogbroker.table.topic_source import RawRows, ReadPlan, TopicSource, settings_of
+from pylogbroker.table.reading import TopicScan, scan_of, source_of
+from pylogbroker.table.topic_source import RawRows, ReadPlan, settings_of
 
 
 @attrs.define(eq=False, repr=False)
@@ -101,7 +102,7 @@ class TopicScanner:
         ranges = narrowed_ranges(pushdown, plan.ranges)
         since_ms = pushdown.since_ms() if ranges else None
         if since_ms is not None:
-            offsets = self._scan.source.first_offsets([part.partition for part in ranges], since_ms)
+            offsets = self._scan.source.first_offsets(attrs.evolve(plan, ranges=tuple(ranges)), since_ms)
             late = ((part, offsets[part.partition]) for part in ranges)
             ranges = [attrs.evolve(part, start=max(part.start, first)) for part, first in late if first >= 0]
         return attrs.evolve(plan, ranges=tuple(part for part in ranges if len(part)))
@@ -170,10 +171,11 @@ def dataset(
     schema_registry: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     committed: bool = True,
+    archive: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     observer: ScanObserver | None = None,
 ) -> TopicDataset:
     """Return a topic as a dataset of Arrow with all columns; the arguments are those of `read_batches`."""
-    source = TopicSource(settings_of(bootstrap_servers, settings or {}, committed=committed), topic)
+    source = source_of(settings_of(bootstrap_servers, settings or {}, committed=committed), topic, archive)
     scan = scan_of(source, COLUMNS, (key, value), (key_schema, value_schema), schema_registry, on_error)
     return TopicDataset(scan, partitions, start, end, observer)

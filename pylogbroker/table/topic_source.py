@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from pylogbroker.client.errors import OutOfRange
 from pylogbroker.config import Values
 from pylogbroker.config.parsing import closest
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.table.bounds import Bound, ReadRange, ranges_of
 from pylogbroker.table.decoder import Decoder
@@ -83,13 +85,20 @@ class TopicSource:
                     f"{self.topic} has no partition {wrong[0]!r}: it has {len(there)}, from 0 to {len(there) - 1}"
                 )
             topic_id = cluster.topic_id(self.topic)
-            return ReadPlan(tuple(ranges_of(cluster, self.topic, chosen, start, end)), topic_id)
+            lookup = partial(self._offsets, cluster, topic_id)
+            return ReadPlan(tuple(ranges_of(lookup, self.topic, chosen, start, end)), topic_id)
 
-    def first_offsets(self, partitions: Iterable[int], since_ms: int) -> dict[int, int]:
-        """Return the first offset at or after a time for each partition; -1 where no record is as late."""
+    def first_offsets(self, plan: ReadPlan, since_ms: int) -> dict[int, int]:
+        """Return the first offset at or after a time for each partition of a plan; -1 where no record is as late."""
+        times = {(self.topic, part.partition): since_ms for part in plan.ranges}
         with BlockingCluster(self.settings) as cluster:
-            offsets = cluster.offsets({(self.topic, partition): since_ms for partition in partitions})
-        return {partition: listed.offset for (_, partition), listed in offsets.items()}
+            offsets = self._offsets(cluster, plan.topic_id, times)
+        return {partition: offset for (_, partition), offset in offsets.items()}
+
+    def _offsets(
+        self, cluster: BlockingCluster, topic_id: UUID, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        return {key: listed.offset for key, listed in cluster.offsets(times).items()}
 
     def rows(self, plan: ReadPlan, columns: tuple[str, ...]) -> Iterator[RawRows]:
         """Yield rows of the decoder's columns, one partition after the other."""

@@ -27,6 +27,7 @@ from tests.broker.trees import now
 
 TOPIC, BROKER = 2, 4
 SET, APPEND = 0, 2
+INSTALLED = "archive-parquet, modification-time, record-time, size; no others are installed"
 KNOWN = "modification-time, oldest, record-time, size; no others are installed"
 
 
@@ -204,9 +205,7 @@ class DeletePolicyTests(NodeTests):
         self.node.create("t", delete_policies="oldest:1,size")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")
         self.restart()  # without the plugin
-        gone = (
-            "'oldest:1' is not accepted; expected any of modification-time, record-time, size; no others are installed"
-        )
+        gone = f"'oldest:1' is not accepted; expected any of {INSTALLED}"
         self.assertEqual(self.alter(TOPIC, "t", "retention.bytes", "0"), (ErrorCode.NONE, None))
         self.assertEqual(self.alter(TOPIC, "t", "delete.policies", "record-time", APPEND), (ErrorCode.NONE, None))
         self.assertEqual(self.node.broker.metadata.topic_settings("t")["delete.policies"], "oldest:1,size,record-time")
@@ -244,9 +243,7 @@ class DeletePolicyTests(NodeTests):
         for topic in ("t", "u", "v"):
             self.node.create(topic, delete_policies="oldest:1")
         self.restart()  # without the plugin
-        why = (
-            "'oldest:1' is not accepted; expected any of modification-time, record-time, size; no others are installed"
-        )
+        why = f"'oldest:1' is not accepted; expected any of {INSTALLED}"
         with logged_lines() as lines:
             for _ in range(2 * 360):
                 self.node.clock.advance(10)
@@ -270,9 +267,7 @@ class DeletePolicyTests(NodeTests):
         with logged_lines() as lines:
             self.restart()  # without the plugin
             self.node.clock.advance(0)
-        why = (
-            "'oldest:1' is not accepted; expected any of modification-time, record-time, size; no others are installed"
-        )
+        why = f"'oldest:1' is not accepted; expected any of {INSTALLED}"
         others = ", ".join(f"other{number:02}" for number in range(10))
         self.assertEqual(
             sorted(line for line in lines if "delete policy" in line),

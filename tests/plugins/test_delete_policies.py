@@ -88,7 +88,7 @@ def test_topics_choose_by_name() -> None:
 
 REJECTED = {
     "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of "
-    "modification-time, record-time, size; no others are installed",
+    "archive-parquet, modification-time, record-time, size; no others are installed",
     "size:3": "delete.policies: 'size:3' is not accepted; "
     "size takes no argument; it follows the setting retention.bytes",
 }
@@ -183,7 +183,7 @@ def installed() -> list[str]:
     return sorted(plugins.delete_policies()._installed.plugins)
 
 
-BUILT_IN = ["modification-time", "record-time", "size"]
+BUILT_IN = ["archive-parquet", "modification-time", "record-time", "size"]
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", "", "Mine", "my policy", "müll", "a_b", None, 7])

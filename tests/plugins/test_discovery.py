@@ -63,7 +63,7 @@ def in_order(line: str) -> str:
         ((ICallbackHandler, ICallbackHandlerFactory), {"logging", "metrics"}),
         ((IAssignor, IAssignorFactory), {"range", "roundrobin", "sticky", "cooperative-sticky"}),
         ((IEventHandler, IEventHandlerFactory), set()),
-        ((IDeletePolicyFactory,), {"modification-time", "record-time", "size"}),
+        ((IDeletePolicyFactory,), {"archive-parquet", "modification-time", "record-time", "size"}),
     ],
 )
 def test_built_in_plugins_are_found(interfaces: tuple[type, ...], names: set[str]) -> None:

@@ -19,7 +19,7 @@ from tests.support.line_process import LineProcess
 TWISTD = "from twisted.scripts.twistd import run; run()"
 UNKNOWN = (
     "log.delete.policies: 'newest:3' is not accepted; "
-    "expected any of modification-time, newest-segments, record-time, size; no others are installed"
+    "expected any of archive-parquet, modification-time, newest-segments, record-time, size; no others are installed"
 )
 
 

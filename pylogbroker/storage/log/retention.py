@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from functools import partial
 
-from pylogbroker.interfaces import LogView, SegmentView
+from pylogbroker.interfaces import LogFiles, LogView, SegmentView
 from pylogbroker.storage.files import DeletedFiles
 from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.log import Log
@@ -22,7 +23,8 @@ def expire(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Ite
     views = yield from _views(log)
     if views is None or log.is_swapping:
         return
-    count = _count_expired(log, views, now_ms, policies, log.high_watermark)
+    files = LogFiles(log.path, log.topic_id, log.last_stable_offset, partial(_aborted, log))
+    count = _count_expired(log, views, now_ms, policies, log.high_watermark, files)
     if count and count == len(log.segments):
         log.roll(now_ms)
     yield from log.drop_oldest(count)
@@ -75,13 +77,23 @@ def _views(log: Log) -> Generator[None, None, tuple[SegmentView, ...] | None]:
     return (*views, *log.views(len(sealed)))
 
 
+def _aborted(log: Log, first_offset: int, upto: int) -> list[tuple[int, int]]:
+    transactions = log.aborted_transactions(first_offset, upto)
+    return [(aborted.producer_id, aborted.first_offset) for aborted in transactions]
+
+
 def _count_expired(
-    log: Log, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy], safe_end: int
+    log: Log,
+    views: tuple[SegmentView, ...],
+    now_ms: int,
+    policies: Iterable[GuardedPolicy],
+    safe_end: int,
+    files: LogFiles | None = None,
 ) -> int:
     count = sum(1 for view in views if not view.active and view.next_offset <= log.log_start_offset)
     limit = sum(1 for view in views if view.next_offset <= safe_end)
     for policy in policies:
         if views[count:]:
-            named = policy.run(LogView(log.topic, log.partition, views[count:]), now_ms)
+            named = policy.run(LogView(log.topic, log.partition, views[count:], files), now_ms)
             count += min(named, max(limit - count, 0))
     return count
