@@ -62,7 +62,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 @click.option("--archive", metavar="DIRECTORY", help="Read the archive of the delete policy archive-parquet, too.")
 @click.option("--on-error", type=click.Choice(["raise", "null"]), default="raise", help="If content has another form.")
 @click.option(
-    "-f", "--format", "output", type=click.Choice(_FORMATS), help="Form of the output; of a file: its suffix."
+    "-f", "--format", "chosen_form", type=click.Choice(_FORMATS), help="Form of the output; of a file: its suffix."
 )
 @click.option("-o", "--output", "path", metavar="FILE", help="Write the rows to a file: .parquet, .csv, .json.")
 @click.option(
@@ -85,7 +85,7 @@ def command(
     deserializers: tuple[str, ...],
     archive: str | None,
     on_error: str,
-    output: str | None,
+    chosen_form: str | None,
     path: str | None,
     follow: float | None,
     quiet: bool,
@@ -100,7 +100,7 @@ def command(
     pylogbroker sql "FROM orders WHERE timestamp > now() - INTERVAL 1 HOUR LIMIT 5"
     pylogbroker sql -s value=json 'SELECT value.user, count(*) FROM "web.orders" GROUP BY 1'
     """
-    form = _form(output, path)
+    form = _form(chosen_form, path)
     bounds = _bounds(since, until)
     options = {"on_error": on_error, "archive": archive, **_forms(deserializers, bool(connection.registry))}
     text = sys.stdin.read() if query == "-" else query

@@ -62,6 +62,7 @@ class TopicDatabase:
 
         Raise SqlError, also when the rows of a relation are read within `explained`.
         """
+        self._observer.errors.clear()
         text = self._parsed(sql)
         for name in self._named_in(text):
             self._register(name)
@@ -81,7 +82,6 @@ class TopicDatabase:
     @contextmanager
     def explained(self, sql: str) -> Iterator[None]:
         """Raise errors of scans as they were, and errors of DuckDB as SqlError."""
-        self._observer.errors.clear()
         try:
             yield
         except duckdb.Error as error:
