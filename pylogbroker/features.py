@@ -141,6 +141,12 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.blocking.admin",
         "pylogbroker.wire",
     ),
+    "records and schemas of a schema registry": (
+        "pylogbroker.cli.record_schemas",
+        "pylogbroker.cli.registry_address",
+        "pylogbroker.schemas.errors",
+        "pylogbroker.schemas.registry_client",
+    ),
     "records by a schema registry": ("pylogbroker.cli.record_schemas",),
     "mirrors": ("pylogbroker.cli.mirror_run",),
     "commands for files: half a broker": (

@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "profile": "Name clusters with their settings: create, use, list, show, delete.",
     "quota": "Show and set quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, and elect leaders.",
+    "schema": "List, show, register, check and delete schemas of a registry.",
     "share": "Show share groups, set where they start, show and redrive their dead letters.",
     "sql": "Query topics with SQL, by DuckDB.",
     "storage": "Format log directories for a cluster of KRaft controllers.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,12 +23,12 @@ from pylogbroker.cli.output import note
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.record_format import column_formatter, formatter
 from pylogbroker.cli.topic import known_offsets, partitions_of, wait_for_topics
-from pylogbroker.errors import ConfigError
+from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
-    from pylogbroker.cli import bulk_reader, record_schemas, rights
+    from pylogbroker.cli import bulk_reader, record_schemas, registry_address, rights
     from pylogbroker.cli.record_schemas import RecordDecoder
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import messages as client_messages
@@ -44,6 +45,7 @@ else:
     bulk_reader = on_first_use("pylogbroker.cli.bulk_reader")
     client_messages = on_first_use("pylogbroker.client.messages")
     record_schemas = on_first_use("pylogbroker.cli.record_schemas")
+    registry_address = on_first_use("pylogbroker.cli.registry_address")
     rights = on_first_use("pylogbroker.cli.rights")
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
@@ -54,6 +56,7 @@ _IDLE_MS: Final = 5000  # of a group, after which --exit ends
 _INTERRUPTED: Final = 130
 _MANY_RECORDS: Final = 5000  # whose decoding takes as long as the import of what decodes them together
 _WRITTEN_AT_ONCE: Final = 10_000  # of a group's records: Ctrl-C during the writing repeats so many at most
+_SCHEMA_PREFIX_BYTES: Final = 5
 _STARTS: Final = {
     "beginning": "beginning",
     "earliest": "beginning",
@@ -149,10 +152,38 @@ def command(
         click.echo(f"No records{matching}{span}.", err=True)
 
 
-def _decoder(connection: Connection, deserializers: tuple[str, ...]) -> RecordDecoder | None:
-    """Return what decodes by a schema registry, if one is named; raise ConfigError."""
+class _LateDecoder:
+    """Decodes by the registry that brokers of the cluster have, from the first content on that may have a schema."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._is_late = True
+        self._decoders: list[RecordDecoder] = []
+
+    def reads_any(self, contents: Iterable[bytes | None]) -> bool:
+        """Return whether any content may have to be decoded."""
+        return any(map(_may_have_schema, contents)) if self._is_late else bool(self._decoders)
+
+    def decoded(self, message: Message) -> Message:
+        if self._is_late and any(map(_may_have_schema, (message.key, message.value))):
+            self._is_late = False
+            with suppress(PylogbrokerError):  # records are printed as they are
+                named = registry_address.with_cluster_registry(self._connection)
+                client = record_schemas.registry_client(named.registry, named.seconds)
+                if client is not None:
+                    self._decoders.append(record_schemas.RecordDecoder.automatic(client, note))
+        return self._decoders[0].decoded(message) if self._decoders else message
+
+
+def _may_have_schema(content: bytes | None) -> bool:
+    """Return whether content begins like that of a serializer with a schema registry."""
+    return content is not None and len(content) > _SCHEMA_PREFIX_BYTES and not content[0]
+
+
+def _decoder(connection: Connection, deserializers: tuple[str, ...]) -> RecordDecoder | _LateDecoder | None:
+    """Return what decodes by a schema registry; raise ConfigError."""
     if not connection.registry and not deserializers:
-        return None
+        return _LateDecoder(connection)
     client = record_schemas.registry_client(connection.registry, connection.seconds)
     return record_schemas.decoder_of(client, deserializers, note)
 
@@ -161,7 +192,12 @@ class _Printer:
     """Writes the records that match, at most `count`; what is decoded is matched as JSON."""
 
     def __init__(
-        self, form: str, base64: bool, matches: Matches | None, count: int | None, decoder: RecordDecoder | None
+        self,
+        form: str,
+        base64: bool,
+        matches: Matches | None,
+        count: int | None,
+        decoder: RecordDecoder | _LateDecoder | None,
     ) -> None:
         self.is_empty = True
         self._write, self._write_columns = formatter(form, base64), column_formatter(form, base64)
@@ -216,7 +252,7 @@ class _Printer:
 
     def print_columns(self, topic: str, partition: int, columns: Columns) -> int:
         """Print the records that match, as many as are asked for; return the number of those read."""
-        if self._decoder is not None:
+        if self._decoder is not None and self._decoder.reads_any((*columns.keys(), *columns.values())):
             return self._print_messages(client_messages.MessageColumns(topic, partition, columns, 0, len(columns)))
         read = len(columns)
         if self._matches is not None:

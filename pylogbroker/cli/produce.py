@@ -15,7 +15,7 @@ from pylogbroker.cli.topic import create_if_missing, partitions_of, wait_for_top
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
-    from pylogbroker.cli import line_records, line_sender, record_schemas, rights
+    from pylogbroker.cli import line_records, line_sender, record_schemas, registry_address, rights
     from pylogbroker.cli.line_records import Columnize
     from pylogbroker.cli.record_format import Parsed
     from pylogbroker.cli.record_schemas import RecordEncoder, SchemaChoice
@@ -23,6 +23,7 @@ else:
     line_sender = on_first_use("pylogbroker.cli.line_sender")
     line_records = on_first_use("pylogbroker.cli.line_records")
     record_schemas = on_first_use("pylogbroker.cli.record_schemas")
+    registry_address = on_first_use("pylogbroker.cli.registry_address")
     rights = on_first_use("pylogbroker.cli.rights")
 
 _STRATEGIES: Final = ("topic", "record", "topic-record")
@@ -130,7 +131,8 @@ def command(
     target = line_records.Target(topic, partition, tuple(header_assignments(headers, "--header")))
     encoder: RecordEncoder | None = None
     if schemas is not None:
-        client = record_schemas.registry_client(connection.registry, connection.seconds)
+        named = registry_address.with_cluster_registry(connection)
+        client = record_schemas.registry_client(named.registry, named.seconds)
         encoder = record_schemas.encoder_of(client, schemas, topic)
     fixed_key, delimiter = (None if text is None else os.fsencode(text) for text in (key, key_delimiter))
     columns_of = _of_json(base64, encoder) if is_json else _of_lines(fixed_key, delimiter, nulls=nulls, encoder=encoder)

@@ -82,6 +82,15 @@ class RecordDecoder:
     )
     _noted: set[str] = attrs.field(factory=set, init=False)
 
+    @classmethod
+    def automatic(cls, client: RegistryClient, note: Callable[[str], object]) -> RecordDecoder:
+        """Return what decodes all content that has a schema, and leaves the rest as it is."""
+        return cls(client, dict.fromkeys(_FIELDS, _AUTO), note)
+
+    def reads_any(self, contents: Iterable[bytes | None]) -> bool:
+        """Return True: any content may have to be decoded, or to be rejected."""
+        return True
+
     def decoded(self, message: Message) -> Message:
         """Return a message with what can be decoded; raise SchemaError."""
         key = self._content("key", message.key, message)
@@ -202,7 +211,7 @@ def _found(
         subject, number = named.groups() if named is not None else (subject_of("topic", topic, field, ""), "latest")
         version = blocking(client.version(subject, number))
         return version.id, _codec(blocking(client.resolve(version.schema)), message)
-    schema = _of_file(field, text, choice.references)
+    schema = schema_of_file(text, choice.references, f"--{field}-schema {text}")
     codec = _codec(blocking(client.resolve(schema)), message)
     subject = subject_of(choice.strategy, topic, field, codec.record_name)
     return blocking((client.register if choice.may_register else client.look_up)(subject, schema)), codec
@@ -214,10 +223,11 @@ def _codec(resolved: ResolvedSchema, message: str) -> SchemaCodec:
     return codec
 
 
-def _of_file(field: Field, name: str, references: Sequence[str]) -> Schema:
+def schema_of_file(name: str, references: Sequence[str], option: str = "") -> Schema:
+    """Return the schema of a file; raise ConfigError. `option` names it where there are other ways than a file."""
     path = Path(name)
-    option = f"--{field}-schema {name}"
-    expected = "expected an id, latest, SUBJECT:VERSION, or a file"
+    expected = "expected an id, latest, SUBJECT:VERSION, or a file" if option else "expected a file"
+    option = option or name
     if (kind := _SUFFIXES.get(path.suffix.lower())) is None:
         raise ConfigError(f"{option}: {expected} that ends with {', '.join(_SUFFIXES)}")
     try:

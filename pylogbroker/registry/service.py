@@ -33,6 +33,7 @@ from pylogbroker.registry.registry import SchemaRegistry
 from pylogbroker.registry.schemas_topic import NotPrimary, SchemasTopic
 from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryRequest, RegistryResource, error_answer
 from pylogbroker.rpc.answer_rows import sole_row
+from pylogbroker.schemas.registry_address import ADVERTISED, LISTENERS, advertised_url
 from pylogbroker.security.tls.contexts import server_context
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.settings import TlsSettings
@@ -50,9 +51,6 @@ _QUESTIONS: Final = ("GET", "HEAD")
 _QUESTION_POSTS: Final = "/compatibility/"
 _RETRY_SECONDS: Final = 10
 _PAUSE_SECONDS: Final = 0.25
-_ANY_HOSTS: Final = ("0.0.0.0", "::")
-_LISTENERS: Final = "schema.registry.listeners"
-_ADVERTISED: Final = "schema.registry.advertised.url"
 
 
 class _RegistryRequest(CheckedRequest):
@@ -171,7 +169,7 @@ class RegistryService:
 
     async def _url_of(self, broker_id: int) -> str:
         """Return the address of another broker's registry; raise RegistryError."""
-        resource = DescribeConfigsResource(ResourceType.BROKER, str(broker_id), [_ADVERTISED, _LISTENERS])
+        resource = DescribeConfigsResource(ResourceType.BROKER, str(broker_id), [ADVERTISED, LISTENERS])
         try:
             answer = await self._services.peers.send(broker_id, DescribeConfigsRequest([resource]))
             row = sole_row(answer, "results", broker_id, resource_name=str(broker_id))
@@ -181,10 +179,10 @@ class RegistryService:
         registration = self._services.metadata.image.brokers.get(broker_id)
         listeners = () if registration is None else tuple(registration.listeners.values())
         host = listeners[0].host if listeners else ""
-        url = advertised_url(settings.get(_ADVERTISED), settings.get(_LISTENERS), host)
+        url = advertised_url(settings.get(ADVERTISED), settings.get(LISTENERS), host)
         if url is None:
             raise RegistryError.no_primary(
-                f"broker {broker_id}, which leads the schemas, has no schema registry: set {_LISTENERS} for it, or let"
+                f"broker {broker_id}, which leads the schemas, has no schema registry: set {LISTENERS} for it, or let"
                 " another broker lead _schemas-0"
             )
         return url
@@ -196,7 +194,7 @@ class RegistryService:
         services = self._services
         if services.sasl is not None and not http.isSecure() and not _is_local(http):
             raise RegistryError(
-                403, "passwords are taken by https, or from this machine: add an https address to " + _LISTENERS
+                403, "passwords are taken by https, or from this machine: add an https address to " + LISTENERS
             )
         try:
             principal = await principal_of(services, http)
@@ -206,19 +204,6 @@ class RegistryService:
             return RegistryCaller(principal)
         access = services.authorizer.access(principal, http.getClientAddress().host)
         return RegistryCaller(principal, access.allows)
-
-
-def advertised_url(advertised: str | None, listeners: str | None, host: str) -> str | None:
-    """Return the address of a registry by a broker's settings and host, None without one."""
-    first = (advertised or listeners or "").partition(",")[0].strip().rstrip("/")
-    if not first:
-        return None
-    scheme, _, place = first.partition("://")
-    own_host, _, port = place.rpartition(":")
-    own_host = own_host.strip("[]") or "127.0.0.1"
-    if own_host in _ANY_HOSTS and host:
-        own_host = host
-    return f"{scheme.lower()}://{f'[{own_host}]' if ':' in own_host else own_host}:{port}"
 
 
 def _is_question(request: RegistryRequest) -> bool:

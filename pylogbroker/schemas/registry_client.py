@@ -70,11 +70,11 @@ class RegistryClient:
     async def by_id(self, schema_id: int) -> ResolvedSchema:
         what = f"schema {schema_id}"
         remedy = "it was deleted, or another registry has it"
-        return await self._resolved(await self._ask("GET", f"/schemas/ids/{schema_id}", what, remedy))
+        return await self._resolved(await self.ask("GET", f"/schemas/ids/{schema_id}", what, remedy))
 
     async def by_guid(self, guid: UUID) -> ResolvedSchema:
         remedy = "it was deleted, another registry has it, or this one does not know GUIDs"
-        return await self._resolved(await self._ask("GET", f"/schemas/guids/{guid}", f"schema {guid}", remedy))
+        return await self._resolved(await self.ask("GET", f"/schemas/guids/{guid}", f"schema {guid}", remedy))
 
     async def by_key(self, key: int | UUID) -> ResolvedSchema:
         return await (self.by_id(key) if isinstance(key, int) else self.by_guid(key))
@@ -83,12 +83,12 @@ class RegistryClient:
         """Return a version, also `latest`."""
         what = f"version {number} of subject {subject}"
         remedy = f"`curl {self.where}/subjects` lists subjects"
-        return _version(await self._ask("GET", f"{_subject_path(subject)}/versions/{number}", what, remedy))
+        return _version(await self.ask("GET", f"{_subject_path(subject)}/versions/{number}", what, remedy))
 
     async def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
         """Return subjects and versions that have a schema; none from registries without such requests."""
         try:
-            versions = await self._ask("GET", f"/schemas/ids/{schema_id}/versions", "versions", "")
+            versions = await self.ask("GET", f"/schemas/ids/{schema_id}/versions", "versions", "")
             if not isinstance(versions, list):
                 return []
             first = versions[:_VERSIONS_MAX]
@@ -100,11 +100,11 @@ class RegistryClient:
         """Return the id of a schema that a subject has."""
         what = f"such schema in subject {subject}"
         remedy = "register it by --register"
-        return _id(await self._ask("POST", _subject_path(subject), what, remedy, schema.as_json()))
+        return _id(await self.ask("POST", _subject_path(subject), what, remedy, schema.as_json()))
 
     async def register(self, subject: str, schema: Schema) -> int:
         path = f"{_subject_path(subject)}/versions"
-        return _id(await self._ask("POST", path, f"subject {subject}", "", schema.as_json()))
+        return _id(await self.ask("POST", path, f"subject {subject}", "", schema.as_json()))
 
     async def resolve(self, schema: Schema) -> ResolvedSchema:
         """Return a schema with the texts of its references."""
@@ -136,7 +136,7 @@ class RegistryClient:
             await self._add_references(used, lookup)
             lookup.texts[reference.name] = used.text
 
-    async def _ask(self, method: str, path: str, what: str, remedy: str, body: Any = None) -> Any:
+    async def ask(self, method: str, path: str, what: str, remedy: str, body: Any = None) -> Any:
         """Return the JSON of an answer; raise SchemaError."""
         answer = await self._exchange(method, path, None if body is None else json.dumps(body).encode())
         if answer.status in _DENIED:

@@ -17,7 +17,7 @@ from pylogbroker.client.producer import Producer
 from pylogbroker.config.changes import ConfigOperation, SettingChange
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.registry.records import TOPIC
-from pylogbroker.registry.service import advertised_url
+from pylogbroker.schemas.registry_address import advertised_url
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
     AclBinding,
@@ -252,6 +252,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
     [
         (None, None, "b", None),
         ("", "", "b", None),
+        (None, "http://127.0.0.1:0", "b", None),
         (None, "http://:8081", "b", "http://127.0.0.1:8081"),
         (None, "HTTP://0.0.0.0:8081,https://0.0.0.0:1", "b", "http://b:8081"),
         (None, "https://[::]:8081", "::1", "https://[::1]:8081"),
