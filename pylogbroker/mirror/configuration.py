@@ -64,10 +64,10 @@ _SETTINGS: Final = frozenset(
 def replication_policy(name: str, separator: str = "") -> IReplicationPolicy:
     """Return the policy of a name, or of a class of MirrorMaker 2; raise ConfigError for an unknown one."""
     simple = name.rpartition(".")[2]
-    known = _CLASSES.get(simple, name)
-    if known == "prefix" and separator:
-        known = f"prefix:{separator}"
-    return resolve_plugin(POLICY, _POLICY_SETTING, known, {}).plugin
+    plugin = _CLASSES.get(simple, name)
+    if plugin == "prefix" and separator:
+        plugin = f"prefix:{separator}"
+    return resolve_plugin(POLICY, _POLICY_SETTING, plugin, {}).plugin
 
 
 def mirrors_of(properties: Mapping[str, str], source: str = "", target: str = "") -> list[MirrorSettings]:
@@ -90,8 +90,8 @@ def mirrors_of(properties: Mapping[str, str], source: str = "", target: str = ""
         and (_boolean(names, f"{first}->{second}.enabled") or (source and target))
     ]
     if not flows:
-        wanted = f"{source or aliases[0]}->{target or aliases[-1]}"
-        raise ConfigError(f"no mirror is enabled: set {wanted}.enabled=true")
+        example = f"{source or aliases[0]}->{target or aliases[-1]}"
+        raise ConfigError(f"no mirror is enabled: set {example}.enabled=true")
     common = {name: value for name, value in names.items() if "->" not in name and not _is_of(name, aliases)}
     clusters = {alias: _cluster(alias, names, common) for alias in {alias for flow in flows for alias in flow}}
     _note_unused(names, aliases)

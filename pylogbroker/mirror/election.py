@@ -1,8 +1,8 @@
 """Which of several processes with the same mirror copies: the others stand by.
 
-The processes are members of a consumer group on the positions topic. The member with its first partition copies. The
-group decides only who works: a member that does not know yet that it has lost the partition is fenced by the
-transactional id.
+The processes are members of a consumer group on the positions topic. The member with its first partition copies. A
+process that finds the group without members begins at once: a new group waits seconds for more members. The group
+decides only who works: who does not know yet that another process has the partition is fenced by the transactional id.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import attrs
 from pylogbroker.client import ConsumerConnector
 from pylogbroker.interfaces import TopicPartition
 
+_DEFAULTS: Final[Mapping[str, str]] = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"}
+"""How long the others wait for a process that was killed; brokers allow no shorter time by default."""
 _SETTINGS: Final[Mapping[str, str]] = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "latest",
-    "session.timeout.ms": "10000",
-    "heartbeat.interval.ms": "2000",
     "partition.assignment.strategy": "cooperative-sticky",
 }
 
@@ -63,12 +63,24 @@ class Election:
             bootstrap,
             group=group,
             reactor=reactor,
-            settings={**settings, **_SETTINGS},
+            settings={**_DEFAULTS, **settings, **_SETTINGS},
             listener=_Listener((topic, 0), self._changed),
         )
 
+    def begin(self) -> None:
+        """Count as elected until the group says otherwise."""
+        self.is_elected = True
+
     async def join(self) -> None:
+        """Join the group, and wait for its first decision."""
         await self._connector.create_message_streams({self._topic: 1})
+        if self.is_elected and (self._topic, 0) not in self._connector.assignment:
+            await self._changed_to(False)
+
+    async def _changed_to(self, is_elected: bool) -> None:
+        waiting = self._changed(is_elected)
+        if waiting is not None:
+            await waiting
 
     async def leave(self) -> None:
         self.is_elected = False

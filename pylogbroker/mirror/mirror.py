@@ -22,6 +22,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorThreads
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.background import with_cleanup
 from pylogbroker.client.admin import AdminClient
@@ -121,6 +122,7 @@ class Mirror:
         self._follow_up: FollowUp | NoFollowUp = NoFollowUp()
         self._is_stopping = False
         self._waiting_for_catch_up: list[Deferred[None]] = []
+        self._join_errors: list[BaseException] = []
         self._is_running = False
         self._waiting_for_end: list[Deferred[None]] = []
 
@@ -257,13 +259,26 @@ class Mirror:
         )
 
     async def _copy_if_elected(self, parts: MirrorParts, election: Election) -> None:
-        await election.join()
+        group = (await self._admin.groups.describe([parts.name]))[parts.name]
+        if not group.members:
+            election.begin()
+        joining = ensureDeferred(election.join())
+        joining.addErrback(self._join_failed)
         while not self._is_stopping:
+            for error in self._join_errors:
+                raise error
             if not election.is_elected:
                 log.info("{mirror}: another process copies; this one stands by", mirror=self)
-            while not election.is_elected and not self._is_stopping:
+            while not (election.is_elected or self._is_stopping or self._join_errors):
                 await self._wake_up.wait()
-            await self._copy(parts, lambda: election.is_elected)
+            await self._copy(parts, lambda: election.is_elected and not self._join_errors)
+
+    def _join_failed(self, failure: Failure) -> None:
+        error = failure.value
+        if not self._is_stopping and error is not None:
+            self._join_errors.append(error)
+            self._session.stop()
+            self._wake_up.call()
 
     async def _copy(self, parts: MirrorParts, may_copy: Callable[[], bool]) -> None:
         failures = 0

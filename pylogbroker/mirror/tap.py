@@ -16,7 +16,7 @@ from pylogbroker.mirror.settings import MirrorSettings
 __all__ = ["Options", "makeService"]
 
 
-class Options(usage.Options):
+class MirrorOptions(usage.Options):
     synopsis = "--config FILE [--from ALIAS] [--to ALIAS]"
     longdesc = "Copies topics between clusters, each record once, until it is stopped."
     optParameters = [
@@ -37,5 +37,8 @@ class Options(usage.Options):
             raise usage.UsageError(str(error)) from error
 
 
-def makeService(options: Options) -> MirrorService:
+Options = MirrorOptions
+
+
+def makeService(options: MirrorOptions) -> MirrorService:
     return MirrorService(reactor, options.mirrors)
