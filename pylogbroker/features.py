@@ -147,8 +147,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.schemas.errors",
         "pylogbroker.schemas.registry_client",
     ),
-    "records by a schema registry": ("pylogbroker.cli.record_schemas",),
-    "mirrors": ("pylogbroker.cli.mirror_run",),
+    "mirrors": ("pylogbroker.cli.mirror_run", "pylogbroker.mirror_records.status"),
     "commands for files: half a broker": (
         "pylogbroker.offline.backup",
         "pylogbroker.offline.dry_run",

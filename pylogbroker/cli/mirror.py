@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pylogbroker.cli.mirror_status import status
 from pylogbroker.config.units import size_in_bytes
 from pylogbroker.features import on_first_use
 
@@ -36,6 +37,9 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--replication-factor", type=click.IntRange(1), metavar="N", help="Of topics that are created.")
 @click.option("--at-least-once", is_flag=True, help="Write positions after records: without transactions.")
 @click.option("--restart-recreated", is_flag=True, help="Copy recreated topics from their start.")
+@click.option("--groups", metavar="REGEX,...", help="Groups whose offsets follow; whole names match.  [default: all]")
+@click.option("--acls", is_flag=True, help="Let ACLs of topics follow, too.")
+@click.option("--records-only", is_flag=True, help="Let nothing follow but records: no groups, no settings of topics.")
 @click.option("--until-caught-up", is_flag=True, help="End when the target has all that the source has.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="Form of the progress.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -69,3 +73,6 @@ def command(
     status = mirror_run.run(mirrors, until_caught_up=until_caught_up, output=output, quiet=quiet)
     if status:
         context.exit(status)
+
+
+command.add_command(status)

@@ -12,6 +12,7 @@ from pylogbroker.config import properties
 from pylogbroker.errors import ConfigError
 from pylogbroker.mirror.configuration import mirrors_of, replication_policy, with_topics
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+from pylogbroker.mirror.sync_settings import SyncSettings
 
 _FAST_FAILURE: Final = {"bootstrap.connect.max.ms": "5000"}
 
@@ -45,8 +46,17 @@ def _with_options(settings: MirrorSettings, topics: str | None, options: dict[st
         changes["exactly_once"] = False
     if options["restart_recreated"]:
         changes["restart_recreated"] = True
+    changes["sync"] = _sync(settings.sync or SyncSettings(), options)
     settings = attrs.evolve(settings, **changes)
     return settings if topics is None else with_topics(settings, topics)
+
+
+def _sync(sync: SyncSettings, options: dict[str, Any]) -> SyncSettings | None:
+    if options["records_only"]:
+        return None
+    if options["groups"] is not None:
+        sync = sync.with_groups(options["groups"])
+    return sync.with_acls() if options["acls"] else sync
 
 
 def _cluster(option: str, text: str, alias: str | None) -> MirroredCluster:

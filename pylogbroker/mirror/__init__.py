@@ -14,13 +14,13 @@
     `group_sync`         offsets of groups follow; `group_offsets` decides which; `checkpoints`: the last ones
     `offset_recorder`    offsets of committed records; `offset_translation`: from one cluster to the other
     `settings_sync`, `acl_sync`, `heartbeats`    settings and ACLs of topics; signs of life
-    `mm2_records`        records of MirrorMaker 2's other topics
     `settings`, `parts`  settings of a mirror; parts that sessions share
     `configuration`      settings from a file, with MirrorMaker 2's names
     `service`, `tap`     mirrors as a service of Twisted, and of twistd
     `wake_up`, `errors`  a signal; errors
 
-docs/mirror.md is for users, and docs/decisions/0044-mirrors.md has the reasons.
+Records of MirrorMaker 2's topics are in `pylogbroker.mirror_records`. docs/mirror.md is for users, and
+docs/decisions/0044-mirrors.md has the reasons.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.mm2_records import Checkpoint
+from pylogbroker.mirror_records.formats import Checkpoint
 
 log = Logger()
 

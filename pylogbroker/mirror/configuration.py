@@ -18,6 +18,8 @@
 | `topics.recreated`                      | `stop`, or `restart`: what a topic does that was deleted and made again |
 | `max.bytes.per.second`                  | limit of a mirror; 0: none                                              |
 | `commit.interval.ms`                    | least time between commits                                              |
+
+Settings of groups, of topics' settings, of ACLs and of heartbeats are those of `sync_settings`.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from pylogbroker.client.settings import CLIENT, CONSUMER, PRODUCER
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IReplicationPolicy, IReplicationPolicyFactory
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+from pylogbroker.mirror.sync_settings import NAMES as SYNC_NAMES
+from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.mirror.topics import EXCLUDED
 
 log = Logger()
@@ -57,6 +61,7 @@ _SETTINGS: Final = frozenset(
         "max.bytes.per.second",
         "commit.interval.ms",
         "enabled",
+        *SYNC_NAMES,
     }
 )
 
@@ -117,6 +122,7 @@ def _mirror(source: MirroredCluster, target: MirroredCluster, names: Mapping[str
         given["bytes_per_second_max"] = _integer(names, "max.bytes.per.second", 0)
     if "commit.interval.ms" in names:
         given["commit_interval"] = _integer(names, "commit.interval.ms", 0) / 1000
+    given["sync"] = SyncSettings.of(names)
     given["exactly_once"] = _choice(names, "exactly.once.source.support", ("enabled", "disabled")) == "enabled"
     given["restart_recreated"] = _choice(names, "topics.recreated", ("stop", "restart")) == "restart"
     return MirrorSettings(source, target, **given)

@@ -26,18 +26,19 @@ from pylogbroker.mirror.copier import CopyListener
 from pylogbroker.mirror.followed_cluster import FollowedCluster
 from pylogbroker.mirror.group_sync import GroupCluster, GroupSync, GroupSyncCounts
 from pylogbroker.mirror.heartbeats import Heartbeats
-from pylogbroker.mirror.mm2_records import (
+from pylogbroker.mirror.offset_recorder import OffsetRecorder
+from pylogbroker.mirror.offset_translation import OffsetTranslation
+from pylogbroker.mirror.positions import Position
+from pylogbroker.mirror.settings_sync import NameFilter, SettingsSync
+from pylogbroker.mirror.sync_settings import SyncSettings
+from pylogbroker.mirror_records.formats import (
     HEARTBEATS_TOPIC,
     Checkpoint,
     OffsetSync,
     checkpoints_topic,
     offset_syncs_topic,
 )
-from pylogbroker.mirror.offset_recorder import OffsetRecorder
-from pylogbroker.mirror.offset_translation import OffsetTranslation
-from pylogbroker.mirror.positions import Position
-from pylogbroker.mirror.settings_sync import NameFilter, SettingsSync
-from pylogbroker.mirror.sync_settings import SyncSettings
+from pylogbroker.mirror_records.status import StatusReport
 from pylogbroker.records import Header
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import Closed
@@ -57,6 +58,7 @@ _RIGHTS: Final = frozenset(
 )
 
 Topics = Callable[[], Mapping[str, str]]
+Report = Callable[[], StatusReport]
 
 
 class NoFollowUp:
@@ -80,10 +82,13 @@ class NoFollowUp:
 
 
 class FollowUp:
-    """`recorder` gets what the sessions commit. Call methods on the reactor thread."""
+    """`recorder` gets what the sessions commit; `report` returns figures for heartbeats. Not thread-safe."""
 
-    def __init__(self, reactor: Any, settings: SyncSettings, source: FollowedCluster, target: FollowedCluster) -> None:
+    def __init__(
+        self, reactor: Any, settings: SyncSettings, source: FollowedCluster, target: FollowedCluster, report: Report
+    ) -> None:
         self._reactor = reactor
+        self._report = report
         self._settings = settings
         self._source = source
         self._target = target
@@ -211,7 +216,7 @@ class FollowUp:
         await self._make_topic(self._target, HEARTBEATS_TOPIC)
         if self._settings.offset_syncs_at_source:
             await self._make_topic(self._source, HEARTBEATS_TOPIC)
-        await self._heartbeats.beat()
+        await self._heartbeats.beat(self._report().header())
 
     # topics of the mirror
 

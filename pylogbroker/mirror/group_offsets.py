@@ -20,8 +20,8 @@ from typing import Protocol
 
 import attrs
 
-from pylogbroker.mirror.mm2_records import Checkpoint
 from pylogbroker.mirror.offset_translation import TranslatedOffset
+from pylogbroker.mirror_records.formats import Checkpoint
 
 
 class Translation(Protocol):

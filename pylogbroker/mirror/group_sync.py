@@ -27,9 +27,9 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.checkpoints import Checkpoints
 from pylogbroker.mirror.group_offsets import GroupAction, PairedOffsets, action_for
-from pylogbroker.mirror.mm2_records import Checkpoint
 from pylogbroker.mirror.offset_translation import OffsetTranslation
 from pylogbroker.mirror.settings_sync import NameFilter
+from pylogbroker.mirror_records.formats import Checkpoint
 
 log = Logger()
 

@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from pylogbroker.client import Producer, RecordMetadata
-from pylogbroker.mirror.mm2_records import HEARTBEATS_TOPIC, MirrorHeartbeat
+from pylogbroker.mirror_records.formats import HEARTBEATS_TOPIC, MirrorHeartbeat
+from pylogbroker.records import Header
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -25,12 +26,15 @@ class Heartbeats:
     _target: str
     _producers: Mapping[str, Producer]
 
-    async def beat(self) -> None:
+    async def beat(self, status: Header) -> None:
+        """Write to all clusters, with the figures of the mirror for the target."""
         now = int(self._clock.seconds() * 1000)
         sent: list[Deferred[RecordMetadata]] = []
         for alias, producer in self._producers.items():
             upstream, downstream = (self._source, self._target) if alias == self._target else (self._target, alias)
             heartbeat = MirrorHeartbeat(upstream, downstream, now)
-            sent.append(producer.send(HEARTBEATS_TOPIC, heartbeat.value(), heartbeat.key(), partition=0, timestamp=now))
+            headers = (status,) if alias == self._target else ()
+            key, value = heartbeat.key(), heartbeat.value()
+            sent.append(producer.send(HEARTBEATS_TOPIC, value, key, partition=0, timestamp=now, headers=headers))
         for result in sent:
             await result

@@ -33,6 +33,7 @@ from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
+from pylogbroker.mirror.copy_rates import CopyRates
 from pylogbroker.mirror.election import Election
 from pylogbroker.mirror.errors import MirrorError, TopicStopped
 from pylogbroker.mirror.follow_up import FollowUp, NoFollowUp
@@ -48,6 +49,7 @@ from pylogbroker.mirror.stopped_topics import StoppedTopics
 from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.mirror.topics import TopicChoice, TopicPlanner
 from pylogbroker.mirror.wake_up import WakeUp
+from pylogbroker.mirror_records.status import StatusReport, topics_of
 from pylogbroker.plugins.replication_policies import SamePolicy
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import Closed
@@ -120,6 +122,7 @@ class Mirror:
         self._aliases = source.alias, target.alias
         self._trouble = ""
         self._follow_up: FollowUp | NoFollowUp = NoFollowUp()
+        self._rates = CopyRates(reactor.seconds())
         self._is_stopping = False
         self._waiting_for_catch_up: list[Deferred[None]] = []
         self._join_errors: list[BaseException] = []
@@ -235,6 +238,23 @@ class Mirror:
             sync,
             FollowedCluster.of(source, self._source, settings.source, reactor),
             FollowedCluster.of(target, self._target, settings.target, reactor),
+            self._report,
+        )
+
+    def _report(self) -> StatusReport:
+        """Return figures for those who can read the target alone."""
+        status = self.status
+        records, size = self._rates.since_last(self._reactor.seconds(), status.counts)
+        lags = {partition: lag.records for partition, lag in status.lags.items()}
+        return StatusReport(
+            status.lag,
+            status.counts.records,
+            status.counts.bytes,
+            records,
+            size,
+            topics_of(lags, self._session.topics),
+            status.stopped,
+            status.trouble,
         )
 
     async def _id_of(self, side: str, configured: MirroredCluster, cluster: Cluster) -> str | None:

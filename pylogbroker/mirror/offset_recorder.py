@@ -8,10 +8,10 @@ import attrs
 
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.copier import CopyListener
-from pylogbroker.mirror.mm2_records import OffsetSync
 from pylogbroker.mirror.offset_translation import OffsetTranslation
 from pylogbroker.mirror.positions import Position
 from pylogbroker.mirror.target import AcknowledgedBatch
+from pylogbroker.mirror_records.formats import OffsetSync
 from pylogbroker.records import Header
 
 WriteSync = Callable[[OffsetSync, Header], object]

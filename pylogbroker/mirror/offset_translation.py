@@ -32,7 +32,7 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.java.text import is_digits
-from pylogbroker.mirror.mm2_records import OffsetSync
+from pylogbroker.mirror_records.formats import OffsetSync
 from pylogbroker.records import Header
 
 RUNS_MAX: Final = 4096

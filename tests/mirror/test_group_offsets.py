@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.mirror.group_offsets import GroupAction, PairedOffsets, action_for
-from pylogbroker.mirror.mm2_records import Checkpoint
 from pylogbroker.mirror.offset_translation import PartitionTranslation, TranslatedOffset
+from pylogbroker.mirror_records.formats import Checkpoint
 
 
 class Shifted:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.mirror.mm2_records import OffsetSync
 from pylogbroker.mirror.offset_translation import OffsetTranslation, PartitionTranslation, Run, run_of
+from pylogbroker.mirror_records.formats import OffsetSync
 
 PLACE = ("orders", 0)
 

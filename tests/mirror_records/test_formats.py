@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.mirror.mm2_records import Checkpoint, MirrorHeartbeat, OffsetSync
-from pylogbroker.mirror.positions import Position, position_key, position_value
-from pylogbroker.partition_hash import partition_of_key
+from pylogbroker.mirror_records.formats import Checkpoint, MirrorHeartbeat, OffsetSync
 
 GOLDEN = [
     (
@@ -31,11 +29,6 @@ GOLDEN = [
         b"\x00\x00\x00\x00\x01\xa2)\xc4\x15\x1e",
     ),
 ]
-POSITIONS_BY_PARTITION = {
-    ("orders", 0): 3,
-    ("orders", 1): 11,
-    ("heartbeats", 0): 23,
-}
 names = st.text(max_size=20)
 partitions = st.integers(0, 2**31 - 1)
 offsets = st.integers(0, 2**63 - 1)
@@ -50,16 +43,6 @@ records = st.one_of(
 def test_bytes_are_those_of_mirror_maker(record, key, value):
     assert (record.key(), record.value()) == (key, value)
     assert type(record).decode(key, value) == record
-
-
-@pytest.mark.parametrize(("where", "partition"), POSITIONS_BY_PARTITION.items())
-def test_positions_lie_where_mirror_maker_put_them(where, partition):
-    assert partition_of_key(position_key("A", *where), 25) == partition
-
-
-def test_bytes_of_a_position_are_those_of_mirror_maker():
-    assert position_key("A", "orders", 0) == b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]'
-    assert position_value(Position(150)) == b'{"offset":149}'
 
 
 @given(records)

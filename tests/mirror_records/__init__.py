@@ -1,0 +1,1 @@
+"""Records that mirrors write to their clusters."""
