@@ -62,7 +62,7 @@ class TransactionCoordinatorClient:
 
     async def add(self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
         request = add_partitions_request(self.id, identity, partitions)
-        await self._ask(request, version=ADD_PARTITIONS_VERSION, codes=partition_codes)
+        await self._ask(request, newest=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
     def has_transactions_v2(self) -> bool | None:
         """Return whether the cluster has transactions v2, as the coordinator said last; None if not connected to it."""
@@ -109,13 +109,15 @@ class TransactionCoordinatorClient:
         key: str | None = None,
         *,
         version: int | None = None,
+        newest: int | None = None,
         codes: Codes = response_codes,
     ) -> Any:
+        """Send in `version`, or in one that both sides know, `newest` at most."""
         where = self.id if key is None else key
 
         async def work() -> Any:
             try:
-                return await self._ask_once(request, kind, where, version, codes)
+                return await self._ask_once(request, kind, where, version, newest, codes)
             except PylogbrokerError as error:
                 if not isinstance(error, KafkaError) or error.code in COORDINATOR_NOT_READY:
                     self.cluster.forget_coordinator(where, kind)
@@ -125,9 +127,17 @@ class TransactionCoordinatorClient:
         return await retrying(work, self.pauses, options.backoff, options.block_timeout, retriable=is_retriable)
 
     async def _ask_once(
-        self, request: Request, kind: CoordinatorType, key: str, version: int | None, codes: Codes
+        self,
+        request: Request,
+        kind: CoordinatorType,
+        key: str,
+        version: int | None,
+        newest: int | None,
+        codes: Codes,
     ) -> Any:
         node = await self.cluster.coordinator(key, kind)
+        if newest is not None:
+            version = min(newest, await self.cluster.find_version(node, type(request)))
         response = await self.cluster.send(node, request, version=version)
         raise_first(codes(request, response))
         return response

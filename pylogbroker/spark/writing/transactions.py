@@ -141,7 +141,7 @@ def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partition
         request,
         CoordinatorType.TRANSACTION,
         _name(identity),
-        version=ADD_PARTITIONS_VERSION,
+        newest=ADD_PARTITIONS_VERSION,
         codes=partition_codes,
     )
 
@@ -305,15 +305,21 @@ def _ask(
     key: str,
     *,
     version: int | None = None,
+    newest: int | None = None,
     codes: Codes = response_codes,
     seconds: float | None = None,
 ) -> Any:
-    """Ask the coordinator; retry for `seconds` (default: default.api.timeout.ms)."""
+    """Ask the coordinator; retry for `seconds` (default: default.api.timeout.ms).
+
+    The request has `version`, or one that both sides know, `newest` at most.
+    """
     longest = cluster.settings.integer("default.api.timeout.ms") / 1000
     timeout = longest if seconds is None else min(seconds, longest)
 
     def ask() -> Any:
-        response = cluster.coordinator(key, kind).ask(request, version=version)
+        connection = cluster.coordinator(key, kind)
+        chosen = version if newest is None else min(newest, connection.version_of(type(request)))
+        response = connection.ask(request, version=chosen)
         raise_first(codes(request, response), key)
         return response
 

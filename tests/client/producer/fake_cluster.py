@@ -136,6 +136,10 @@ class FakeCluster(Cluster):
         self.epoch += 1
         return EndTxnResponse(producer_id=9, producer_epoch=self.epoch)
 
+    async def find_version(self, node_id: int, kind: type[Request]) -> int:
+        """Return the last version that is for clients: the broker is new."""
+        return kind.versions.last
+
     def send_anywhere(self, request: Request, **_: Any) -> Deferred[Any]:
         return succeed(InitProducerIdResponse(producer_id=9, producer_epoch=0))
 
