@@ -8,7 +8,7 @@
     `target`             transactions and produce requests;  `send_queue`: the batches on their way
     `positions`          positions in MirrorMaker 2's topic and format;  `committed_records`: reads such topics
     `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it
-    `stopped_topics`     topics that have an error
+    `stopped_topics`     topics that have an error;  `loops`: topics that come from the target
     `election`           one process of several copies
     `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use
     `group_sync`         offsets of groups follow; `group_offsets` decides which; `checkpoints`: the last ones

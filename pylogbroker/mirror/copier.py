@@ -77,8 +77,10 @@ class Copier:
 
     _counts: CopyCounts
     _topics: Mapping[str, str]
-    _moved: dict[TopicPartition, Position] = attrs.field(factory=dict)
+    _moved: dict[TopicPartition, Position | None] = attrs.field(factory=dict)
     """Positions that are not committed yet."""
+    _set: list[Deferred[None]] = attrs.field(factory=list)
+    """Waits for positions that were set, and not by copying."""
     _is_stopping: bool = False
     _committed_at: float = float("-inf")
 
@@ -98,11 +100,19 @@ class Copier:
         """See whether there is anything to do."""
         self._wake_up.call()
 
+    def set_positions(self, positions: Mapping[TopicPartition, Position | None]) -> Deferred[None]:
+        """Commit positions of partitions that are not copied; None deletes one. Fire when that is done."""
+        done: Deferred[None] = Deferred()
+        self._moved.update(positions)
+        self._set.append(done)
+        self._wake_up.call()
+        return done
+
     async def _wait_for_chunks(self) -> None:
         while not self._is_stopping:
             self._writer.check()
             delay = self._limit.wait(self._clock.seconds())
-            if self._reader.has_chunks and not delay:
+            if self._set or (self._reader.has_chunks and not delay):
                 return
             if not self._reader.has_chunks:
                 self._on_idle()
@@ -125,7 +135,7 @@ class Copier:
             else:
                 await self._wake_up.wait(min(due - now, delay) if delay else due - now)
                 self._writer.check()
-        return size > 0
+        return size > 0 or bool(self._set)
 
     async def _put(self, buffer: Any, chunk: RawChunk) -> int:
         key, round_before = buffer.key, buffer.round
@@ -162,6 +172,7 @@ class Copier:
 
     async def _commit(self) -> None:
         moved, self._moved = self._moved, {}
+        done, self._set = self._set, []
         if not self._writer.is_transactional:
             await self._writer.flushed()
         for partition, batch in self._position_batches(moved):
@@ -169,12 +180,14 @@ class Copier:
         await self._writer.flushed()
         written = await self._writer.end()
         self._committed_at = self._clock.seconds()
-        self._table.positions.update(moved)
+        self._table.update(moved)
         self._counts.commits += 1
         batches = [batch for batch in written if batch.source is not None]
         for listener in self._listeners:
-            listener.committed(batches, moved)
+            listener.committed(batches, {key: at for key, at in moved.items() if at is not None})
+        for waiting in done:
+            waiting.callback(None)
 
-    def _position_batches(self, moved: Mapping[TopicPartition, Position]) -> Iterable[tuple[int, MirroredBatch]]:
+    def _position_batches(self, moved: Mapping[TopicPartition, Position | None]) -> Iterable[tuple[int, MirroredBatch]]:
         now = int(self._clock.seconds() * 1000)
         return position_batches(self._table.source, moved, self._positions_partitions, now)

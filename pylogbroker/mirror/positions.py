@@ -13,7 +13,8 @@ The key's bytes matter: Kafka Connect finds a position by them. A position is wr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -38,8 +39,16 @@ class Position:
     topic_id: UUID = NO_ID
 
 
+_TOPIC: Final = re.compile(r"mm2-offsets\.(.+)\.internal")
+
+
 def positions_topic(source: str) -> str:
     return f"mm2-offsets.{source}.internal"
+
+
+def is_positions_topic(topic: str) -> bool:
+    """Return whether the topic has positions of any source."""
+    return _TOPIC.fullmatch(topic) is not None
 
 
 def position_key(source: str, topic: str, partition: int) -> bytes:
@@ -53,6 +62,25 @@ def position_value(position: Position) -> bytes:
     return _json(value)
 
 
+@attrs.frozen
+class RecordedPosition:
+    """A record of the topic: a position, or None for a deleted one, of a partition of the cluster `source`."""
+
+    source: str
+    partition: TopicPartition
+    position: Position | None
+
+
+def recorded_position(key: bytes | None, value: bytes | None) -> RecordedPosition | None:
+    """Return what a record says; None for another record."""
+    match _parsed(key):
+        case [str(), {"cluster": str(source), "partition": int(partition), "topic": str(topic)}] if (
+            partition >= 0 and type(partition) is int
+        ):
+            return RecordedPosition(source, (topic, partition), _position(value))
+    return None
+
+
 @attrs.define(eq=False, repr=False)
 class PositionTable:
     """Latest positions of one source, from the records of the topic in their order. Other records are ignored."""
@@ -61,42 +89,31 @@ class PositionTable:
     positions: dict[TopicPartition, Position] = attrs.field(factory=dict)
 
     def learn(self, key: bytes | None, value: bytes | None) -> None:
-        partition = _partition(key, self.source)
-        if partition is None:
-            return
-        position = _position(value)
-        if position is None:
-            self.positions.pop(partition, None)
-        else:
-            self.positions[partition] = position
+        record = recorded_position(key, value)
+        if record is not None and record.source == self.source:
+            self.update({record.partition: record.position})
+
+    def update(self, positions: Mapping[TopicPartition, Position | None]) -> None:
+        """Take over positions; None deletes one."""
+        for partition, position in positions.items():
+            if position is None:
+                self.positions.pop(partition, None)
+            else:
+                self.positions[partition] = position
 
 
 def position_batches(
-    source: str, positions: Mapping[TopicPartition, Position], partitions: int, now: int
+    source: str, positions: Mapping[TopicPartition, Position | None], partitions: int, now: int
 ) -> Iterator[tuple[int, MirroredBatch]]:
     """Yield partitions of the positions topic, and the batch that is written there; `now` is in ms."""
-    rows: dict[int, tuple[list[bytes], list[bytes]]] = {}
+    rows: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
     for (topic, number), position in positions.items():
         key = position_key(source, topic, number)
         keys, values = rows.setdefault(partition_of_key(key, partitions), ([], []))
         keys.append(key)
-        values.append(position_value(position))
+        values.append(None if position is None else position_value(position))
     for partition, (keys, values) in rows.items():
         yield partition, new_batch(keys, values, now)
-
-
-def tombstones(source: str, partitions: Iterable[TopicPartition]) -> Iterator[bytes]:
-    """Yield the keys of positions to delete."""
-    return (position_key(source, topic, partition) for topic, partition in partitions)
-
-
-def _partition(key: bytes | None, source: str) -> TopicPartition | None:
-    match _parsed(key):
-        case [str(), {"cluster": cluster, "partition": int(partition), "topic": str(topic)}] if (
-            cluster == source and partition >= 0 and type(partition) is int
-        ):
-            return topic, partition
-    return None
 
 
 def _position(value: bytes | None) -> Position | None:

@@ -23,8 +23,9 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.committed_records import CommittedRecords
 from pylogbroker.mirror.copier import Copier
 from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.loops import LoopCheck
 from pylogbroker.mirror.parts import MirrorParts
-from pylogbroker.mirror.positions import PositionTable
+from pylogbroker.mirror.positions import Position, PositionTable
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.source import Lag, SourceReader
 from pylogbroker.mirror.target import TargetWriter
@@ -105,6 +106,7 @@ class MirrorSession:
         self.topics: dict[str, str] = {}
         """Names in the target, by those in the source."""
         settings = parts.settings
+        self._loop_check = LoopCheck(parts, settings.transaction_timeout * 2)
         self._reader = SourceReader(
             parts.source,
             parts.reactor,
@@ -218,17 +220,40 @@ class MirrorSession:
 
     async def _begin_topics(self, plan: TopicComparison) -> None:
         positions: dict[TopicPartition, int | None] = {}
-        for name, topic in plan.ready.items():
+        stopped = self._parts.stopped
+        begun = {name for name, _ in self._reader.partitions}
+        waiting = {name: topic for name, topic in plan.ready.items() if name not in stopped}
+        await self._stop_loops({name: topic for name, topic in waiting.items() if name not in begun})
+        for name, topic in waiting.items():
             keys = [(name, partition) for partition in range(len(topic.source.partitions))]
             new = [key for key in keys if key not in self._reader.partitions]
-            if new and name not in self._parts.stopped:
+            if new and name not in stopped:
                 try:
                     positions |= {key: self._start(topic, key) for key in new}
                 except TopicStopped as error:
-                    self._parts.stopped.add(error, self._parts.reactor.seconds())
+                    stopped.add(error, self._parts.reactor.seconds())
                 else:
                     self.topics[name] = topic.target
         await self._reader.start(positions)
+
+    async def _stop_loops(self, topics: Mapping[str, MirroredTopic]) -> None:
+        """Claim new topics that keep their names; stop those that come from the target, or have another alias."""
+        first = {(name, 0): topic for name, topic in topics.items() if topic.target == name}
+        new = {key: topic for key, topic in first.items() if key not in self.positions}
+        if not new:
+            return
+        stopped = await self._loop_check.aliases(new.values())
+        claims = {
+            key: Position(0, topic.source.topic_id) for key, topic in new.items() if topic.source.name not in stopped
+        }
+        if claims:
+            await self._copier.set_positions(claims)
+            stopped |= await self._loop_check.loops([new[key] for key in claims])
+            in_vain = {key: None for key in claims if key[0] in stopped}
+            if in_vain:
+                await self._copier.set_positions(in_vain)
+        for error in stopped.values():
+            self._parts.stopped.add(error, self._parts.reactor.seconds())
 
     def _start(self, topic: MirroredTopic, key: TopicPartition) -> int | None:
         """Return the offset to begin at; None for the start of the log. Raise TopicStopped for another topic's one."""
@@ -238,7 +263,7 @@ class MirrorSession:
         if NO_ID not in (position.topic_id, topic.source.topic_id) and position.topic_id != topic.source.topic_id:
             self._check_may_restart(key[0])
             return None
-        return position.next_offset
+        return position.next_offset or None
 
     def _check_may_restart(self, topic: str) -> None:
         if not self._parts.settings.restart_recreated:

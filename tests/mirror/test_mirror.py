@@ -191,3 +191,54 @@ async def test_unreachable_cluster_is_named(clusters: TwoClusters) -> None:
     )
     with pytest.raises(MirrorError, match="the target offline"):
         await copy_all(Mirror(settings, reactor))
+
+
+def back(clusters: TwoClusters, topic: str) -> Mirror:
+    """Return a mirror in the other direction, which keeps names."""
+    settings = MirrorSettings(
+        MirroredCluster(clusters.target.bootstrap, "offline"),
+        MirroredCluster(clusters.source.bootstrap, "east"),
+        (topic,),
+        commit_interval=0.0,
+        refresh_interval=0.05,
+    )
+    return Mirror(settings, reactor, has_standby=False)
+
+
+async def test_topic_with_the_same_name_is_not_mirrored_back(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    await copy_all(clusters.mirror(topic))
+    status = await copy_all(back(clusters, topic))
+    assert "would go round in a loop" in status.stopped[topic]
+    assert "mm2-offsets.east.internal" in status.stopped[topic]
+    assert len(read(clusters.source, topic)) == 10
+    await produce(clusters.source, topic, 10, 12)
+    await copy_all(clusters.mirror(topic))  # the other direction has left no claim that would stop this one
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
+async def test_two_mirrors_in_both_directions_that_start_together(clusters: TwoClusters, topic: str) -> None:
+    clusters.source.create_topic(topic)
+    clusters.target.create_topic(topic)
+    mirrors = [clusters.mirror(topic), back(clusters, topic)]
+    running = [mirror.run() for mirror in mirrors]
+    await wait_for(lambda: any(mirror.status.stopped for mirror in mirrors), 10)
+    await produce(clusters.source, topic, 0, 10)
+    await produce(clusters.target, topic, 10, 20)
+    await wait_for(lambda: all(mirror.status.is_caught_up for mirror in mirrors), 10)
+    for mirror, ended in zip(mirrors, running, strict=True):
+        await mirror.stop()
+        await ended
+    for broker in (clusters.source, clusters.target):
+        values = [row[3] for row in read(broker, topic)]
+        assert len(values) == len(set(values))
+
+
+async def test_source_with_another_alias_is_not_copied_again(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    await copy_all(clusters.mirror(topic))
+    source = MirroredCluster(clusters.source.bootstrap, "other")
+    settings = MirrorSettings(source, MirroredCluster(clusters.target.bootstrap, "offline"), (topic,))
+    status = await copy_all(Mirror(settings, reactor, has_standby=False))
+    assert "by mm2-offsets.east.internal" in status.stopped[topic]
+    assert len(read(clusters.target, topic)) == 10
