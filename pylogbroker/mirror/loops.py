@@ -3,7 +3,7 @@
     mirror A->B writes to B:  positions of A's topic `orders`, with the id that the topic has in A
     mirror B->A, before it copies `orders`:
         1. writes a position of B's `orders` to A: its claim
-        2. looks into B: the positions there say that `orders` comes from the topic with this id in A
+        2. reads the positions in B, which say that `orders` comes from the topic with this id in A
         3. takes the claim back, and does not copy the topic
 
 Both mirrors claim before they look. So whichever looks last sees the other one, and no loop can begin. Likewise, a

@@ -249,9 +249,9 @@ class MirrorSession:
         if claims:
             await self._copier.set_positions(claims)
             stopped |= await self._loop_check.loops([new[key] for key in claims])
-            in_vain = {key: None for key in claims if key[0] in stopped}
-            if in_vain:
-                await self._copier.set_positions(in_vain)
+            retracted = {key: None for key in claims if key[0] in stopped}
+            if retracted:
+                await self._copier.set_positions(retracted)
         for error in stopped.values():
             self._parts.stopped.add(error, self._parts.reactor.seconds())
 
