@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror_records.formats import MirrorHeartbeat
 from pylogbroker.records import Header
@@ -94,10 +95,13 @@ def topics_of(lags: Mapping[TopicPartition, int], names: Mapping[str, str]) -> t
 
 
 def signs_of(rows: Iterable[tuple[bytes | None, bytes | None, Sequence[Header]]]) -> list[MirrorSign]:
-    """Return the last sign of each mirror from records of the heartbeats topic; damaged ones raise CorruptRecords."""
+    """Return the last sign of each mirror from records of the heartbeats topic; others are ignored."""
     signs: dict[tuple[str, str], MirrorSign] = {}
     for key, value, headers in rows:
-        heartbeat = MirrorHeartbeat.decode(key, value)
+        try:
+            heartbeat = MirrorHeartbeat.decode(key, value)
+        except CorruptRecords:
+            continue
         text = next((content for name, content in headers if name == HEADER), None)
         sign = MirrorSign(heartbeat.source, heartbeat.target, heartbeat.timestamp, report_of(text))
         signs[sign.source, sign.target] = sign

@@ -10,6 +10,7 @@ from twisted.web.server import Request
 
 from pylogbroker import __version__
 from pylogbroker.broker.services import Services
+from pylogbroker.mirror_records.formats import HEARTBEATS_TOPIC
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.problem_search import problems_for
 from pylogbroker.web.texts import Page, answer_text
@@ -22,6 +23,7 @@ _PLACES: Final = (
     ("Topics", "/topics", ("topics", "create-topic")),
     ("Groups", "/groups", ("groups",)),
     ("Transactions", "/transactions", ("transactions",)),
+    ("Mirrors", "/mirrors", ("mirrors",)),
     ("Brokers", "/brokers", ("brokers",)),
     ("Access", "/access/users", ("access",)),
     ("Faults", "/faults", ("faults",)),
@@ -61,10 +63,11 @@ def frame_of(request: Request, visitor: Visitor | None, has_faults: bool, is_liv
     path = request.uri.decode("ascii", "replace")
     counts = {} if visitor is None else _counts(visitor)
     first = path.partition("?")[0].removeprefix("/").partition("/")[0]
+    has_mirrors = visitor is not None and HEARTBEATS_TOPIC in visitor.services.metadata.topics
     places = tuple(
         Place(name, address, counts.get(name, ""), first in parts, name in _BEGIN_PARTS, name == "Overview")
         for name, address, parts in _PLACES
-        if has_faults or name != "Faults"
+        if (has_faults or name != "Faults") and (has_mirrors or name != "Mirrors")
     )
     if visitor is None:
         return Frame(path, is_local(request), places)

@@ -43,6 +43,7 @@ from pylogbroker.web.frame import TimesPage, frame_of
 from pylogbroker.web.going import go
 from pylogbroker.web.group_pages.routes import GROUP_PAGES
 from pylogbroker.web.links import link, path_of, topic_link
+from pylogbroker.web.mirror_views import mirrors
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute, Preview
 from pylogbroker.web.page_routes import page as _page
@@ -100,6 +101,7 @@ PAGES: Final = (
     *BROKER_PAGES,
     *ACCESS_PAGES,
     *TRANSACTION_PAGES,
+    _page("/mirrors", mirrors),
     _page("/go", go),
     _page("/style", style),
 )

@@ -30,6 +30,7 @@ from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.live import Ended, NewRecords, live
 from pylogbroker.web.log_directory_views import log_directory
+from pylogbroker.web.mirror_views import mirrors
 from pylogbroker.web.page_routes import Preview
 from pylogbroker.web.quota_views import quotas, remove_quota, set_quota
 from pylogbroker.web.record_views import records
@@ -88,6 +89,7 @@ ROUTES: Final = (
     HttpRoute("GET", "/api/transactions", transactions),
     HttpRoute("GET", "/api/transactions/{id}", transaction),
     HttpRoute("POST", "/api/transactions/{id}/fence", fence_producer),
+    HttpRoute("GET", "/api/mirrors", mirrors),
     HttpRoute("GET", "/api/brokers", brokers),
     HttpRoute("GET", "/api/brokers/{broker}/log-directory", log_directory),
     HttpRoute("GET", "/api/users", users),

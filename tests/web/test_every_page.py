@@ -56,6 +56,7 @@ ADDRESSES: Final = {
     "/groups/{id}": (f"groups/{GROUP}",),
     "/share-groups/{id}": (f"share-groups/{SHARE_GROUP}",),
     "/groups/{id}/reset": (f"groups/{GROUP}/reset",),
+    "/mirrors": ("mirrors",),
     "/brokers": ("brokers",),
     "/brokers/{broker}": ("brokers/1001",),
     "/brokers/{broker}/log-directory": ("brokers/1001/log-directory?path=DIRECTORY",),
