@@ -40,6 +40,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--groups", metavar="REGEX,...", help="Groups whose offsets follow; whole names match.  [default: all]")
 @click.option("--acls", is_flag=True, help="Let ACLs of topics follow, too.")
 @click.option("--records-only", is_flag=True, help="Let nothing follow but records: no groups, no settings of topics.")
+@click.option("--metrics", "metrics_address", metavar="HOST:PORT", help="Serve metrics for Prometheus there.")
 @click.option("--until-caught-up", is_flag=True, help="End when the target has all that the source has.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", help="Form of the progress.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -54,6 +55,7 @@ def command(
     output: str,
     until_caught_up: bool,
     quiet: bool,
+    metrics_address: str | None,
     **options: Any,
 ) -> None:
     """Copy topics from one cluster to another, each record once, until Ctrl-C.
@@ -70,9 +72,11 @@ def command(
     if file is None and (source is None or target is None):
         raise click.UsageError("give --from and --to, or --config")
     mirrors = mirror_run.chosen_mirrors(source, target, topics, file, options)
-    status = mirror_run.run(mirrors, until_caught_up=until_caught_up, output=output, quiet=quiet)
-    if status:
-        context.exit(status)
+    exit_status = mirror_run.run(
+        mirrors, until_caught_up=until_caught_up, output=output, quiet=quiet, metrics_address=metrics_address
+    )
+    if exit_status:
+        context.exit(exit_status)
 
 
 command.add_command(status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 from twisted.internet import reactor as default_reactor
@@ -24,20 +24,35 @@ from zope.interface import implementer
 
 from pylogbroker.cli.mirror_choice import chosen_mirrors
 from pylogbroker.cli.output import escaped_lines, note
+from pylogbroker.features import on_first_use
 from pylogbroker.mirror.mirror import Mirror, MirrorStatus
 from pylogbroker.mirror.settings import MirrorSettings
 
 __all__ = ["chosen_mirrors", "run"]
 
+if TYPE_CHECKING:
+    from pylogbroker.mirror import metrics
+else:
+    metrics = on_first_use("pylogbroker.mirror.metrics")
+
 _PROGRESS_SECONDS: Final = 1.0
 _STOPPED: Final = 1
 
 
-def run(mirrors: Sequence[MirrorSettings], *, until_caught_up: bool, output: str, quiet: bool) -> int:
+def run(
+    mirrors: Sequence[MirrorSettings],
+    *,
+    until_caught_up: bool,
+    output: str,
+    quiet: bool,
+    metrics_address: str | None = None,
+) -> int:
     """Run mirrors until Ctrl-C, an error, or all have caught up; return the exit status. Raise the first error."""
     reactor: Any = default_reactor
     _begin_log()
     running = [Mirror(settings, reactor) for settings in mirrors]
+    if metrics_address is not None:
+        metrics.listen(reactor, metrics_address, lambda: running)
     work = _Work(reactor, running, _Progress(running, output, quiet, reactor.seconds))
     reactor.callWhenRunning(work.start, until_caught_up)
     reactor.addSystemEventTrigger("before", "shutdown", work.stop)

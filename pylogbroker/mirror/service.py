@@ -6,18 +6,25 @@ MirrorService(reactor, mirrors_of(properties)).setServiceParent(application)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred, maybeDeferred
+from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.mirror.mirror import Mirror, MirrorStatus
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.rpc.errors import Closed
 from pylogbroker.rpc.retries import Pauses
+
+if TYPE_CHECKING:
+    from pylogbroker.mirror import metrics
+else:
+    metrics = on_first_use("pylogbroker.mirror.metrics")
 
 log = Logger()
 
@@ -52,9 +59,15 @@ class _KeptMirror:
 
 
 class MirrorService(Service):
-    """Runs mirrors from start to stop. Settings are checked when it is made: ConfigError."""
+    """Runs mirrors from start to stop. Settings are checked when it is made: ConfigError.
 
-    def __init__(self, reactor: Any, mirrors: Iterable[MirrorSettings]) -> None:
+    At `metrics_address`, HOST:PORT, Prometheus gets metrics.
+    """
+
+    def __init__(self, reactor: Any, mirrors: Iterable[MirrorSettings], *, metrics_address: str = "") -> None:
+        self._reactor = reactor
+        self._metrics_address = metrics_address
+        self._ports: list[IListeningPort] = []
         self._kept = [_KeptMirror(settings, reactor) for settings in mirrors]
 
     @property
@@ -63,6 +76,11 @@ class MirrorService(Service):
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
+        if self._metrics_address:
+            listening = metrics.listen(
+                self._reactor, self._metrics_address, lambda: [kept.mirror for kept in self._kept]
+            )
+            self._ports.append(listening)
         for kept in self._kept:
             run_in_background(log, kept.run(), "the mirror {mirror} ended", mirror=kept.mirror)
 
@@ -73,3 +91,5 @@ class MirrorService(Service):
 
     async def _stop(self) -> None:
         await DeferredList([kept.stop() for kept in self._kept])
+        while self._ports:
+            await maybeDeferred(self._ports.pop().stopListening)

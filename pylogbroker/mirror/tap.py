@@ -17,11 +17,12 @@ __all__ = ["Options", "makeService"]
 
 
 class MirrorOptions(usage.Options):
-    synopsis = "--config FILE [--from ALIAS] [--to ALIAS]"
+    synopsis = "--config FILE [--from ALIAS] [--to ALIAS] [--metrics HOST:PORT]"
     longdesc = "Copies topics between clusters, each record once, until it is stopped."
     optParameters = [
         ["config", "c", None, "Properties file with clusters and mirrors; names are those of MirrorMaker 2."],
         ["from", "f", "", "Only mirrors from this cluster of the file."],
+        ["metrics", "m", "", "Serve metrics for Prometheus at this address, HOST:PORT."],
         ["to", "t", "", "Only mirrors to this cluster of the file."],
     ]
 
@@ -41,4 +42,4 @@ Options = MirrorOptions
 
 
 def makeService(options: MirrorOptions) -> MirrorService:
-    return MirrorService(reactor, options.mirrors)
+    return MirrorService(reactor, options.mirrors, metrics_address=dict(options)["metrics"])
