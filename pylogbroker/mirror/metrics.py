@@ -24,6 +24,7 @@ from twisted.web.resource import NoResource, Resource
 from twisted.web.server import Request, Site
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.java.text import is_digits
 from pylogbroker.mirror.group_sync import GroupSyncCounts
 from pylogbroker.mirror.mirror import MirrorStatus
 
@@ -80,7 +81,7 @@ def exposition(mirrors: Iterable[MeasuredMirror]) -> bytes:
 def listen(reactor: Any, address: str, mirrors: Callable[[], Sequence[MeasuredMirror]]) -> IListeningPort:
     """Serve the metrics at HOST:PORT; raise ConfigError if the address is wrong, or in use."""
     host, separator, port = address.rpartition(":")
-    if not separator or not host or not port.isdecimal() or int(port) > 65_535:
+    if not separator or not host or not is_digits(port) or int(port) > 65_535:
         raise ConfigError(f"metrics: {address!r} is not accepted; expected HOST:PORT such as 127.0.0.1:9465")
     root = Resource()  # type: ignore[no-untyped-call]
     root.putChild(b"metrics", _Metrics(mirrors))

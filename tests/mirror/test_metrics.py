@@ -81,5 +81,5 @@ async def test_metrics_are_served() -> None:
 
 @pytest.mark.parametrize("address", ["", "9465", ":9465", "host:", "host:x", "host:70000"])
 def test_addresses_that_are_none_are_named(address: str) -> None:
-    with pytest.raises(ConfigError, match="metrics: .* is not accepted"):
+    with pytest.raises(ConfigError, match=r"metrics: .* is not accepted"):
         listen(reactor, address, list)
