@@ -11,7 +11,7 @@ import pytest
 from pylogbroker.cli import main
 from tests.docs.page_programs import ROOT
 
-PAGES = ("security.md", "cluster.md", "command-line.md", "consumer-groups.md", "tables.md")
+PAGES = ("security.md", "cluster.md", "command-line.md", "consumer-groups.md", "mirror.md", "tables.md")
 LINE = re.compile(r"^    (?:.*\| )?pylogbroker ((?:.*\\\n)*.*)$", re.MULTILINE)
 
 
@@ -19,7 +19,7 @@ def parsed(words: list[str]) -> None:
     """Parse a line without running it; raise UsageError."""
     command: click.Command = main
     context = click.Context(main, info_name="pylogbroker")
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and not (command.invoke_without_command and words[0].startswith("-")):
         _, found, words = command.resolve_command(context, words)
         assert found is not None
         command, context = found, click.Context(found, parent=context, info_name=found.name)
