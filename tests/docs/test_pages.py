@@ -9,7 +9,7 @@ import pytest
 from tests.docs.page_programs import ROOT, Program, programs
 from tests.support.broker_process import BrokerProcess
 
-PAGES = ("producer.md", "consumer.md", "admin.md")
+PAGES = ("producer.md", "consumer.md", "admin.md", "mirror-groups.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -83,3 +85,10 @@ async def test_metrics_are_served() -> None:
 def test_addresses_that_are_none_are_named(address: str) -> None:
     with pytest.raises(ConfigError, match=r"metrics: .* is not accepted"):
         listen(reactor, address, list)
+
+
+def test_page_has_every_metric() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mirror-groups.md").read_text()
+    text = exposition([measured("east")]).decode()
+    families = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert families == set(re.findall(r"`(pylogbroker_mirror_[a-z_]+)`", page))
