@@ -146,13 +146,14 @@ class SchemasTopic:
         for attempt in range(_READS_MAX):
             is_last = attempt == _READS_MAX - 1
             try:
-                piece = read_piece(log, start, _READ_BYTES, is_committed=True, min_one=True, may_wait=is_last)
+                piece = read_piece(log, start, is_committed=True, may_wait=is_last)
                 break
             except NotCached as missing:
                 await runtime.in_reading_thread(read_ahead, missing.region)
         if piece is None:
             return StoredRecords([], start, is_end=True)
-        visible = [entry for entry, batch in zip(piece.entries, piece.batches, strict=True) if not batch.is_hidden]
+        stored = zip(entries(piece.data), piece.batches, strict=True)
+        visible = [entry for entry, batch in stored if not batch.is_hidden]
         records = await runtime.in_thread(_records_in, visible, start)
         return StoredRecords(records, piece.next_offset, is_end=piece.next_offset >= log.last_stable_offset)
 
