@@ -3,16 +3,21 @@
     python -m benchmarks.table                 # the whole table
     python -m benchmarks.table --scale 0.01    # everything once, with little data, as a smoke test
     python -m benchmarks.table --only scan
+    python -m benchmarks.table --processor     # by processor time instead of elapsed time
 
 This project's broker runs on the same machine. Topics have four partitions, batches of 100 KB, and no keys. The readers
-alternate, in changing order. Each makes Arrow columns of keys, values, partitions, offsets and timestamps:
-confluent-kafka's consumer returns messages, of which lists become arrays.
+alternate, in changing order. Each makes Arrow columns of keys, values, partitions, offsets and timestamps, and drops
+them but for `read_table`, which keeps all: confluent-kafka's consumer returns messages, of which lists become arrays.
+
+With `--processor`, seconds are the processor time of this process and of the broker. Other load on the machine changes
+them little.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import click
@@ -21,13 +26,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from rich.console import Console
 
 from benchmarks.broker import show
-from benchmarks.brokers import own
+from benchmarks.brokers import Running, own
 from benchmarks.driver import Block, pump
 from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
 from benchmarks.requests import batch, produce_request
 from benchmarks.session import Session, try_produce
-from pylogbroker.table import read_batches, read_table
+from pylogbroker.table import connect, read_batches, read_table
 
 PARTITIONS = 4
 BATCH_BYTES = 100_000
@@ -94,10 +99,10 @@ def arrow(messages: list[Message]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(map(pa.array, lists, kinds)), names=list(COLUMNS))
 
 
-OWN = "read_table"
+OWN = "read_batches"
 READERS: Mapping[str, Callable[[Topic], int]] = {
-    OWN: table,
-    "read_batches": stream,
+    OWN: stream,
+    "read_table": table,
     "confluent-kafka": confluent,
 }
 
@@ -110,23 +115,43 @@ class Work:
 
 
 SCANS = (Work("scan, 100 B", 100, 2_000_000), Work("scan, 1 KB", 1000, 400_000))
+QUERIES = {
+    "SQL, count and latest time": "SELECT count(*), max(timestamp) FROM {}",
+    "SQL, lengths by partition": (
+        "SELECT sum(n) FROM (SELECT partition, count(*) AS n, sum(length(value)) FROM {} GROUP BY 1)"
+    ),
+}
+QUERIED = Work("", 100, 10_000_000)
+QUERY_SECONDS_MAX = 3.0
+Clock = Callable[[], float]
 
 
-def measured(read: Callable[[Topic], int], topic: Topic) -> float:
+def query_seconds(topic: Topic, sql: str, clock: Clock) -> float:
+    """Return the seconds of a query over all records."""
+    database = connect(topic.bootstrap, topics=[topic.name])
+    begin = clock()
+    [row] = database.sql(sql.format(f'"{topic.name}"')).fetchall()
+    seconds = clock() - begin
+    if row[0] != topic.count:
+        raise BenchmarkError(f"{row[0]} of {topic.count} records were read")
+    return seconds
+
+
+def measured(read: Callable[[Topic], int], topic: Topic, clock: Clock) -> float:
     """Return the records per second of one read."""
-    begin = time.perf_counter()
+    begin = clock()
     rows = read(topic)
-    seconds = time.perf_counter() - begin
+    seconds = clock() - begin
     if rows != topic.count:
         raise BenchmarkError(f"{rows} of {topic.count} records were read")
     return rows / seconds
 
 
-def compare(topic: Topic, rounds: int) -> dict[str, float]:
+def compare(topic: Topic, rounds: int, clock: Clock) -> dict[str, float]:
     results: dict[str, list[float]] = {name: [] for name in READERS}
     for number in range(-1, rounds):
         for name in READERS if number % 2 else reversed(list(READERS)):
-            rate = measured(READERS[name], topic)
+            rate = measured(READERS[name], topic, clock)
             if number >= 0:
                 results[name].append(rate)
     return {name: statistics.median(rates) for name, rates in results.items()}
@@ -136,21 +161,44 @@ def compare(topic: Topic, rounds: int) -> dict[str, float]:
 @click.option("--rounds", default=3, show_default=True, help="Measurements of each figure.")
 @click.option("--scale", default=1.0, show_default=True, help="Number of records, relative to the default.")
 @click.option("--only", multiple=True, help="Run only work with this in its title; may be repeated.")
+@click.option("--processor", is_flag=True, help="Measure processor time.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
-def main(rounds: int, scale: float, only: tuple[str, ...], markdown: bool) -> None:
+def main(rounds: int, scale: float, only: tuple[str, ...], processor: bool, markdown: bool) -> None:
     """Compare reads of topics into Arrow."""
     touch_memory()
     rows = []
+    console = Console()
     with own(None) as running:
+        clock = partial(_processor_seconds, running) if processor else time.perf_counter
         for work in SCANS:
             if only and not any(part in work.title for part in only):
                 continue
             with filled(running.session, work.value_bytes, max(int(work.count * scale), PARTITIONS)) as topic:
-                rates = compare(topic, rounds)
+                rates = compare(topic, rounds, clock)
             figures = [f"{rate:,.0f}" for rate in rates.values()]
             rows.append([work.title, "records/s", *figures, f"{rates[OWN] / rates['confluent-kafka']:.1f} x", "10 x"])
-    show(Console(), ["read", "unit", *READERS, "to confluent-kafka", "wanted"], rows, markdown)
+        if not only or any("SQL" in part for part in only):
+            queries = list(query_rows(running.session, max(int(QUERIED.count * scale), PARTITIONS), rounds, clock))
+            show(console, ["query", "unit", "seconds", "wanted"], queries, markdown)
+    if rows:
+        show(console, ["read", "unit", *READERS, "to confluent-kafka", "wanted"], rows, markdown)
     print(f"With pyarrow {pa.__version__}.")
+
+
+def query_rows(session: Session, count: int, rounds: int, clock: Clock) -> Iterator[list[str]]:
+    with filled(session, QUERIED.value_bytes, count) as topic:
+        for title, sql in QUERIES.items():
+            seconds = [query_seconds(topic, sql, clock) for _ in range(rounds)]
+            yield [
+                f"{title}, {topic.count:,} records",
+                "s",
+                f"{statistics.median(seconds):.2f}",
+                f"{QUERY_SECONDS_MAX:g}",
+            ]
+
+
+def _processor_seconds(running: Running) -> float:
+    return time.process_time() + running.cpu_seconds()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from benchmarks import (
     size,
     spark,
     system_calls,
+    table,
 )
 from benchmarks.brokers import PROJECT
 from benchmarks.errors import BenchmarkError
@@ -52,6 +53,13 @@ def test_every_workload_is_measured(tmp_path: Path) -> None:
     assert [row[:2] for row in rows[2:]] == [[each.title, unit] for each in WORKLOADS for unit in each.wanted]
     assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_are_read_and_queried() -> None:
+    done = CliRunner().invoke(table.main, ["--rounds", "1", "--scale", "0.001", "--markdown"], catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    titles = [row[0].partition(", ")[0] for row in rows]
+    assert (titles.count("SQL"), titles.count("scan")) == (len(table.QUERIES), len(table.SCANS))
 
 
 def test_share_group_is_measured_beside_a_classic_consumer(tmp_path: Path) -> None:
