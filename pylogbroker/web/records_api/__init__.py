@@ -9,6 +9,7 @@ positions      from and to of a request; positions to go on from
 fetching       committed records of partitions, by fetch requests
 reading        GET /api/topics/T/records: an answer, or one that waits for records
 feeds          new records of topics, read and encoded once for all followers
+framing        forms of events; `websockets` has that of WebSockets
 followers      connections that follow a topic: server-sent events and WebSockets
 group_offsets  offsets of groups: shown, and committed
 confluent      the produce request of Confluent's REST API v3, and what its clients look up first

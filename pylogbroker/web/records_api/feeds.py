@@ -25,6 +25,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.web.records_api.fetching import REGION_BYTES, PieceSelection, read_piece
+from pylogbroker.web.records_api.framing import Framing
 from pylogbroker.web.records_api.json_records import Format
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
 from pylogbroker.web.records_api.positions import Positions, positions_text
@@ -42,19 +43,6 @@ READERS_MAX: Final = 8
 """Followers that read older records at a time; others wait until one has a piece."""
 SILENCE_SECONDS_MAX: Final = 15.0
 """Then something is sent: proxies close silent connections."""
-
-
-class Framing(Protocol):
-    """Form of events on a connection."""
-
-    def frame(self, payload: bytes, positions: str) -> bytes:
-        """Return an event; all followers with this framing share the bytes."""
-
-    def note(self, kind: str, data: bytes, positions: str) -> bytes:
-        """Return an event of another kind."""
-
-    def ping(self) -> bytes: ...
-    def ended(self, reason: str) -> bytes: ...
 
 
 @attrs.define(eq=False, repr=False)

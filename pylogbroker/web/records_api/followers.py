@@ -40,8 +40,9 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
-from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, Framing, payload_of
+from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
 from pylogbroker.web.records_api.fetching import PieceSelection, out_of_range, read_piece
+from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.json_records import Format
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
@@ -79,28 +80,6 @@ class FollowingState(Enum):
     OVER = auto()
 
 
-class EventFraming:
-    """Server-sent events, in a body that ends with the connection."""
-
-    def frame(self, payload: bytes, positions: str) -> bytes:
-        return b"id: %s\ndata: %s\n\n" % (positions.encode(), payload)
-
-    def note(self, kind: str, data: bytes, positions: str) -> bytes:
-        return b"id: %s\nevent: %s\ndata: %s\n\n" % (positions.encode(), kind.encode(), data)
-
-    def ping(self) -> bytes:
-        return b":\n\n"
-
-    def ended(self, reason: str) -> bytes:
-        return b"event: ended\ndata: %s\n\n" % json.dumps({"error": reason}).encode()
-
-    def received(self, follower: ConnectionFollower, data: bytes) -> None:
-        """Ignore what the client sends: it has nothing to say."""
-
-
-EVENT_FRAMING: Final = EventFraming()
-
-
 def wants_to_follow(request: CheckedRequest) -> bool:
     return is_websocket(request) or EVENTS in (request.getHeader("accept") or "")
 
@@ -115,7 +94,7 @@ async def follow(call: HttpCall, topic: str, positions: Positions, format: Forma
     A follower of new records begins at the head of the feed.
     """
     request, visitor = call.request, call.visitor
-    framing: Any = EVENT_FRAMING
+    framing: Framing = EVENT_FRAMING
     if is_websocket(request):
         call.rules.check_page(request)
         head, framing = _websocket(request)
@@ -178,7 +157,7 @@ class ConnectionFollower:
     _visitor: Visitor
     _transport: Any
     _feed: Feed
-    _framing: Any
+    _framing: Framing
     _pending: bytes
     """Bytes that are being sent, with those that are; at first the head of the answer."""
     _positions: Positions

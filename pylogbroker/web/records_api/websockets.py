@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
 from wsproto.utilities import generate_accept_token
 
 from pylogbroker.web.records_api.errors import Rejected
+from pylogbroker.web.records_api.framing import FramedConnection
 from pylogbroker.web.site import CheckedRequest
-
-if TYPE_CHECKING:
-    from pylogbroker.web.records_api.followers import ConnectionFollower
 
 _VERSION: Final = "13"
 _KEY_BYTES: Final = 16
@@ -62,30 +60,30 @@ class WebSocketFraming:
         message = self.frame(json.dumps({"error": reason}).encode(), "")
         return message + bytes(_protocol().close(CloseReason.GOING_AWAY))
 
-    def received(self, follower: ConnectionFollower, data: bytes) -> None:
+    def received(self, connection: FramedConnection, data: bytes) -> None:
         """Answer control frames."""
-        if follower.parser is None:
-            follower.parser = _protocol()
-        parser: FrameProtocol = follower.parser
+        if connection.parser is None:
+            connection.parser = _protocol()
+        parser: FrameProtocol = connection.parser
         parser.receive_bytes(data)
         try:
             for frame in parser.received_frames():
                 payload: Any = frame.payload
                 if frame.opcode is Opcode.PING:
-                    follower.reply(bytes(parser.pong(payload)))
+                    connection.reply(bytes(parser.pong(payload)))
                 elif frame.opcode is Opcode.CLOSE:
-                    _close(follower, CloseReason.NORMAL_CLOSURE, "")
+                    _close(connection, CloseReason.NORMAL_CLOSURE, "")
                     return
                 elif frame.opcode is not Opcode.PONG:
-                    _close(follower, CloseReason.UNSUPPORTED_DATA, "nothing is expected from a client that follows")
+                    _close(connection, CloseReason.UNSUPPORTED_DATA, "nothing is expected from a client that follows")
                     return
         except ParseFailed as error:
-            _close(follower, error.code, str(error))
+            _close(connection, error.code, str(error))
 
 
-def _close(follower: ConnectionFollower, code: int, reason: str) -> None:
-    follower.write(bytes(_protocol().close(code, reason)))
-    follower.close()
+def _close(connection: FramedConnection, code: int, reason: str) -> None:
+    connection.write(bytes(_protocol().close(code, reason)))
+    connection.close()
 
 
 def _protocol() -> FrameProtocol:
