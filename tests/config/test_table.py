@@ -55,6 +55,9 @@ OWN = {
     ("broker", "users.check.interval.ms"),
     ("broker", "testing.faults"),  # Kafka injects no faults
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
+    ("broker", "access.control.allow.origin"),  # Confluent's REST proxy has these
+    ("broker", "access.control.allow.methods"),
+    ("broker", "access.control.allow.headers"),
     ("broker", "http.listeners"),  # a broker of Kafka has no HTTP server
     ("broker", "http.allowed.hosts"),
     ("broker", "http.max.connections"),
