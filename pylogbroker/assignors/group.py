@@ -7,7 +7,7 @@ range      a contiguous range of each topic's partitions for each subscriber, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -27,7 +27,10 @@ class GroupAssignor:
     name: str
     _assign: Callable[[Mapping[str, int], Members], Assignment]
 
-    def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
+    def assign(
+        self, partitions: Mapping[str, int], members: Members, racks: Mapping[str, Sequence[frozenset[str]]]
+    ) -> Assignment:
+        """Assign without regard to racks, as Apache Kafka's assignors do."""
         return self._assign(partitions, members)
 
 

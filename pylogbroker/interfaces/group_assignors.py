@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from pylogbroker.interfaces.factories import INamed
 from pylogbroker.interfaces.subscriptions import Subscription, TopicPartition
@@ -21,13 +21,18 @@ class IGroupAssignor(INamed):
     """
 
     def assign(
-        partitions: Mapping[str, int], members: Mapping[str, Subscription]
+        partitions: Mapping[str, int],
+        members: Mapping[str, Subscription],
+        racks: Mapping[str, Sequence[frozenset[str]]],
     ) -> Mapping[str, Collection[TopicPartition]]:
         """Return the partitions that each member is to have, by member id.
 
         `partitions` has the number of partitions of each existing topic. A member's `topics` are those among them to
         which it subscribes. `owned` is its former target, in whose epoch, `generation`, it may still be moving. Keep
         what need not move: each partition that moves is not read for some heartbeats.
+
+        `racks` has the racks of the replicas of each partition, by topic; it is empty if no broker has a rack. The rack
+        of a member is its `rack`. Like those of Apache Kafka, the built-in assignors use neither.
 
         Each partition may go to one subscriber of its topic, or to nobody. If the answer breaks that rule, or the call
         fails, the group keeps its former target, and the broker logs why.

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
+from pylogbroker.broker.coordinators.partition_racks import PartitionRacks
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_values
 from pylogbroker.features import on_first_use
@@ -38,10 +39,14 @@ class ConsumerGroupPort:
 
     _services: LogServices
     topics_version: int = attrs.field(default=1, init=False)
+    _racks: PartitionRacks = attrs.field(factory=PartitionRacks, init=False)
 
     def topic(self, name: str) -> TopicShape | None:
-        topic = self._services.metadata.topics.get(name)
-        return None if topic is None else TopicShape(topic.id, len(topic.partitions))
+        metadata = self._services.metadata
+        topic = metadata.topics.get(name)
+        if topic is None:
+            return None
+        return TopicShape(topic.id, len(topic.partitions), *self._racks.of(topic, metadata.image.brokers))
 
     def topic_name(self, topic_id: UUID) -> str | None:
         topic = self._services.metadata.image.topic_by_id(topic_id)

@@ -26,8 +26,12 @@ Matches = Mapping[str, frozenset[str] | InvalidExpression]
 
 @attrs.frozen
 class TopicShape:
+    """`racks` are those of each partition's replicas; empty if no broker has a rack. `racks_digest` is of them."""
+
     topic_id: UUID
     partitions: int
+    racks: tuple[frozenset[str], ...] = ()
+    racks_digest: bytes = b""
 
 
 @attrs.frozen

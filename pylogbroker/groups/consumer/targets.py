@@ -27,13 +27,17 @@ def existing_topics(group: ConsumerGroup, port: GroupPort) -> dict[str, TopicSha
 
 
 def metadata_hash(topics: Topics) -> int:
-    """Return a number that differs if a subscribed topic was created, deleted or got partitions; 0 for no topics."""
+    """Return a number that differs if a subscribed topic was created or deleted, or got partitions or racks.
+
+    It is 0 for no topics.
+    """
     if not topics:
         return 0
     digest = blake2b(digest_size=8)
     for name in sorted(topics):
         shape = topics[name]
         digest.update(b"%d:%b%b%d;" % (len(name), name.encode(), shape.topic_id.bytes, shape.partitions))
+        digest.update(shape.racks_digest)
     return int.from_bytes(digest.digest(), signed=True)
 
 
@@ -70,9 +74,10 @@ class AssignmentTask:
     def run(self) -> Target:
         """Return the target assignment; raise KafkaError for an assignor that fails or breaks the rules."""
         partitions = {name: self._topics[name].partitions for name in sorted(self._topics)}
+        racks = {name: shape.racks for name, shape in self._topics.items() if shape.racks}
         subscriptions = self._subscriptions()
         try:
-            answer = self.assignor.assign(partitions, subscriptions)
+            answer = self.assignor.assign(partitions, subscriptions, racks)
             given = {member_id: tuple(answer.get(member_id, ())) for member_id in self._members}
             unknown = [member_id for member_id in answer if member_id not in self._members]
         except Exception as failure:

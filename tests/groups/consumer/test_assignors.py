@@ -35,7 +35,7 @@ def test_each_partition_has_one_subscriber(
     partitions: dict[str, int], subscriptions: list[set[str]], name: str
 ) -> None:
     members = {f"m{number}": Subscription(sorted(topics)) for number, topics in enumerate(subscriptions)}
-    assignment = BUILT_IN[name].assign(partitions, members)
+    assignment = BUILT_IN[name].assign(partitions, members, {})
     given_partitions = [partition for some in assignment.values() for partition in some]
     subscribed = set[str]().union(*subscriptions)
     assert sorted(given_partitions) == [(topic, n) for topic in sorted(subscribed) for n in range(partitions[topic])]
@@ -48,9 +48,9 @@ def test_uniform_is_balanced_and_moves_no_more_than_it_must(
     partitions: dict[str, int], before: int, after: int
 ) -> None:
     assign = BUILT_IN["uniform"].assign
-    former = assign(partitions, {f"m{number}": Subscription(TOPICS) for number in range(before)})
+    former = assign(partitions, {f"m{number}": Subscription(TOPICS) for number in range(before)}, {})
     members = {f"m{number}": Subscription(TOPICS, tuple(former.get(f"m{number}", ()))) for number in range(after)}
-    assignment = assign(partitions, members)
+    assignment = assign(partitions, members, {})
     counts = [len(some) for some in assignment.values()]
     total = sum(partitions.values())
     assert sum(counts) == total
@@ -63,7 +63,7 @@ def test_uniform_is_balanced_and_moves_no_more_than_it_must(
 
 def test_range_gives_the_same_numbers_of_equal_topics() -> None:
     members = {"m0": Subscription(("a", "b")), "m1": Subscription(("a", "b"))}
-    assert BUILT_IN["range"].assign({"a": 3, "b": 3}, members) == {
+    assert BUILT_IN["range"].assign({"a": 3, "b": 3}, members, {}) == {
         "m0": [("a", 0), ("a", 1), ("b", 0), ("b", 1)],
         "m1": [("a", 2), ("b", 2)],
     }
@@ -74,7 +74,7 @@ class Fixed:
     answer: Mapping[str, Any]
     name: str = "fixed"
 
-    def assign(self, partitions: object, members: object) -> Mapping[str, Any]:
+    def assign(self, partitions: object, members: object, racks: object) -> Mapping[str, Any]:
         return self.answer
 
 
@@ -98,6 +98,46 @@ def test_answer_of_a_plugin_is_checked(answer: Any, why: str) -> None:
         task.run()
 
 
+def test_assignor_gets_the_racks_of_partitions_and_members() -> None:
+    class Near:
+        """Gives each partition to a member of a rack that has a replica."""
+
+        name = "near"
+
+        def assign(self, partitions: Any, members: Any, racks: Any) -> Any:
+            return {
+                member: [
+                    (topic, number)
+                    for topic, count in partitions.items()
+                    for number in range(count)
+                    if subscription.rack in racks[topic][number]
+                ]
+                for member, subscription in members.items()
+            }
+
+    harness = ConsumerHarness()
+    harness.topics.topics["t"] = attrs.evolve(
+        harness.topics.topics["t"], partitions=2, racks=(frozenset({"x"}), frozenset({"y"}))
+    )
+    harness.join_group("a", rack_id="y")
+    harness.join_group("b", rack_id="x")
+    task = AssignmentTask.of(harness.group, Near(), existing_topics(harness.group, harness.topics))
+    topic_id = harness.topics.topics["t"].topic_id
+    assert task.run() == {"a": {(topic_id, 1)}, "b": {(topic_id, 0)}}
+
+
+def test_group_is_assigned_again_when_replicas_move_to_other_racks() -> None:
+    harness = ConsumerHarness()
+    harness.join_group("a")
+    epoch = harness.group.epoch
+    harness.topics_changed("t")
+    assert harness.group.epoch == epoch
+    racks = frozenset({"x"})
+    harness.topics.topics["t"] = attrs.evolve(harness.topics.topics["t"], racks=(racks,) * 4, racks_digest=b"x")
+    harness.topics_changed("t")
+    assert harness.group.epoch == epoch + 1
+
+
 def test_setting_names_assignors_also_by_kafkas_classes() -> None:
     range_class = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
     config = BrokerConfig({"group.consumer.assignors": f"{range_class},uniform"})
@@ -110,23 +150,23 @@ from zope.interface import implementer
 from pylogbroker.interfaces import IGroupAssignor
 
 @implementer(IPlugin, IGroupAssignor)
-class WithoutMembers:
-    name = "without-members"
-    def assign(self, partitions):
+class WithoutRacks:
+    name = "without-racks"
+    def assign(self, partitions, members):
         return {}
 
 class Undeclared:
     name = "undeclared"
-    def assign(self, partitions, members):
+    def assign(self, partitions, members, racks):
         return {}
 
-one, other = WithoutMembers(), Undeclared()
+one, other = WithoutRacks(), Undeclared()
 """
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("without-members", "doesn't allow enough arguments"), ("undeclared", r"@implementer\(IPlugin, IGroupAssignor\)")],
+    [("without-racks", "doesn't allow enough arguments"), ("undeclared", r"@implementer\(IPlugin, IGroupAssignor\)")],
 )
 def test_unfit_assignors_are_rejected_at_the_start(tmp_path: Path, name: str, why: str) -> None:
     with plugin_modules(tmp_path) as put:

@@ -249,7 +249,7 @@ def test_failing_assignor_keeps_the_former_target(harness: ConsumerHarness, monk
     class Failing:
         name = "failing"
 
-        def assign(self, partitions: object, members: object) -> object:
+        def assign(self, partitions: object, members: object, racks: object) -> object:
             raise ValueError("no idea")
 
     monkeypatch.setitem(cast(dict[str, object], BUILT_IN), "uniform", Failing())
