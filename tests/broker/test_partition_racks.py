@@ -8,10 +8,12 @@ import pytest
 
 from pylogbroker.broker.coordinators import partition_racks
 from pylogbroker.broker.coordinators.partition_racks import PartitionRacks
+from pylogbroker.metadata.delta import BrokerRegistered, Delta
 from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
-from tests.broker.nodes import NodeTests
+from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.replicas import broker
+from tests.broker.trees import now
 
 
 def brokers(**racks: str | None) -> PersistentMap[int, BrokerRegistration]:
@@ -51,10 +53,9 @@ def test_kept_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class BrokerTests(NodeTests):
-    settings = {"broker.rack": "upper"}
-
     def test_groups_see_the_racks_of_topics(self) -> None:
         self.node.create("t")
+        now(self.node.broker.metadata.publish(Delta.of(BrokerRegistered(broker(NODE_ID, "upper")))))
         shape = self.node.broker.group_service._port.topic("t")
         assert shape is not None
         self.assertEqual(shape.racks, (frozenset({"upper"}),))
