@@ -11,6 +11,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.spark.reading.batch_reader import BatchReader
+from pylogbroker.spark.reading.schema import schema_for
+from pylogbroker.spark.reading.stream_reader import StreamReader
 from pylogbroker.table import RecordsDeleted, dataset, read_batches, read_table
 from tests.spark.topics import Rec, Topics
 from tests.support.broker_process import BrokerProcess
@@ -93,6 +96,29 @@ def test_a_read_goes_on_in_the_archive_where_the_log_is_deleted_meanwhile(
     for batch in stream:
         offsets += batch["offset"].to_pylist()
     assert offsets == [*range(COUNT), *range(COUNT + 2, 3 * COUNT)]
+
+
+def test_sparks_source_reads_across_archive_and_log(archived: tuple[str, dict[str, Any]]) -> None:
+    topic, place = archived
+    options = {
+        "kafka.bootstrap.servers": place["bootstrap_servers"],
+        "kafka.isolation.level": "read_committed",
+        "subscribe": topic,
+        "archive": str(place["archive"]),
+        "minPartitions": "3",
+    }
+    for more, first in (({}, 0), ({"startingTimestamp": str(TIME_MS + 100)}, 100)):
+        given = {**options, **more}
+        reader = BatchReader.of(given, schema_for(given))
+        slices = reader.partitions()
+        assert len(slices) == 3
+        offsets = [offset for part in slices for rows in reader.read(part) for offset in rows["offset"].to_pylist()]
+        assert offsets == list(range(first, COUNT))
+    for wrong, message in (({"archive": "/nonexistent"}, "option archive: /nonexistent is not a directory"),):
+        with pytest.raises(ConfigError, match=message):
+            BatchReader.of({**options, **wrong}, schema_for(options))
+    with pytest.raises(ConfigError, match="a stream reads the log alone"):
+        StreamReader(options)
 
 
 def test_a_gap_is_an_error(archived: tuple[str, dict[str, Any]], tmp_path: Path) -> None:

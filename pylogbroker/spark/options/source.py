@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _ONLY_STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ONLY_BATCH: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_ARCHIVE: Final = "archive"
 _PARTITIONS_MAX: Final = (1 << 31) - 1
 
 
@@ -66,6 +68,8 @@ class ReadOptions:
     """Seconds without data before a read fails."""
     push_filters: bool
     """True if filters may narrow reads; see `batch_reader`."""
+    archive: str | None = None
+    """Directory of an archive that is read before the log."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -73,6 +77,7 @@ class ReadOptions:
         raw = RawOptions(options)
         if streaming:
             raw.reject(_ONLY_BATCH, "a stream has no end")
+            raw.reject((_ARCHIVE,), "a stream reads the log alone")
         else:
             raw.ignore(_ONLY_STREAMING, "it applies only to streams")
         start = bound(raw, "starting", LATEST if streaming else EARLIEST)
@@ -97,8 +102,16 @@ class ReadOptions:
             include_headers=raw.flag("includeHeaders", False),
             stall_timeout=(120_000 if poll is None else poll) / 1000,
             push_filters=raw.flag("pushFilters", False),
+            archive=_archive(raw),
             warnings=tuple(raw.warnings),
         )
+
+
+def _archive(raw: RawOptions) -> str | None:
+    text = raw.text(_ARCHIVE)
+    if text is not None and not os.path.isdir(text):
+        raise ConfigError(f"option archive: {text} is not a directory; expected that of the policy archive-parquet")
+    return text
 
 
 def _topics(raw: RawOptions) -> TopicSelection:

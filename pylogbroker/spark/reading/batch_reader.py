@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import attrs
@@ -25,6 +26,7 @@ from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.blocking.fetcher import PartitionFetcher
 from pylogbroker.client.errors import OutOfRange, TopicRecreated
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.spark.garbage import freeze_existing_objects
@@ -36,9 +38,16 @@ from pylogbroker.spark.reading.filter_pushdown import FilterPushdown
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.schema import check_schema
 from pylogbroker.spark.reading.slices import Slice, divide, slices
+from pylogbroker.table.bounds import ReadRange
 from pylogbroker.table.decoder import Decoder, columns_with
+from pylogbroker.table.topic_source import ReadPlan
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from pylogbroker.table.archive import source as archive_source
+else:
+    archive_source = on_first_use("pylogbroker.table.archive.source")
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -75,7 +84,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         log_warnings(self.options.warnings)
-        with BlockingCluster(self.options.settings) as cluster:
+        with _cluster(self.options) as cluster:
             cluster.reach()
             keys = partitions_for(cluster, self.options.topics)
             ids = cluster.topic_ids(topic for topic, _ in keys)
@@ -95,6 +104,12 @@ class FilteringReader(BatchReader):
         """Return the filters that Spark must still apply. Called before `partitions`."""
         self._narrowing, left = FilterPushdown.of(filters)
         return left
+
+
+def _cluster(options: ReadOptions) -> BlockingCluster:
+    if options.archive is None:
+        return BlockingCluster(options.settings)
+    return archive_source.ArchivedCluster(options.settings, Path(options.archive))
 
 
 def _is_asked_for_filters() -> bool:
@@ -160,6 +175,9 @@ def rows_of(
 
     With `from_earliest`, records deleted before reading are no loss.
     """
+    if options.archive is not None:
+        yield from _archived_rows(options, part, topic_id, Path(options.archive))
+        return
     start: int | None = part.start
     with BlockingCluster(options.settings) as cluster:
         while start is not None:
@@ -177,6 +195,16 @@ def rows_of(
                 start = _next_start(error, part)
             finally:
                 freeze_existing_objects()
+
+
+def _archived_rows(options: ReadOptions, part: Slice, topic_id: UUID, root: Path) -> Iterator[pa.RecordBatch]:
+    source = archive_source.ArchivedTopicSource(options.settings, part.topic, root)
+    plan = ReadPlan((ReadRange(part.partition, part.start, part.end),), topic_id)
+    try:
+        for raw in source.rows(plan, columns_with(headers=options.include_headers)):
+            yield raw.rows
+    finally:
+        freeze_existing_objects()
 
 
 def _has_not_begun(error: KafkaError, part: Slice) -> bool:

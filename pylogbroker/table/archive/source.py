@@ -6,7 +6,7 @@ the log is read, its beginning may be archived and deleted. Then the read goes o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pylogbroker.blocking.cluster import BlockingCluster
+from pylogbroker.blocking.cluster import BlockingCluster, OffsetAtTime
 from pylogbroker.client.errors import OutOfRange
+from pylogbroker.config import Values
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.table.archive.layout import RECORDS, ArchivedFile, directory_of, files_in, id_text
 from pylogbroker.table.bounds import ReadRange
@@ -33,6 +34,34 @@ _KINDS: Final = pa.array(["CreateTime", "LogAppendTime"])
 _MICROSECONDS: Final = 1000
 
 
+class ArchivedCluster(BlockingCluster):
+    """A cluster whose topics begin where an archive begins. Topics must be known by `topics` before their offsets."""
+
+    def __init__(self, settings: Values, root: Path) -> None:
+        super().__init__(settings)
+        self._root = root
+
+    def offsets(
+        self, times: Mapping[TopicPartition, int], seconds: float | None = None
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        offsets = super().offsets(times, seconds)
+        for (topic, partition), time in times.items():
+            directory = directory_of(self._root, RECORDS, topic, id_text(self.topic_id(topic)), partition)
+            of_log = offsets[topic, partition]
+            offset = _with_archive(files_in(directory), time, of_log.offset)
+            offsets[topic, partition] = attrs.evolve(of_log, offset=offset)
+        return offsets
+
+
+def _with_archive(files: Sequence[ArchivedFile], time: int, of_log: int) -> int:
+    """Return the first offset at or after a time, in an archive or else in the log."""
+    if time == EARLIEST and files:
+        return min(files[0].start, of_log)
+    if time < 0:
+        return of_log
+    return next((offset for file in files if (offset := _offset_since(file, time)) is not None), of_log)
+
+
 @attrs.frozen(eq=False, repr=False)
 class ArchivedTopicSource(TopicSource):
     """A topic with what the directory of an archive has of it."""
@@ -44,19 +73,9 @@ class ArchivedTopicSource(TopicSource):
     ) -> dict[TopicPartition, int]:
         offsets = super()._offsets(cluster, topic_id, times)
         for (topic, partition), time in times.items():
-            archived = self._archived_offset(topic_id, partition, time)
-            if archived is not None:
-                offsets[topic, partition] = min(archived, offsets[topic, partition] if time == EARLIEST else archived)
+            files = self._files(topic_id, partition)
+            offsets[topic, partition] = _with_archive(files, time, offsets[topic, partition])
         return offsets
-
-    def _archived_offset(self, topic_id: UUID, partition: int, time: int) -> int | None:
-        """Return the first archived offset that is as late; None if there is none, or for the log's end."""
-        files = self._files(topic_id, partition)
-        if time == EARLIEST:
-            return files[0].start if files else None
-        if time < 0:
-            return None
-        return next((offset for file in files if (offset := _offset_since(file, time)) is not None), None)
 
     def _files(self, topic_id: UUID, partition: int) -> list[ArchivedFile]:
         return files_in(directory_of(self.root, RECORDS, self.topic, id_text(topic_id), partition))
