@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import duckdb
 import polars as pl
 import pyarrow.parquet as pq
@@ -21,13 +24,16 @@ from pylogbroker.table.archive import __main__ as archive_process
 from pylogbroker.table.archive import segments, writer
 from pylogbroker.table.archive.layout import files_in
 from pylogbroker.table.archive.writer import Archived, ArchiveJob, SegmentRange, archive
+from tests.support.waiting import wait_until
 
 TIME_MS = 1_767_355_200_000
 
 
 def batch(start: int, count: int, **others: Any) -> bytes:
     records = [
-        Record(start + number, TIME_MS + start + number, b"k%d" % number, b"value %d" % (start + number), [("h", b"x")])
+        Record(
+            start + number, TIME_MS + start + number, b"k%d" % number, b"value %d" % (start + number), (("h", b"x"),)
+        )
         for number in range(count)
     ]
     return build(records, base_offset=start, **others)
@@ -63,6 +69,10 @@ class LogOnDisk:
     def files(self) -> list[Path]:
         return [file.path for file in files_in(self.archive / "records/topic=orders/topic_id=abc/partition=3")]
 
+    def has_files(self, count: int) -> bool:
+        """Return whether there are so many files, also ones that are being written."""
+        return len(list(self.archive.rglob("*.parquet*"))) >= count
+
     def dead_letters(self) -> list[dict[str, Any]]:
         paths = sorted(self.archive.glob("dead-letters/topic=orders/topic_id=abc/partition=3/*.parquet"))
         return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
@@ -94,7 +104,8 @@ def test_other_tools_read_an_archive(log: LogOnDisk) -> None:
     archive(log.job())
     pattern = f"{log.archive}/records/**/*.parquet"
     query = f"SELECT topic, partition, count(*), max(\"offset\") FROM read_parquet('{pattern}') GROUP BY ALL"
-    assert duckdb.sql(query).fetchall() == [("orders", 3, 40, 39)]
+    relation: Any = duckdb.sql(query)
+    assert relation.fetchall() == [("orders", 3, 40, 39)]
     frame = pl.scan_parquet(pattern, hive_partitioning=True).select("topic", "partition", "offset").collect()
     assert frame["offset"].sum() == sum(range(40))
     assert frame["partition"].unique().to_list() == [3]
@@ -145,6 +156,30 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles(
     assert archive(log.job()).archived_to == 50
     assert log.offsets() == list(range(45))
     assert len(log.dead_letters()) == 1
+    assert not list(log.archive.rglob("*.tmp"))
+
+
+def kill_process(job: str, is_due: Callable[[], bool]) -> None:
+    """Begin a job, and kill its process when it is due."""
+    command = [sys.executable, "-m", "pylogbroker.table.archive"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(job + "\n")
+        process.stdin.flush()
+        wait_until(lambda: process.poll() is not None or is_due())
+        process.kill()
+
+
+def test_kills_of_the_process_neither_lose_nor_double(log: LogOnDisk) -> None:
+    """The process is killed while it writes its first file, its second one, and so on."""
+    for number in range(4):
+        start = 5000 * number
+        log.add(*(batch(start + 50 * part, 50) for part in range(100)), start=start, end=start + 5000)
+    fields = {**attrs.asdict(log.job()), "segments": [attrs.astuple(segment) for segment in log.segments]}
+    for number in range(3):
+        kill_process(json.dumps(fields), partial(log.has_files, number + 1))
+    archive(log.job())
+    assert log.offsets() == list(range(20_000))
     assert not list(log.archive.rglob("*.tmp"))
 
 
