@@ -49,8 +49,8 @@ DIRECTORY = "{directory}"
 KINDS = {
     "topics": Kind("topics"),
     "topic": Kind("topic", {"name": "t"}),
-    "records": Kind("records", {"topic": "t", "partition": 0, "offset": 0}),
-    "records_by_time": Kind("records", {"topic": "t", "partition": 0, "time": NOW_MS}),
+    "preview": Kind("records", {"topic": "t", "partition": 0, "offset": 0}),
+    "preview_by_time": Kind("records", {"topic": "t", "partition": 0, "time": NOW_MS}),
     "groups": Kind("groups"),
     "group": Kind("group", {"id": "g"}),
     "brokers": Kind("brokers"),
@@ -59,6 +59,11 @@ KINDS = {
     "live": Kind("live", {"topic": "t"}),
     "creation": Kind("create-topic", {"name": "new", "partitions": 3}, again=400),
     "other_setting": Kind("set-setting", {"name": "t", "setting": "retention.ms", "value": "-1"}),
+    "read_records": Kind("read-records", {"topic": "t"}),
+    "read_of_a_group": Kind("read-records", {"topic": "t", "group": "g"}),
+    "committed": Kind("group-committed", {"id": "g"}),
+    "commit": Kind("commit-offsets", {"id": "h", "topic": "t", "next": "0:0"}),
+    "records": Kind("write-records", {"topic": "t", "records": [{"value": "x" * 20_000}]}),
     "record": Kind("write-records", {"topic": "synced", "value": "v"}),
     "offsets": Kind("reset-group", {"id": "g", "to": "earliest"}),
     "password": Kind("set-password", {"name": "alice", "password": "secret"}),
@@ -115,6 +120,7 @@ class LostConnectionTests(ChangeTests):
         gc.collect()
         self.assertEqual(self.flushLoggedErrors(), [])
         self.assertEqual((self.source.answers.running, self.source.viewers.running), (0, 0))
+        self.assertEqual((self.root.records.readers.running, self.root.records.writers.running), (0, 0))
         self.assertEqual([each for each in gc.get_objects() if isinstance(each, Request)], [])
         self.assertEqual(len(self.node.broker.fetches.delayed), 0)
         for partition in self.node.broker.partitions.led.values():

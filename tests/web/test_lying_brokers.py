@@ -50,12 +50,15 @@ READS: dict[str, dict[str, Any]] = {
     "topic": {"name": "clicks"},
     "records": {"topic": "clicks", "partition": 1},
     "producers": {"topic": "clicks", "partition": 1},
+    "read-records": {"topic": "clicks", "partition": 1},
+    "group-committed": {"id": "readers"},
     "transactions": {},
     "transaction": {"id": "p"},
     "brokers": {},
 }
 CHANGES: dict[str, dict[str, Any]] = {
     "write-records": {"topic": "clicks", "partition": 1, "value": "v"},
+    "commit-offsets": {"id": "readers", "topic": "clicks", "next": "1:0"},
     "reset-group": {"id": "readers", "to": "earliest"},
     "fence-producer": {"id": "p"},
     "abort-transaction": {"topic": "clicks", "partition": 1, "producer_id": 0},
@@ -69,7 +72,7 @@ PAGES = (
     *("transactions", "transactions/p", "transactions/p/fence"),
     *("", "brokers", "brokers/2", "brokers/2/settings"),
 )
-NAMED = {"group", "share-group", "preview-reset", "records", "producers", "transaction", *CHANGES} - {
+NAMED = {"group", "share-group", "preview-reset", "records", "read-records", "producers", "transaction", *CHANGES} - {
     "abort-transaction"
 }
 """Operations that need a row of the answer."""

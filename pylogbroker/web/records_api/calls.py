@@ -73,8 +73,12 @@ class HttpCall:
         """Return the whole body; raise Rejected for one that is too long or too late."""
         body = self.body()
         length = self.header("content-length") or ""
-        if is_digits(length) and len(length) < _DIGITS_MAX and int(length) <= _SMALL_BYTES:
-            return await self._arrived(body)
+        if is_digits(length):
+            size = int(length[:_DIGITS_MAX])
+            if size > DOCUMENT_BYTES_MAX:
+                raise _too_long()
+            if size <= _SMALL_BYTES:
+                return await self._arrived(body)
         await self.shared.large_documents.acquire()
         try:
             return await self._arrived(body)
@@ -89,9 +93,7 @@ class HttpCall:
         except BodyTimeout:
             raise Rejected(408, f"the body has not arrived within {DOCUMENT_SECONDS_MAX:.0f} s") from None
         if data is None:
-            raise Rejected(
-                413, f"a body has at most {DOCUMENT_BYTES_MAX:,} bytes: send many records as lines, with {NDJSON}"
-            )
+            raise _too_long()
         return data
 
     async def run(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
@@ -105,6 +107,10 @@ class HttpCall:
         """Write a value of JSON with so many rows as the answer, and finish it."""
         body = await self.run(_INLINE_BYTES + 1 if rows > _ROWS_INLINE else 0, json_line, value)
         finish(self.request, status, body)
+
+
+def _too_long() -> Rejected:
+    return Rejected(413, f"a body has at most {DOCUMENT_BYTES_MAX:,} bytes: send many records as lines, with {NDJSON}")
 
 
 def json_line(value: Any) -> bytes:

@@ -107,5 +107,31 @@ def test_the_page_in_a_browser(broker: PageBroker, site: str) -> None:
         pytest.fail(str(missing))
 
 
+SOCKET: Final = """<p id="end">waiting</p><script>
+const socket = new WebSocket("ADDRESS/api/topics/socket/records?from=earliest".replace("http", "ws"));
+const seen = [];
+socket.onmessage = event => {
+  seen.push(...JSON.parse(event.data).records.map(record => record.value));
+  document.getElementById("end").textContent = seen.join(" ");
+};
+socket.onopen = () => fetch("ADDRESS/api/topics/socket/records", {
+  method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({value: "new"}),
+});
+</script>"""
+
+
+def test_a_websocket_in_a_browser(broker: PageBroker, site: str) -> None:
+    topics = f"{broker.url}/api/topics"
+    for path, body in ((topics, '{"name": "socket"}'), (f"{topics}/socket/records", '{"value": "old"}')):
+        subprocess.run(["curl", "-sS", "--json", body, path], check=True, capture_output=True)
+    Pages.page = SOCKET.replace("ADDRESS", broker.url).encode()
+    try:
+        with opened_browser(broker) as browser:
+            show(browser, site)
+            browser.wait_for("old new")
+    except BrowserMissing as missing:
+        pytest.fail(str(missing))
+
+
 def show(browser: Browser, site: str) -> None:
     browser.driver.get(f"{site}/")

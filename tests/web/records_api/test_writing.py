@@ -96,6 +96,11 @@ class TestDocuments(RecordsTests):
             answer = self.post({"value": "x" * 20})
         self.assertEqual((answer.code, "as lines" in answer.body), (413, True))
         connection = self.opened()
+        head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.protocol.dataReceived(f"{head}Content-Length: {10**20}\r\n\r\n{{".encode())
+        self.site_clock.advance(0)
+        self.assertEqual(answer_of(connection).code, 413)
+        connection = self.opened()
         connection.protocol.dataReceived(request_of("POST", PATH, b"{", "application/json")[:-5])
         self.node.clock.advance(DOCUMENT_SECONDS_MAX + 1)
         self.assertIn(b" 408 ", connection.transport.value().partition(b"\r\n")[0])
