@@ -35,6 +35,7 @@ log = Logger()
 
 KEPT_BYTES_MAX: Final = 1024 * 1024
 """Bytes of chunks that a feed keeps, and the last chunk."""
+KEPT_CHUNKS_MAX: Final = 256
 ALL_KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes that all feeds keep, but for the last chunk of each."""
 CHUNK_CHARACTERS_MAX: Final = 64 * 1024
@@ -53,6 +54,10 @@ class FeedChunk:
     payload: bytes
     positions: Positions
     _frames: dict[Framing, bytes] = attrs.field(factory=dict, init=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.payload) + sum(map(len, self._frames.values()))
 
     def frame(self, framing: Framing) -> bytes:
         """Return the event; made once for each framing."""
@@ -147,7 +152,6 @@ class Feed:
     stop: Callable[[], None] = attrs.field(default=_nothing, init=False)
     followers: dict[Follower, None] = attrs.field(factory=dict, init=False)
     _chunks: deque[FeedChunk] = attrs.field(factory=deque, init=False)
-    _kept_bytes: int = attrs.field(default=0, init=False)
     next_number: int = attrs.field(default=0, init=False)
     """Number of the chunk that comes next."""
     _advance: Deferred[None] = attrs.field(factory=Deferred, init=False)
@@ -268,9 +272,10 @@ class Feed:
 
     def _keep(self, chunk: FeedChunk) -> None:
         self._chunks.append(chunk)
-        self._kept_bytes += len(chunk.payload)
-        while self._kept_bytes > self._kept_bytes_max() and len(self._chunks) > 1:
-            self._kept_bytes -= len(self._chunks.popleft().payload)
+        kept = sum(kept.size for kept in self._chunks)
+        bytes_max = self._kept_bytes_max()
+        while (kept > bytes_max or len(self._chunks) > KEPT_CHUNKS_MAX) and len(self._chunks) > 1:
+            kept -= self._chunks.popleft().size
         self.positions = chunk.positions
         self.next_number += 1
         advance, self._advance = self._advance, Deferred()

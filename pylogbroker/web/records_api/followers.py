@@ -46,6 +46,7 @@ from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.json_records import Format
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.routes import EVENTS
 from pylogbroker.web.router.values import NUMBER_MAX
 from pylogbroker.web.site import CheckedRequest
@@ -62,6 +63,8 @@ log = Logger()
 _PASSED_ON: Final = (b"access-control-allow-origin", b"access-control-allow-credentials", b"vary")
 """Headers of the answer that are set before."""
 _RETRY_MS: Final = 1000
+PARTITIONS_MAX: Final = 100
+"""Partitions that one connection follows: positions of all are the id of each event."""
 _DONE: Final[Deferred[Any]] = succeed(None)
 """Stands for work that is over."""
 
@@ -94,6 +97,10 @@ async def follow(call: HttpCall, topic: str, positions: Positions, format: Forma
     A follower of new records begins at the head of the feed.
     """
     request, visitor = call.request, call.visitor
+    if len(positions) > PARTITIONS_MAX:
+        raise BadRequest(
+            f"{topic} has more than {PARTITIONS_MAX} partitions: name one by partition, or some by from=0:17,1:4"
+        )
     framing: Framing = EVENT_FRAMING
     if is_websocket(request):
         call.rules.check_page(request)

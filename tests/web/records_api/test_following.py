@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.records_api import feeds, fetching
+from pylogbroker.web.records_api import feeds, fetching, followers
 from pylogbroker.web.records_api.feeds import SILENCE_SECONDS_MAX
 from tests.broker.trees import now
 from tests.web.records_api.http_tests import PATH, RecordsTests, answer_of, request_of
@@ -200,6 +200,18 @@ class TestEvents(FollowingTests):
         self.new("a")
         self.assertTrue(connection.transport.aborted)  # type: ignore[attr-defined]
 
+    def test_many_small_events_are_not_all_kept(self) -> None:
+        slow = self.follow()
+        follower = self.pause(slow)
+        with patch.object(feeds, "KEPT_CHUNKS_MAX", 2):
+            for value in "abcd":
+                self.new(value)
+        [feed] = self.root.records.feeds._feeds.values()
+        self.assertEqual(len(feed._chunks), 2)
+        follower.resumeProducing()
+        self.run_clock()
+        self.assertEqual(values_of(slow), [*"abcd"])
+
     def test_deleted_records_are_skipped_and_named(self) -> None:
         self.append(*"abc")
         self.append(*"def")
@@ -266,6 +278,11 @@ class TestEvents(FollowingTests):
         ):
             answer = answer_of(self.follow(query))
             self.assertEqual((answer.code, reason in answer.body), (code, True), answer.body)
+        self.node.create("wide", partitions=followers.PARTITIONS_MAX + 1)
+        path = "/api/topics/wide/records"
+        answer = self.request("GET", path, accept="text/event-stream")
+        self.assertEqual((answer.code, "name one by partition" in answer.body), (400, True))
+        self.assertEqual(self.request("GET", path).code, 200)
         self.assertEqual(len(self.root.records.feeds), 0)
 
 
