@@ -163,6 +163,7 @@ OBJECTS = ({}, {"a": 'quote " and \\ and }'}, {"b": [{"c": "{"}, {}]}, {"d": "\\
 
 
 @given(st.lists(st.sampled_from(OBJECTS), max_size=6), st.lists(st.integers(1, 9)), st.sampled_from(["", " ", "\r\n"]))
+@example([*OBJECTS], [1] * 200, "")
 def test_objects_do_not_depend_on_the_pieces(rows: list[Any], sizes: list[int], between: str) -> None:
     splitter = BodyObjects(1000)
     found = parts(splitter, between.join(map(json.dumps, rows)).encode(), sizes)

@@ -169,8 +169,28 @@ class TestCommittedRecords(RecordsTests, TransactionTests):
         self.assertEqual([row["value"] for row in body["records"]], ["committed", "plain"])
         self.assertTrue(body["at_end"])
         open_.end(True)
+        aborted.add(("moved", 0))
+        aborted.send(b"in the next transaction", topic="moved", index=0)
+        aborted.end(True)
         body = json.loads(self.request("GET", f"{path}?from={body['next']}").body)
-        self.assertEqual([row["value"] for row in body["records"]], ["open", "behind"])
+        expected = ["open", "behind", "in the next transaction"]
+        self.assertEqual([row["value"] for row in body["records"]], expected)
+        body = json.loads(self.request("GET", path).body)
+        self.assertEqual([row["value"] for row in body["records"]], ["committed", "plain", *expected])
+
+    def test_records_that_come_while_hidden_ones_are_read_end_the_wait(self) -> None:
+        aborted = self.producer("aborted")
+        aborted.add(("clicks", 1))
+        aborted.send(b"hidden", topic="clicks", index=1)
+        aborted.end(False)
+        self.node.threads.holding = True
+        connection = self.opened()
+        connection.protocol.dataReceived(request_of("GET", f"{PATH}?wait=10"))
+        self.append("new")
+        self.node.threads.holding = False
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.assertEqual([row["value"] for row in json.loads(answer_of(connection).body)["records"]], ["new"])
 
 
 class TestDamage(RecordsTests):

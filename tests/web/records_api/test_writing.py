@@ -253,6 +253,17 @@ class TestIdempotence(RecordsTests):
             written = [row.get("offset") for row in json.loads(answer.body)["records"]]
             self.assertEqual((answer.code, written), (207, [0, 1, 2, 3, 4, None]))
 
+    def test_batches_behind_a_rejected_one_are_not_written(self) -> None:
+        """The retry would have them twice, or never."""
+        self.node.create("compacted", cleanup_policy="compact", max_message_bytes="500")
+        rows = [{"value": "no key", "partition": 0}, {"key": "k", "value": "x" * 400, "partition": 0}]
+        path = "/api/topics/compacted/records"
+        answer = self.post({"records": rows}, path, idempotency_key="a")
+        self.assertEqual((answer.code, self.node.broker.partitions.find("compacted", 0).log.log_end_offset), (400, 0))
+        rows[0]["key"] = "now"
+        answer = self.post({"records": rows}, path, idempotency_key="a")
+        self.assertEqual([row["offset"] for row in json.loads(answer.body)["records"]], [0, 1])
+
     def test_keys_are_bounded(self) -> None:
         self.assertEqual(self.post({}, idempotency_key="x" * 300).code, 400)
         self.post({"partition": 0}, idempotency_key="a")
