@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Iterable
 from functools import partial
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -126,6 +126,13 @@ class CheckedRequest(Request):
             self.channel.persistent = False
             self.channel.loseConnection = partial(_linger, self.channel)
         super().finish()
+
+    def getHeader(self, key: AnyStr) -> AnyStr | None:
+        """Return a header, by a text as text; what is not UTF-8 in it is replaced, since anybody may send it."""
+        if isinstance(key, bytes):
+            return super().getHeader(key)
+        value = super().getHeader(key.encode())
+        return None if value is None else value.decode(errors="replace")
 
     def process(self) -> None:
         if self._body_bytes <= self.body_bytes_max:

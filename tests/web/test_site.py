@@ -100,6 +100,12 @@ def test_without_a_host_nothing_is_served() -> None:
     assert Connection(served()).send(b"GET /livez HTTP/1.0\r\n\r\n").code == 421
 
 
+def test_headers_that_are_no_text_are_no_failure() -> None:
+    head = b"GET /livez HTTP/1.1\r\nHost: %s\r\nOrigin: \xff\r\nAuthorization: Basic \xff\r\n\r\n"
+    assert Connection(served()).send(head % b"localhost").code == 200
+    assert Connection(served()).send(head % b"\xff").code == 421
+
+
 def test_no_answer_names_the_version_of_twisted() -> None:
     answers = [Connection(served()).get(path) for path in ("/livez", "/livez/more", "/", "/nothing", "/api/nothing")]
     answers += [Connection(served()).get("*", method="OPTIONS"), Connection(served()).get("/livez", method="POST")]

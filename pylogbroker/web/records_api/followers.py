@@ -62,6 +62,14 @@ log = Logger()
 
 _PASSED_ON: Final = (b"access-control-allow-origin", b"access-control-allow-credentials", b"vary")
 """Headers of the answer that are set before."""
+_EVENT_HEAD: Final = (
+    b"HTTP/1.1 200 OK",
+    b"Content-Type: text/event-stream",
+    b"Cache-Control: no-store",
+    b"Connection: close",
+    b"X-Content-Type-Options: nosniff",
+    b"X-Accel-Buffering: no",  # proxies would keep events until they have many
+)
 _RETRY_MS: Final = 1000
 PARTITIONS_MAX: Final = 100
 """Partitions that one connection follows: positions of all are the id of each event."""
@@ -84,6 +92,8 @@ class FollowingState(Enum):
 
 
 def wants_to_follow(request: CheckedRequest) -> bool:
+    if request.method == b"HEAD":  # it is answered without a body
+        return False
     return is_websocket(request) or EVENTS in (request.getHeader("accept") or "")
 
 
@@ -145,9 +155,8 @@ def _websocket(request: CheckedRequest) -> tuple[bytes, Framing]:
 
 
 def _event_head(request: CheckedRequest) -> bytes:
-    lines = [b"HTTP/1.1 200 OK", b"Content-Type: text/event-stream", b"Cache-Control: no-store", b"Connection: close"]
-    lines += answer_headers(request)
-    return b"\r\n".join(lines) + b"\r\n\r\nretry: %d\n\n" % _RETRY_MS
+    head = b"\r\n".join([*_EVENT_HEAD, *answer_headers(request)])
+    return head + b"\r\n\r\nretry: %d\n\n" % _RETRY_MS
 
 
 def answer_headers(request: CheckedRequest) -> list[bytes]:

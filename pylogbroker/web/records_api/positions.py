@@ -33,8 +33,8 @@ PlaceText = Annotated[
 ]
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-PARTITIONS_MAX: Final = 1000
-"""Partitions that one request reads."""
+PARTITIONS_MAX: Final = 500
+"""Partitions that one request reads: their positions must fit into the address of the next one."""
 
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _LAST: Final = re.compile(r"-\d+")

@@ -32,6 +32,8 @@ from pylogbroker.web.visitors import NotServed, visitor_of
 WRITERS_MAX: Final = 64
 READERS_MAX: Final = 256
 _CLIENT_ID: Final = "pylogbroker-http"
+_TEXT_BYTES_MAX: Final = 12_000
+"""Bytes of a parameter: positions of many partitions are long."""
 _GET: Final = "GET"
 _UNAUTHORIZED: Final = 401
 
@@ -92,7 +94,7 @@ class RecordsResource(Resource):
             visitor = await visitor_of(services, self._source.samples, None, None, request)
             context = attrs.evolve(visitor.context, client_id=_CLIENT_ID)
             call = HttpCall(attrs.evolve(visitor, context=context), request, self._shared, rules)
-            await route.handle(call, **route.arguments(parts, texts_of(request), {}))
+            await route.handle(call, **route.arguments(parts, texts_of(request, _TEXT_BYTES_MAX), {}))
         except (BadRecord, BadRequest, KafkaError, NotServed, Rejected) as error:
             if request.startedWriting:  # what was sent so far is no whole answer
                 request.loseConnection()

@@ -147,6 +147,10 @@ class TestEvents(FollowingTests):
         self.follow("partition=0&format=base64")
         self.assertEqual(len(self.root.records.feeds), 2)
 
+    def test_a_request_for_the_head_alone_does_not_follow(self) -> None:
+        answer = self.request("HEAD", PATH, accept="text/event-stream")
+        self.assertEqual((answer.code, answer.headers["content-type"], answer.body), (200, "application/json", ""))
+
     def test_followers_do_not_count_as_requests(self) -> None:
         """Their request is over, and its objects are released."""
         self.follow()

@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.records import Codec
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.records_api import positions
 from pylogbroker.web.records_api.reading import ANSWER_CHARACTERS_MAX, LIMIT_MAX
 from tests.broker.transactions import TransactionTests
 from tests.web.records_api.http_tests import PATH, HttpTests, RecordsTests, answer_of, request_of
@@ -100,6 +101,18 @@ class TestPlaces(RecordsTests):
     def test_compressed_records(self) -> None:
         self.append(*"fg", codec=Codec.ZSTD)
         self.assertEqual(self.values("from=0:6"), ["g"])
+
+    def test_positions_of_many_partitions_go_on(self) -> None:
+        self.node.create("wide", partitions=positions.PARTITIONS_MAX)
+        path = "/api/topics/wide/records"
+        place = ",".join(f"{index}:0" for index in range(positions.PARTITIONS_MAX))
+        body = json.loads(self.request("GET", f"{path}?from={place}").body)
+        self.assertEqual(body["next"], place)
+        longest = ",".join(f"{index}:9999999999" for index in range(positions.PARTITIONS_MAX))
+        self.assertEqual(self.request("GET", f"{path}?from={longest}").code, 416)
+        self.node.create("wider", partitions=positions.PARTITIONS_MAX + 1)
+        answer = self.request("GET", "/api/topics/wider/records")
+        self.assertEqual((answer.code, "partition is missing" in answer.body), (400, True))
 
     def test_records_that_are_deleted(self) -> None:
         self.node.broker.partitions.find("clicks", 0).delete_records_before(3)

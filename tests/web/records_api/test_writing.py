@@ -89,6 +89,11 @@ class TestDocuments(RecordsTests):
         self.assertEqual(self.request("POST", PATH, b"x", "text/plain").code, 415)
         self.assertIn("curl --json", self.request("POST", PATH, b"x", "application/x-www-form-urlencoded").body)
         self.assertEqual(self.post({}, content_encoding="gzip").code, 415)
+        for name in ("Idempotency-Key", "Content-Type", "Origin", "Content-Encoding"):
+            head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n{name}: ".encode()
+            connection = self.opened()
+            connection.protocol.dataReceived(head + b"\xff\r\n\r\n{}")
+            self.assertIn(answer_of(connection).code, (403, 415), name)
         self.assertEqual(self.values(), [])
 
     def test_bodies_are_bounded_in_bytes_and_time(self) -> None:
