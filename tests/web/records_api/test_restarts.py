@@ -48,6 +48,7 @@ class Writer:
     """Writes numbers, each of them until it is acknowledged."""
 
     broker: PageBroker
+    is_up: threading.Event
     acknowledged: int = 0
     retries: int = 0
 
@@ -58,7 +59,7 @@ class Writer:
                 self.acknowledged += 1
             else:
                 self.retries += 1
-                threading.Event().wait(0.05)
+                self.is_up.wait()
 
 
 @attrs.define(eq=False)
@@ -66,6 +67,7 @@ class Follower:
     """Follows the topic, and resumes where it was."""
 
     broker: PageBroker
+    is_up: threading.Event
     values: list[str] = attrs.field(factory=list)
     connections: int = 0
     is_over: bool = False
@@ -77,7 +79,7 @@ class Follower:
             try:
                 self._read(connection)
             except (OSError, HTTPException):
-                threading.Event().wait(0.05)
+                self.is_up.wait()
             finally:
                 connection.close()
 
@@ -100,7 +102,9 @@ class Follower:
 def test_each_record_is_written_and_read_once(tmp_path: Path) -> None:
     broker = PageBroker(tmp_path / "broker")
     broker.start()
-    writer, follower = Writer(broker), Follower(broker)
+    is_up = threading.Event()
+    is_up.set()
+    writer, follower = Writer(broker, is_up), Follower(broker, is_up)
     threads = [threading.Thread(target=work.run) for work in (writer, follower)]
     try:
         assert post(broker, "/api/topics", {"name": "orders", "partitions": 2}) == 200
@@ -108,8 +112,10 @@ def test_each_record_is_written_and_read_once(tmp_path: Path) -> None:
             thread.start()
         for kill in range(1, KILLS + 1):
             wait_until(lambda kill=kill: writer.acknowledged >= RECORDS * kill // (KILLS + 2))
+            is_up.clear()
             broker.kill()
             broker.start()
+            is_up.set()
         wait_until(lambda: writer.acknowledged == RECORDS and len(follower.values) >= RECORDS)
         connection = connection_to(broker)
         connection.request("GET", f"{PATH}?limit=1000")
@@ -118,6 +124,7 @@ def test_each_record_is_written_and_read_once(tmp_path: Path) -> None:
     finally:
         follower.is_over = True
         writer.acknowledged = RECORDS
+        is_up.set()
         broker.kill()
         for thread in threads:
             thread.join()
