@@ -21,6 +21,7 @@ from pylogbroker.client.admin.routing import deferred
 from pylogbroker.client.admin.tokens import TokenAdmin
 from pylogbroker.client.sync import ShareConsumer
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
+from tests.peers.processes import free_ports
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
 
@@ -138,12 +139,14 @@ def test_members(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker = new_broker(SETTINGS)
+    [port] = free_ports(1)
+    broker = new_broker(SETTINGS | {"schema.registry.listeners": f"http://127.0.0.1:{port}"})
     broker.start()
     printed = _Printed(broker.bootstrap)
     _topics_and_groups(printed, broker, topic, group)
     _share_groups(printed, broker, topic, f"{group}-shared")
     _security(printed)
+    _registry(printed, tmp_path)
     with monkeypatch.context() as patch:
         _fakes(printed, patch)
         patch.setenv("PYLOGBROKER_CONFIG", str(tmp_path / "config.toml"))
@@ -231,6 +234,14 @@ def _security(printed: _Printed) -> None:
     wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n")
     printed.run("quota describe")
     printed.run("user describe", "alice")
+
+
+def _registry(printed: _Printed, directory: Path) -> None:
+    file = directory / "string.avsc"
+    file.write_text('"string"')
+    printed.run("schema register", "s", file)
+    for verb, *arguments in (("list",), ("versions", "s"), ("get", "s"), ("config",)):
+        printed.run(f"schema {verb}", *arguments)
 
 
 def _fakes(printed: _Printed, patch: pytest.MonkeyPatch) -> None:
