@@ -90,7 +90,7 @@ class FileRegion:
         return read_at(self.file.fd, self.length, self.position)
 
 
-def region_of(data: bytes, next_offset: int) -> FileRegion:
+def region_of(data: Buffer, next_offset: int) -> FileRegion:
     """Return a region of a file in memory with these bytes."""
     handle = FileHandle(anonymous_file())
     write_at(handle.fd, [data], 0, len(data))

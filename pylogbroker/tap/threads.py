@@ -35,8 +35,8 @@ class Threads:
         self._readers = _pool("readers", NiceThread)
         self._logins = _pool("logins", NiceThread)
         has_archive = config.remote_log_storage_system_enable
-        self._archive_readers = _pool("archive readers", NiceThread) if has_archive else None
-        self._archive_copiers = _pool("archive copiers", NiceThread) if has_archive else None
+        self._archive_readers = _pool("archive readers", WorkerThread) if has_archive else None
+        self._archive_copiers = _pool("archive copiers", WorkerThread) if has_archive else None
         self._calls = 0  # running or queued
         self._idle: Deferred[None] | None = None
         self._resize()

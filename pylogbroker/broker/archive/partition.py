@@ -32,6 +32,7 @@ from pylogbroker.storage import DeletedFiles, Log, TimestampedOffset
 from pylogbroker.storage.log.leader_epochs import joined
 from pylogbroker.storage.log.retention import expire_archived
 from pylogbroker.storage.log.segment import Segment
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 from pylogbroker.storage.remote import contents, copying, deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
@@ -280,9 +281,9 @@ class ArchivedPartition:
                     f"the remote storage has no record of {self.partition.topic}-{self.partition.index} at {offset}"
                 )
                 raise StoreFailure(detail)
-            if not is_committed:
-                return ArchivedRecords(records.data, records.next_offset)
-            aborted, is_all = self._reader.aborted_transactions(pieces, offset, records.next_offset)
+            aborted, is_all = list[AbortedTxn](), True
+            if is_committed:
+                aborted, is_all = self._reader.aborted_transactions(pieces, offset, records.next_offset)
             return ArchivedRecords(records.data, records.next_offset, aborted, is_all)
 
         return await self._asked(self._access.in_reading_thread, read)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
+    from pylogbroker.records import Buffer
     from pylogbroker.storage import DeletedFiles, TimestampedOffset
     from pylogbroker.storage.log.transaction_index import AbortedTxn
     from pylogbroker.storage.remote.reading import RestoredState
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class ArchivedRecords:
     """Batches for a consumer, and the aborted transactions that overlap them."""
 
-    data: bytes
+    data: Buffer
     next_offset: int
     aborted: Sequence[AbortedTxn] = ()
     is_all_aborted: bool = True

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import crc32c, entries
+from pylogbroker.records import Buffer, crc32c, entries
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
 from pylogbroker.storage.log.header_scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
@@ -29,6 +29,9 @@ from pylogbroker.storage.remote.segment_indexes import CHUNK_BYTES, SegmentIndex
 _CHUNKS_MAX: Final = 8
 """Chunks in one request."""
 
+_PAIR: Final = 2
+"""Chunks of one request that stay together in memory: the cache may hold twice its limit, if one of each is dropped."""
+
 _HEADER_BYTES_MAX: Final = 61
 
 
@@ -36,7 +39,7 @@ _HEADER_BYTES_MAX: Final = 61
 class RemoteRecords:
     """Whole batches; `next_offset` is above the offsets of all records in them."""
 
-    data: bytes
+    data: Buffer
     next_offset: int
 
 
@@ -92,15 +95,30 @@ class RemoteReader:
             behind = _find(read, segment, indexes, bound)
             if behind is not None:
                 stop, next_offset = behind.position, bound
-        if position + max_bytes < stop:
-            last = _boundary(read, segment, indexes, position, position + max_bytes)
-            if last is not None:
+        limit = position + max_bytes
+        if limit < stop or position // CHUNK_BYTES < (stop - 1) // CHUNK_BYTES:
+            last = self._last_boundary(read, segment, indexes, position, limit)
+            if last is not None and last.position < stop:
                 stop, next_offset = last.position, last.first_offset
                 if stop == position and min_one:
                     stop, next_offset = stop + last.size, last.last_offset + 1
         if stop <= position:
             return None if position >= segment.size or header.first_offset >= bound else RemoteRecords(b"", offset)
-        return RemoteRecords(bytes(read(stop - position, position)), next_offset)
+        return RemoteRecords(read(stop - position, position), next_offset)
+
+    def _last_boundary(
+        self, read: Read, segment: RemoteSegment, indexes: SegmentIndexes, position: int, limit: int
+    ) -> Header | None:
+        """Return the first batch behind those to read: those that end in the chunk where they begin, if there are any.
+
+        Other batches are copied into one buffer, which keeps other threads waiting.
+        """
+        chunk_end = (position // CHUNK_BYTES + 1) * CHUNK_BYTES
+        if chunk_end < limit:
+            last = _boundary(read, segment, indexes, position, chunk_end)
+            if last is not None and last.position > position:
+                return last
+        return _boundary(read, segment, indexes, position, limit)
 
     def aborted_transactions(self, pieces: Pieces, first_offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
         """Return the transactions that overlap `first_offset` to `upto`, and whether they are all.
@@ -181,26 +199,23 @@ class RemoteReader:
     def _reader_of(self, segment: RemoteSegment, indexes: SegmentIndexes) -> Read:
         """Return a function that reads from the segment's record batches, through the cache."""
 
-        def read(length: int, position: int) -> bytes:
+        def read(length: int, position: int) -> Buffer:
             end = min(position + length, segment.size)
             if position >= end:
                 return b""
-            last = (end - 1) // CHUNK_BYTES
-            chunks = [
-                self._chunk(segment, indexes, number, last) for number in range(position // CHUNK_BYTES, last + 1)
-            ]
-            begin = position % CHUNK_BYTES
-            if len(chunks) == 1:
-                return chunks[0][begin : begin + end - position]
-            return b"".join([chunks[0][begin:], *chunks[1:-1], chunks[-1][: end - last * CHUNK_BYTES]])
+            first, last = position // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
+            parts = [memoryview(self._chunk(segment, indexes, number, last)) for number in range(first, last + 1)]
+            parts[-1] = parts[-1][: end - last * CHUNK_BYTES]
+            parts[0] = parts[0][position - first * CHUNK_BYTES :]
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
         return read
 
-    def _chunk(self, segment: RemoteSegment, indexes: SegmentIndexes, number: int, last: int) -> bytes:
+    def _chunk(self, segment: RemoteSegment, indexes: SegmentIndexes, number: int, last: int) -> Buffer:
         """Return a chunk. If it is not cached, read those up to `last`, and another one, by the same request."""
         segment_id = segment.name.id
 
-        def load() -> tuple[bytes, int]:
+        def load() -> tuple[Buffer, int]:
             stop = number + 1
             while stop <= min(last + 1, len(indexes.chunks) - 1) and stop - number < _CHUNKS_MAX:
                 if self._cache.has((segment_id, stop)):
@@ -217,15 +232,16 @@ class RemoteReader:
 
     def _load(
         self, segment: RemoteSegment, indexes: SegmentIndexes, first: int, stop: int
-    ) -> Iterator[tuple[int, bytes]]:
+    ) -> Iterator[tuple[int, Buffer]]:
         start, end = first * CHUNK_BYTES, min(stop * CHUNK_BYTES, segment.size)
         name = self._name(segment) + object_names.LOG
         data = self._store.read(name, start, end - start)
         if len(data) != end - start:
             raise DamagedObject(f"{name} has fewer bytes than its manifest says")
+        is_pair = stop - first <= _PAIR  # a copy would keep other threads waiting
         for number in range(first, stop):
             at = (number - first) * CHUNK_BYTES
-            chunk = data[at : at + CHUNK_BYTES]
+            chunk: Buffer = memoryview(data)[at : at + CHUNK_BYTES] if is_pair else data[at : at + CHUNK_BYTES]
             if crc32c(chunk) != indexes.chunks[number]:
                 raise DamagedObject(f"{name} is damaged: the checksum of its MiB {number} is wrong")
             yield number, chunk
