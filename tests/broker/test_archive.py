@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 
+from pylogbroker.broker.apis import alter_replica_log_dirs
+from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.image import topic_resource
 from pylogbroker.metrics.archive import collect_archive
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from tests.broker.archives import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -17,7 +25,9 @@ from tests.broker.archives import (
     ArchiveTests,
     values_of,
 )
+from tests.broker.log_lines import logged_lines
 from tests.broker.trees import now
+from tests.storage.support import batch
 
 VALUES = [b"%020d" % number for number in range(9)]
 ALL = list(enumerate(VALUES))
@@ -116,3 +126,71 @@ class NarrowPathTests(ArchiveTests):
         self.archive_all()
         for version in (0, 1, 2, 3, 4):
             self.assertEqual(values_of(self.fetched(0, version=version).records)[0], ALL[0])
+
+
+class OtherChangesTests(ArchiveTests):
+    """What else happens to topics, as in Kafka's own tests of tiered storage."""
+
+    directory_count = 2
+
+    def test_a_topic_may_be_archived_later(self) -> None:
+        self.node.create("t", segment_bytes="200")
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual(self.objects(), [])
+        self.alter("t", {"segment.bytes": "200", "remote.storage.enable": "true", "local.retention.ms": "1"})
+        self.archive_all()
+        self.assertGreater(self.partition().log.local_start_offset, 0)
+        self.assertEqual(self.read_all(), ALL)
+
+    def test_partitions_that_are_added_are_archived(self) -> None:
+        self.create()
+        now(self.node.broker.controller.create_partitions("t", 2))
+        added = self.node.broker.partitions.find("t", 1)
+        for value in VALUES:
+            added.append(batch([value], [NOW_MS]), NOW_MS)
+        self.archive_all()
+        self.assertGreater(added.log.local_start_offset, 0)
+
+    def test_a_log_that_moves_to_another_directory_goes_on(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        local, old = log.local_start_offset, os.path.dirname(log.path)
+        [new] = [path for path in self.directories if path != old]
+        wanted = AlterReplicaLogDir(new, [AlterReplicaLogDirTopic("t", [0])])
+        self.node.ask(alter_replica_log_dirs.handle, AlterReplicaLogDirsRequest([wanted]))
+        for _ in range(10):
+            self.node.clock.advance(0.1)
+        self.assertEqual(os.path.dirname(log.path), new)
+        self.assertEqual((log.log_start_offset, log.local_start_offset), (0, local))
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual([value for _, value in self.read_all()], VALUES * 2)
+        self.restart()
+        self.assertEqual([value for _, value in self.read_all()], VALUES * 2)
+
+    def test_internal_topics_are_not_archived(self) -> None:
+        self.node.create("t")
+        settings = self.node.broker.config.topic({"remote.storage.enable": "true"})
+        self.assertTrue(log_config(settings).remote_storage_enable)
+        self.assertFalse(log_config(settings, is_internal=True).remote_storage_enable)
+
+    def test_a_broker_without_remote_storage_deletes_nothing(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        local = self.partition().log.local_start_offset
+        self.settings = {}
+        with logged_lines() as lines:
+            self.restart()
+        self.assertTrue(any("archived, but remote.log.storage.system.enable is false: t" in line for line in lines))
+        self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.append("t", *VALUES)
+        self.node.clock.advance(10**7)
+        self.expire()
+        self.assertEqual(self.partition().log.local_start_offset, local)
+        self.assertEqual(self.partition().log.log_start_offset, 0)
+
+    def alter(self, name: str, settings: dict[str, str]) -> None:
+        now(self.node.broker.controller.alter_config(topic_resource(name), lambda _: settings))

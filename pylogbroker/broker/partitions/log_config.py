@@ -6,13 +6,17 @@ from collections.abc import Callable
 
 from pylogbroker.config import TOPIC, BrokerConfig, TopicConfig
 from pylogbroker.metadata.image import ClusterImage, topic_resource
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.storage import LogConfig
 
 
-def log_config(settings: TopicConfig) -> LogConfig:
+def log_config(settings: TopicConfig, *, is_internal: bool = False) -> LogConfig:
+    """Return the configuration of a topic's logs; internal topics are never archived."""
     values = {name: settings[name] for name in TOPIC}
     values["message.timestamp.before.max.ms"] = settings.timestamp_before_max_ms
     values["message.timestamp.after.max.ms"] = settings.timestamp_after_max_ms
+    if is_internal:
+        values["remote.storage.enable"] = False
     return LogConfig.from_settings(values, settings.magic, settings.byte_addressed)
 
 
@@ -26,6 +30,6 @@ def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str]
     own = {
         name: log_config(topic_config)
         for name, topic_config in settings.items()
-        if topic_config.byte_addressed or topic_config.remote_storage_enable
+        if topic_config.byte_addressed or (topic_config.remote_storage_enable and name not in INTERNAL_TOPICS)
     }
     return lambda topic: own.get(topic, default)

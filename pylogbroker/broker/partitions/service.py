@@ -113,7 +113,21 @@ class Partitions:
     def open(self) -> None:
         """Follow changes of settings; the replicas are open."""
         self._log_foreign_directories()
+        self._log_lost_archives()
         self._config.observe(self._on_settings_changed)
+
+    def _log_lost_archives(self) -> None:
+        """Log which topics are archived, if this broker has no remote storage."""
+        archived = {topic for topic, _ in self.hosted if self.archives is None and self._is_archived(topic)}
+        if archived:
+            log.error(
+                "archived, but remote.log.storage.system.enable is false: {topics}. Old records cannot be read, and "
+                "nothing is deleted from the disk, until it is true",
+                topics=listed(sorted(archived)),
+            )
+
+    def _is_archived(self, topic: str) -> bool:
+        return self._settings(topic).remote_storage_enable
 
     def _log_foreign_directories(self) -> None:
         by_reason: dict[str, list[str]] = {}
@@ -323,7 +337,7 @@ class Partitions:
         which to learn that: it stays closed without the archive.
         """
         slices, indexes = self._runtime.slices, list(wanted)
-        config = log_config(self._config.topic(settings))
+        config = log_config(self._config.topic(settings), is_internal=topic.internal)
         if topic.id != NO_TOPIC_ID:
             self._set_id(topic)
         failed: dict[str, list[TopicPartition]] = {}
@@ -401,7 +415,9 @@ class Partitions:
 
     async def reopen(self, topic: TopicImage, index: int) -> None:
         """Create a log that could not be created before; raise KafkaError."""
-        self._open_replica(topic, index, log_config(self._settings(topic.name)), is_new=True)
+        self._open_replica(
+            topic, index, log_config(self._settings(topic.name), is_internal=topic.internal), is_new=True
+        )
         if (topic.name, index) in self._unrecovered:
             await self._recover((topic.name, index), True)
 
@@ -464,10 +480,10 @@ class Partitions:
 
     async def _apply_settings(self, topic: TopicImage) -> None:
         settings = self._settings(topic.name)
-        config = log_config(settings)
+        config = log_config(settings, is_internal=topic.internal)
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
         local_policies: tuple[GuardedPolicy, ...] = ()
-        if settings.remote_storage_enable:
+        if config.remote_storage_enable:
             local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
         min_insync_replicas = settings.min_insync_replicas
         may_down_convert = settings.message_downconversion_enable
