@@ -8,7 +8,7 @@ acquires. Records in a response need not follow each other: a batch without acqu
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -16,7 +16,9 @@ import attrs
 
 from pylogbroker.broker.fetch.readahead import read_if_cached
 from pylogbroker.groups.share.values import AcquiredRecords, LogBatch
-from pylogbroker.records import Buffer, LogEntry, entries
+from pylogbroker.records import HEADER_V2, MAGIC_AT, Buffer
+from pylogbroker.records.batch import CONTROL, TRANSACTIONAL
+from pylogbroker.records.log_entry import bounds, parse
 from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
@@ -29,6 +31,7 @@ PIECE_BATCHES_MAX: Final = 500
 PIECES_MAX: Final = 16
 """Pieces that a broker keeps: 4 MiB, unless batches are larger."""
 
+_NEWEST_MAGIC: Final = 2
 _COPIED_BYTES_MAX: Final = 32 * 1024
 """Bytes that an answer copies: while it is sent, a larger one holds the whole piece."""
 
@@ -147,33 +150,43 @@ def read_piece(log: Log, offset: int, *, is_committed: bool, may_wait: bool = Fa
     if region is None:
         return None
     data = memoryview(_bytes_of(log, region, may_wait))
-    return piece_of(
-        data,
-        offset,
-        is_committed,
-        lambda next_offset: log.aborted_transactions(offset, next_offset, may_wait=may_wait),
-    )
+    aborted = log.aborted_transactions(offset, region.next_offset, may_wait=may_wait) if is_committed else ()
+    return piece_of(data, offset, is_committed, aborted)
 
 
-def piece_of(data: Buffer, offset: int, is_committed: bool, aborted: Callable[[int], Iterable[AbortedTxn]]) -> LogPiece:
-    """Return the batches that were read from `offset` on; `aborted` gets the offset behind them.
+def piece_of(data: memoryview, offset: int, is_committed: bool, transactions: Iterable[AbortedTxn]) -> LogPiece:
+    """Return the batches that were read from `offset` on, with the aborted transactions among them.
 
     Raise CorruptRecords.
     """
-    log_entries = list(islice(entries(data), PIECE_BATCHES_MAX))
-    next_offset = log_entries[-1].next_offset
-    hidden = _Aborted.of(aborted(next_offset)) if is_committed else None
+    aborted = _Aborted.of(transactions) if is_committed else None
     batches: list[LogBatch] = []
     ends: list[int] = []
-    behind, end = offset, 0
-    for entry in log_entries:
-        first = entry.base_offset if entry.count >= 0 else min(behind, entry.last_offset)
-        behind = entry.next_offset
-        end += len(entry.buffer)
-        batches.append(LogBatch(first, entry.last_offset, _is_hidden(entry, hidden)))
+    next_offset = offset
+    for begin, end in islice(bounds(data), PIECE_BATCHES_MAX):
+        batch = _batch_at(data, begin, end, next_offset, aborted)
+        next_offset = batch.last + 1
+        batches.append(batch)
         ends.append(end)
     first_offset = min(offset, batches[0].first)
-    return LogPiece(memoryview(data)[:end], first_offset, batches, ends, next_offset, is_committed)
+    return LogPiece(data[: ends[-1]], first_offset, batches, ends, next_offset, is_committed)
+
+
+def _batch_at(data: memoryview, begin: int, end: int, next_offset: int, aborted: _Aborted | None) -> LogBatch:
+    """Return a batch of a log.
+
+    No member may get a marker, an empty batch, or one of an aborted transaction. In formats before v2, a compressed
+    batch does not say where it begins.
+    """
+    if data[begin + MAGIC_AT] != _NEWEST_MAGIC:
+        entry = parse(data[begin:end])
+        first = entry.base_offset if entry.count >= 0 else min(next_offset, entry.last_offset)
+        return LogBatch(first, entry.last_offset, not entry.count)
+    first, _, _, _, _, attributes, last_delta, _, _, producer_id, _, _, count = HEADER_V2.unpack_from(data, begin)
+    is_hidden = not count or bool(attributes & CONTROL)
+    if aborted is not None and attributes & TRANSACTIONAL and not is_hidden:
+        is_hidden = aborted.has(producer_id, first)
+    return LogBatch(first, first + last_delta, is_hidden)
 
 
 def _chunk(data: memoryview) -> Buffer:
@@ -220,10 +233,3 @@ class _Aborted:
         firsts, lasts = transactions
         index = bisect_right(firsts, offset) - 1
         return index >= 0 and offset <= lasts[index]
-
-
-def _is_hidden(entry: LogEntry, aborted: _Aborted | None) -> bool:
-    """Return whether no member may get a batch: a marker, an empty one, or one of an aborted transaction."""
-    if entry.is_control or not entry.count:
-        return True
-    return aborted is not None and entry.is_transactional and aborted.has(entry.producer_id, entry.base_offset)

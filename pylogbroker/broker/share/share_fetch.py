@@ -255,7 +255,7 @@ class ShareFetch:
         aborted = list(records.aborted)
         if not records.is_all_aborted:
             aborted += log.aborted_transactions(offset, records.next_offset)
-        return piece_of(records.data, offset, is_committed, lambda next_offset: aborted)
+        return piece_of(memoryview(records.data), offset, is_committed, aborted)
 
     def _note(self, result: ShareFetchResult, chunks: Sequence[Buffer], acquired: Sequence[AcquiredRecords]) -> None:
         result.chunks += chunks
