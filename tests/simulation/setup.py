@@ -75,6 +75,8 @@ class Setup:
     """Brokers offer the versions and features of Kafka 4.4, and copiers use transactions v2."""
     share_members: int = 0
     share_lock_ms: int = 1000
+    share_resets: bool = False
+    """The only member sets sometimes where the group begins."""
     prunes_share_states: bool = False
     """Brokers delete records of `__share_group_state` that no state needs."""
     seconds: float = 8.0
@@ -109,6 +111,7 @@ class Setup:
             share_lock_ms=later.choice((1000, 1500, 4000)),
             prunes_share_states=later.random() < 0.5,
         )
+        chosen = attrs.evolve(chosen, share_resets=chosen.share_members == 1 and later.random() < 0.5)
         return attrs.evolve(chosen, **fixed)
 
     @property

@@ -13,6 +13,11 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
+from pylogbroker.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from pylogbroker.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -48,8 +53,11 @@ _FINAL_EPOCH: Final = -1
 _LEAVES: Final = 0.05
 _DIES: Final = 0.05
 """Shares of its turns in which a member leaves, or dies."""
+_RESETS: Final = 0.05
+"""Share of turns in which the only member sets where the group begins."""
 _IDLE: Final = 0.1
 """Share of turns in which a member keeps what it has acquired."""
+_RESET_SECONDS: Final = 0.2
 _WAIT_MS: Final = 100
 _BYTES_MAX: Final = 1 << 20
 _EXPELLED: Final = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND))
@@ -97,6 +105,8 @@ class ShareMember(Client):
     async def act(self) -> None:
         if self.rng.random() < _DIES:
             self.die()
+        if self.cluster.setup.share_resets and self.rng.random() < _RESETS:
+            await self._reset_offsets()
         try:
             if self._epoch != _JOINING and self.rng.random() < _LEAVES:
                 await self._leave()
@@ -129,6 +139,25 @@ class ShareMember(Client):
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             channel.close()
+
+    async def _reset_offsets(self) -> None:
+        """Let the group begin elsewhere in a partition, once it has no member any more; try until that is answered."""
+        self.die()
+        key = self.any_key()
+        start = self.rng.randint(0, self._ledger.end_of(key))
+        topic = AlterShareGroupOffsetsRequestTopic(TOPIC, [AlterShareGroupOffsetsRequestPartition(key[1], start)])
+        while True:
+            try:
+                coordinator = await self.coordinator_of(GROUP_COORDINATOR, SHARE_GROUP)
+                answer = await self.ask(coordinator, AlterShareGroupOffsetsRequest(SHARE_GROUP, [topic]), 0)
+                self.check(answer.error_code)
+                for partition in _partitions(answer):
+                    self.check(partition.error_code)
+                break
+            except Exception:  # an error, or no answer
+                self.forget_coordinator(GROUP_COORDINATOR, SHARE_GROUP)
+                await self.pause(_RESET_SECONDS)
+        self._ledger.reset(key, start)
 
     # -- membership --------------------------------------------------------------------------------------------------
 
