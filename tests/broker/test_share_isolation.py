@@ -9,6 +9,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.share.state_records import SharePartitionKey
+from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.records import Record, build
 from pylogbroker.storage import Origin
 from tests.broker.members import Members, opened_members
@@ -64,6 +66,31 @@ class IsolationTests(ShareTests):
         self.producer.end(False)
         self.produce(1)
         self.assertEqual(offsets(self.member("b").fetch(self.p0)), [2])
+
+    def stored_start(self) -> int:
+        state = self.node.broker.share_states.summary(SharePartitionKey("g", *self.p0))
+        assert isinstance(state, StoredState)
+        return state.start_offset
+
+    def test_marker_behind_the_last_record_is_no_lag(self) -> None:
+        self.begin()
+        self.producer.send(b"a")
+        member = self.member()
+        self.assertEqual(offsets(member.fetch(self.p0)), [0])
+        self.assertEqual(member.acknowledge(self.p0, (0, 0, ACCEPT)), NONE)
+        self.producer.end(True)
+        self.assertEqual(acquired(member.fetch()), {})
+        self.node.clock.advance(0)
+        self.assertEqual(self.stored_start(), 2)
+
+    def test_aborted_records_at_the_end_are_no_lag(self) -> None:
+        self.read_committed()
+        self.begin()
+        self.producer.send(b"a")
+        self.producer.end(False)
+        self.assertEqual(acquired(self.member().fetch(self.p0)), {})
+        self.node.clock.advance(0)
+        self.assertEqual(self.stored_start(), 2)
 
     def test_end_of_the_log_without_records_does_not_stop_a_member(self) -> None:
         self.read_committed()

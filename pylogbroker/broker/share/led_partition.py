@@ -3,6 +3,8 @@
     acquire              in memory alone
     acknowledge, release, expired locks, dead letters
                          persisted first; a failure leaves the records as they were
+    offsets without records
+                         skipped in memory; the start offset is persisted by the next change, or once nothing is locked
 
 Fetches wait in a queue. What makes records available wakes the first of them, and a fetch that has ended wakes the next
 one: so one new record does not wake hundreds of members.
@@ -80,12 +82,15 @@ class LedSharePartition:
     _on_idle: Callable[[LedSharePartition], None]
     is_closed: bool = attrs.field(default=False, init=False)
     _is_committed: bool = attrs.field(default=False, init=False)
+    _stored_start: int = attrs.field(init=False)
+    _is_storing_start: bool = attrs.field(default=False, init=False)
     _waiting: dict[WaitingShareFetch, None] = attrs.field(factory=dict, init=False)
     _expiry: IDelayedCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._expiry = self._runtime.clock.callLater(0, self._expire)
         self._expiry.cancel()  # no record is locked yet
+        self._stored_start = self.records.start_offset
         self.follow_settings()
 
     @property
@@ -213,7 +218,7 @@ class LedSharePartition:
 
     async def _store(self, change: StateChange) -> ErrorCode:
         """Persist a change, and commit it; return the error for members if that fails."""
-        if change.is_empty:
+        if change.is_empty and change.start_offset <= self._stored_start:
             change.commit()
             self._on_idle(self)
             return ErrorCode.NONE
@@ -225,6 +230,7 @@ class LedSharePartition:
             self._schedule_expiry()
         else:
             change.commit()
+            self._stored_start = max(self._stored_start, change.start_offset)
         if error in _FENCED:
             self.close()
         self.wake_next()
@@ -241,6 +247,24 @@ class LedSharePartition:
             change.delivery_complete_count,
             change.batches,
         )
+
+    def store_start(self) -> None:
+        """Store a start offset that has moved over offsets without records, unless an acknowledgement will do so.
+
+        These are markers, aborted records, and what the log has deleted: without it they would be lag.
+        """
+        has_moved = self.records.start_offset > self._stored_start
+        if has_moved and not self.is_closed and not self._is_storing_start and self.records.is_idle:
+            self._is_storing_start = True
+            run_in_background(
+                log, self._store_start(), "the start of share group {group!r} is stored later", group=self.key.group_id
+            )
+
+    async def _store_start(self) -> None:
+        try:
+            await self._store(self.records.progress())
+        finally:
+            self._is_storing_start = False
 
     # -- locks -------------------------------------------------------------------------------------------------------
 

@@ -151,6 +151,7 @@ class ShareFetch:
         for partition in self.results:
             self._session.rotate(partition)
         for _, led in readable:
+            led.store_start()
             led.wake_next()
 
     def _note_failed_loads(self) -> None:

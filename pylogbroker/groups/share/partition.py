@@ -329,6 +329,10 @@ class SharePartition:
                     outcomes[piece] = self._outcome(piece, AcknowledgeType.RELEASE)
         return self._begin(sorted(outcomes.items(), key=lambda outcome: outcome[0].first))
 
+    def progress(self) -> StateChange:
+        """Return a change of no record, to persist how far the start offset has moved."""
+        return self._begin(())
+
     def dead_letters_stored(self, first: int, last: int) -> StateChange:
         """Return the change after the dead letters of these offsets were stored."""
         return self._begin(
