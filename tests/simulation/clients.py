@@ -199,6 +199,8 @@ class Admin(Client):
             "errors.deadletterqueue.topic.name": LETTERS,
             "errors.deadletterqueue.copy.record.enable": "true",
         }
+        if self.cluster.setup.shared_topic != TOPIC:
+            settings["share.isolation.level"] = "read_committed"
         configs = [AlterableConfig(name, 0, value) for name, value in settings.items()]
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.GROUP, SHARE_GROUP, configs)])
         response = await self.try_to_ask(self.any_broker(), request)

@@ -6,6 +6,8 @@ producer epoch, which aborts what was open, and reads its offsets again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from struct import Struct
 from typing import Any, Final
 
 from pylogbroker.errors import ErrorCode
@@ -44,6 +46,7 @@ _VERSION_OF_CLIENTS: Final = 3  # of AddPartitionsToTxn
 _PRODUCE_V2: Final = 12
 _OFFSETS_V2: Final = 5
 _END_V2: Final = 5
+_MARKER_TYPE: Final = Struct(">2xh")  # behind the version: 0 aborts, 1 commits
 
 
 class Copier(Client):
@@ -225,6 +228,20 @@ class CopyReader(Client):
                 return values
             values += _committed(answer, records)
             position = records[-1].offset + 1
+
+
+def committed_values(records: Iterable[LogRecord]) -> dict[int, bytes]:
+    """Return the values of committed records by offset, as the markers in the log decide."""
+    values: dict[int, bytes] = {}
+    pending: dict[int, dict[int, bytes]] = {}
+    for record in records:
+        if record.is_control:
+            written = pending.pop(record.producer_id, {})
+            if _MARKER_TYPE.unpack(record.key or b"")[0]:
+                values |= written
+        else:
+            pending.setdefault(record.producer_id, {})[record.offset] = record.value or b""
+    return values
 
 
 def _committed(answer: PartitionData, records: list[LogRecord]) -> list[bytes]:

@@ -20,6 +20,7 @@
     18 finished records        of a share group are not delivered again, once their acknowledgement was answered
     19 delivery counts         of records only grow, up to the limit
     20 all records             are accepted in the end, or are dead letters, at least once, that say from where and why
+    21 committed records       alone are delivered to a share group that reads these
 
 They hold over reassignments, too, and for internal topics; of a topic that is deleted or pruned, only 5, 6 and
 13 are checked.

@@ -23,7 +23,7 @@ from tests.simulation.administrator import Administrator
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.consumer_groups import ConsumerGroupMember, LastMember, Owners
-from tests.simulation.copiers import Copier, CopyReader
+from tests.simulation.copiers import Copier, CopyReader, committed_values
 from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import NO_OFFSET, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
@@ -88,14 +88,12 @@ class Run:
         if self.cluster.setup.consumer_group_members:
             last = self._consumer_group_member(LastMember, _LAST_CLIENT)
             self._finish(last, "a new member does not get all partitions")
-        if self.cluster.setup.share_members:
-            values = {key: [record.value or b"" for record in records_in(records)] for key, records in data.items()}
-            worker = LastShareMember(self.cluster, _LAST_CLIENT, self.shared, values)
-            self._finish(worker, "20: a share group does not finish all records")
         if self.cluster.setup.copiers:
             reader = CopyReader(self.cluster, _LAST_CLIENT)
             self._finish(reader, "copies are not answered")
             self.copied = reader.copied
+        if self.cluster.setup.share_members:
+            self._finish(self._last_share_member(), "20: a share group does not finish all records")
         for client in self.clients:
             if isinstance(client, Administrator):
                 client.check_stored()
@@ -134,6 +132,25 @@ class Run:
 
     def _consumer_group_member(self, member: type[Member], number: int) -> Member:
         return member(self.cluster, number, self.invariants.read, self.consumer_group_offsets, self.owners)
+
+    def _last_share_member(self) -> LastShareMember:
+        setup = self.cluster.setup
+        keys = [(setup.shared_topic, index) for index in range(setup.partitions)]
+        self._wait(lambda: all(map(self._is_stable, keys)), REST_SECONDS_MAX, lambda: "a transaction stays open")
+        records = {key: list(records_in(self._read(key))) for key in keys}
+        ends = {key: len(some) for key, some in records.items()}
+        if setup.shared_topic == TOPIC:
+            values = {key: {record.offset: record.value or b"" for record in some} for key, some in records.items()}
+        else:
+            values = {key: committed_values(some) for key, some in records.items()}
+        return LastShareMember(self.cluster, _LAST_CLIENT, self.shared, values, ends)
+
+    def _is_stable(self, key: PartitionKey) -> bool:
+        """Return whether no replica has an open transaction."""
+        replicas = (replica for broker in self.cluster.serving for replica in self.cluster.replicas_of(broker))
+        return all(
+            replica.log.last_stable_offset == replica.log.log_end_offset for replica in replicas if replica.key == key
+        )
 
     def _come_to_rest(self) -> None:
         def is_at_rest() -> bool:

@@ -75,6 +75,8 @@ class Setup:
     """Brokers offer the versions and features of Kafka 4.4, and copiers use transactions v2."""
     share_members: int = 0
     share_lock_ms: int = 1000
+    shares_copies: bool = False
+    """The share group reads committed copies, if there are copiers."""
     share_resets: bool = False
     """The only member sets sometimes where the group begins."""
     prunes_share_states: bool = False
@@ -111,7 +113,11 @@ class Setup:
             share_lock_ms=later.choice((1000, 1500, 4000)),
             prunes_share_states=later.random() < 0.5,
         )
-        chosen = attrs.evolve(chosen, share_resets=chosen.share_members == 1 and later.random() < 0.5)
+        chosen = attrs.evolve(
+            chosen,
+            share_resets=chosen.share_members == 1 and later.random() < 0.5,
+            shares_copies=later.random() < 0.5,
+        )
         return attrs.evolve(chosen, **fixed)
 
     @property
@@ -122,6 +128,11 @@ class Setup:
     @property
     def topics(self) -> tuple[str, ...]:
         return (TOPIC, *((COPIES,) if self.copiers else ()), *((LETTERS,) if self.share_members else ()))
+
+    @property
+    def shared_topic(self) -> str:
+        """Topic of the share group."""
+        return COPIES if self.shares_copies and self.copiers else TOPIC
 
     @property
     def unchecked_topics(self) -> tuple[str, ...]:

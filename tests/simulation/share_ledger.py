@@ -158,8 +158,14 @@ class ShareLedger:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def check_finished(self, letters: Iterable[LogRecord], values: Mapping[PartitionKey, list[bytes]]) -> None:
-        """Check the records of a group that has finished all of them: each was accepted, or is a dead letter."""
+    def check_finished(self, letters: Iterable[LogRecord], values: Mapping[PartitionKey, Mapping[int, bytes]]) -> None:
+        """Check the records of a group that has finished all of them: each was accepted, or is a dead letter.
+
+        `values` has the records that the group may get, by offset.
+        """
+        for key, offset in self._last:
+            if offset not in values[key]:
+                raise Violation(f"21: {key} at {offset} was delivered, and its transaction was aborted")
         dead = {self._check_letter(letter, values) for letter in letters}
         self.letters = len(dead)
         missing = [record for record in _records_of(values) if record not in self._accepted and record not in dead]
@@ -167,7 +173,7 @@ class ShareLedger:
             shown = [(record, self._last.get(record)) for record in missing[:_SHOWN_MAX]]
             raise Violation(f"20: {len(missing)} records are finished, and were neither accepted nor rejected: {shown}")
 
-    def _check_letter(self, letter: LogRecord, values: Mapping[PartitionKey, list[bytes]]) -> RecordId:
+    def _check_letter(self, letter: LogRecord, values: Mapping[PartitionKey, Mapping[int, bytes]]) -> RecordId:
         headers = {name.removeprefix(_PREFIX): (value or b"").decode() for name, value in letter.headers}
         record = (headers["topic"], int(headers["partition"])), int(headers["offset"])
         count, why = int(headers["delivery.count"]), headers["message"]
@@ -175,7 +181,7 @@ class ShareLedger:
         is_known = count == SHARE_DELIVERIES_MAX or (record, count) in self._rejected
         if why not in may_be or not is_known or headers["group"] != SHARE_GROUP:
             raise Violation(f"20: a dead letter says {headers}")
-        if letter.value != values[record[0]][record[1]]:
+        if letter.value != values[record[0]].get(record[1]):
             raise Violation(f"20: the dead letter of {record} is {letter.value!r}")
         finished = self._finished.get(record)
         if finished is not None and finished.count < count and not self.resets:
@@ -183,5 +189,5 @@ class ShareLedger:
         return record
 
 
-def _records_of(values: Mapping[PartitionKey, list[bytes]]) -> Iterator[RecordId]:
-    return ((key, offset) for key, some in values.items() for offset in range(len(some)))
+def _records_of(values: Mapping[PartitionKey, Mapping[int, bytes]]) -> Iterator[RecordId]:
+    return ((key, offset) for key, some in values.items() for offset in some)

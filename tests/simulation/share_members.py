@@ -41,7 +41,7 @@ from tests.replication.invariants import Violation
 from tests.simulation.clients import GROUP_COORDINATOR, Client, Failed
 from tests.simulation.cluster import Leadership, SimulatedCluster
 from tests.simulation.groups import COORDINATOR_MOVED
-from tests.simulation.setup import LETTERS, SHARE_GROUP, TOPIC
+from tests.simulation.setup import LETTERS, SHARE_GROUP
 from tests.simulation.share_ledger import ACCEPT, REJECT, RELEASE, RENEW, Delivery, MemberSession, ShareLedger
 
 _HEARTBEAT_VERSION: Final = 1
@@ -90,6 +90,7 @@ class ShareMember(Client):
     def __init__(self, cluster: SimulatedCluster, number: int, ledger: ShareLedger) -> None:
         super().__init__(cluster, number)
         self._ledger = ledger
+        self._topic = cluster.setup.shared_topic
         self._lives = 1
         self._epoch = _JOINING
         self._topic_id = UUID(int=0)
@@ -143,9 +144,9 @@ class ShareMember(Client):
     async def _reset_offsets(self) -> None:
         """Let the group begin elsewhere in a partition, once it has no member any more; try until that is answered."""
         self.die()
-        key = self.any_key()
+        key = self._topic, self.rng.randrange(self.cluster.setup.partitions)
         start = self.rng.randint(0, self._ledger.end_of(key))
-        topic = AlterShareGroupOffsetsRequestTopic(TOPIC, [AlterShareGroupOffsetsRequestPartition(key[1], start)])
+        topic = AlterShareGroupOffsetsRequestTopic(self._topic, [AlterShareGroupOffsetsRequestPartition(key[1], start)])
         while True:
             try:
                 coordinator = await self.coordinator_of(GROUP_COORDINATOR, SHARE_GROUP)
@@ -162,7 +163,9 @@ class ShareMember(Client):
     # -- membership --------------------------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        request = ShareGroupHeartbeatRequest(SHARE_GROUP, self._member, self._epoch, subscribed_topic_names=[TOPIC])
+        request = ShareGroupHeartbeatRequest(
+            SHARE_GROUP, self._member, self._epoch, subscribed_topic_names=[self._topic]
+        )
         coordinator = await self.coordinator_of(GROUP_COORDINATOR, SHARE_GROUP)
         answer = await self.ask(coordinator, request, _HEARTBEAT_VERSION)
         self.check(answer.error_code)
@@ -170,7 +173,7 @@ class ShareMember(Client):
         if answer.assignment is not None:
             topics = answer.assignment.topic_partitions
             self._topic_id = next((topic.topic_id for topic in topics), self._topic_id)
-            self._assigned = [(TOPIC, index) for topic in topics for index in topic.partitions]
+            self._assigned = [(self._topic, index) for topic in topics for index in topic.partitions]
 
     async def _leave(self) -> None:
         """End the sessions in an orderly way, and leave the group."""
@@ -246,10 +249,10 @@ class ShareMember(Client):
             return
         for topic in answer.responses:
             for partition in topic.partitions:
-                key = TOPIC, partition.partition_index
+                key = self._topic, partition.partition_index
                 self._settle(chosen.get(key, ()), partition.acknowledge_error_code)
                 self._take(session, key, partition, sent)
-        for key in chosen.keys() - {(TOPIC, partition.partition_index) for partition in _partitions(answer)}:
+        for key in chosen.keys() - {(self._topic, partition.partition_index) for partition in _partitions(answer)}:
             raise Violation(f"18: acknowledgements of {key} are not answered")
 
     async def _acknowledge(self, broker: int, *, is_last: bool = False) -> None:
@@ -272,7 +275,7 @@ class ShareMember(Client):
         if answer is None:
             return
         for partition in _partitions(answer):
-            key = TOPIC, partition.partition_index
+            key = self._topic, partition.partition_index
             if is_renewal:
                 self._renewed(broker, [delivery for delivery, _ in chosen[key]], partition.error_code, sent_at)
             else:
@@ -374,10 +377,11 @@ class LastShareMember(ShareMember):
         cluster: SimulatedCluster,
         number: int,
         ledger: ShareLedger,
-        values: Mapping[PartitionKey, list[bytes]],
+        values: Mapping[PartitionKey, Mapping[int, bytes]],
+        ends: Mapping[PartitionKey, int],
     ) -> None:
         super().__init__(cluster, number, ledger)
-        self._values = values
+        self._values, self._ends = values, ends
 
     def kind_of(self, delivery: Delivery) -> int:
         return ACCEPT
@@ -408,7 +412,7 @@ class LastShareMember(ShareMember):
             for topic in group.topics
             for partition in topic.partitions
         }
-        return starts == {key: (len(some), 0) for key, some in self._values.items()}
+        return starts == {key: (end, 0) for key, end in self._ends.items()}
 
     async def _letters(self) -> list[LogRecord]:
         key, letters = (LETTERS, 0), []

@@ -52,6 +52,8 @@ SETUP: Mapping[str, Any] = {
     "consumer_group_members": 0,
     "transactions_v2": False,
     "share_members": 0,
+    "shares_copies": False,
+    "share_resets": False,
 }
 
 
