@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from twisted.internet import reactor
 
-from pylogbroker.client import AdminClient, Producer
+from pylogbroker.client import AdminClient, Producer, SimpleConsumer
 from pylogbroker.client.admin import ConfigOperation, ConfigResource, ConfigResourceType, SettingChange
 from pylogbroker.client.messages import Message
+from pylogbroker.client.sync import AdminClient as SyncAdminClient
 from pylogbroker.mirror.errors import MirrorError
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 from pylogbroker.plugins.replication_policies import PrefixPolicy
+from pylogbroker.records import HEADER_V2, LogEntry, entries
 from pylogbroker.testing import Broker
 from tests.mirror.conftest import TwoClusters, copy_all
 from tests.support.reactor_run import wait_for
@@ -242,3 +244,59 @@ async def test_source_with_another_alias_is_not_copied_again(clusters: TwoCluste
     status = await copy_all(Mirror(settings, reactor, has_standby=False))
     assert "by mm2-offsets.east.internal" in status.stopped[topic]
     assert len(read(clusters.target, topic)) == 10
+
+
+async def test_second_process_stands_by_and_takes_over(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    first, second = (Mirror(clusters.settings(topic), reactor) for _ in range(2))
+    first_ended = first.run()
+    await first.caught_up()
+    second_ended = second.run()
+    await wait_for(lambda: len(members(clusters, first)) == 2, 20)
+    await produce(clusters.source, topic, 10, 20)
+    await wait_for(lambda: len(read(clusters.target, topic)) == 20, 10)
+    assert (first.status.is_active, second.status.is_active) == (True, False)
+    await first.stop()
+    await first_ended
+    await produce(clusters.source, topic, 20, 30)
+    await wait_for(lambda: len(read(clusters.target, topic)) == 30, 20)
+    assert second.status.counts.records == 10
+    await second.stop()
+    await second_ended
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
+def members(clusters: TwoClusters, mirror: Mirror) -> list[str]:
+    status = mirror.status
+    name = f"pylogbroker-mirror.{status.source}.{status.target}"
+    with SyncAdminClient(clusters.target.bootstrap) as admin:
+        return [member.member_id for member in admin.groups.describe([name])[name].members]
+
+
+async def test_compressed_batches_have_the_same_bytes_in_both_logs(clusters: TwoClusters, topic: str) -> None:
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        await produce(clusters.source, topic, 0, 100, compression_type=codec)
+    await copy_all(clusters.mirror(topic))
+    payloads = [
+        [entry.buffer[HEADER_V2.size :].tobytes() for entry in await fetched(broker, topic)]
+        for broker in (clusters.source, clusters.target)
+    ]
+    expected = payloads[0]
+    assert len(expected) >= 4
+    assert payloads[1] == expected
+
+
+async def fetched(broker: Broker, topic: str) -> list[LogEntry]:
+    """Return the entries of a topic's first partition as a broker sends them, without markers."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    consumer = SimpleConsumer(host, int(port))
+    rows: list[LogEntry] = []
+    offset = 0
+    while True:
+        messages = await consumer.fetch(topic, 0, offset)
+        rows += [entry for entry in entries(messages.data, partial=True) if not entry.is_control]
+        if messages.next_offset == offset:
+            break
+        offset = messages.next_offset
+    await consumer.close()
+    return rows
