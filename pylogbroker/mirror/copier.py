@@ -36,7 +36,7 @@ from pylogbroker.mirror.wake_up import WakeUp
 
 _THREAD_BYTES_MIN: Final = 65_536
 """Size from which records are checked and encoded in a thread."""
-_UNSENT_BYTES_MAX: Final = 33_554_432
+_UNSENT_BYTES_MAX: Final = 16_777_216
 
 InThread = Callable[..., Deferred[Any]]
 

@@ -38,7 +38,7 @@ log = Logger()
 
 REQUESTS_IN_FLIGHT: Final = 10
 """Requests to each broker. More than the five of a producer: the mirror never sends a batch again."""
-REQUEST_BYTES_MAX: Final = 4_194_304
+REQUEST_BYTES_MAX: Final = 1_048_576
 _NO_TIMEOUT: Final = 2**31 - 1
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _OF_THE_TOPIC: Final = _TOO_LARGE | {
