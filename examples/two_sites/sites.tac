@@ -1,7 +1,6 @@
 """Two sites with a broker each, and an offline broker that has copies of their topics: `twistd -n -y sites.tac`.
 
-All run in this one process, which is enough to try it. In production each is a process on its own machine, and mirrors
-run beside the offline cluster: `twistd -n pylogbroker-mirror --config mirror.properties`.
+All run in this one process, which is enough to try it. In production, each is a process on a machine of its own.
 """
 
 import os
@@ -10,19 +9,20 @@ from pathlib import Path
 from twisted.application.service import Application
 from twisted.internet import reactor
 
-from pylogbroker.config import properties
-from pylogbroker.mirror import MirrorService, mirrors_of
+from pylogbroker.mirror import MirroredCluster, MirrorService, MirrorSettings, replication_policy
 from pylogbroker.tap import makeBroker
 
 application = Application("two_sites")
 ports = os.environ.get("TWO_SITES_PORTS", "9092,9093,9094").split(",")
 data = Path(os.environ.get("TWO_SITES_DATA", "two-sites"))
-addresses = {}
+clusters = {}
 for site, port in zip(("east", "west", "offline"), ports, strict=True):
-    addresses[site] = f"127.0.0.1:{port}"
-    settings = {"listeners": f"PLAINTEXT://{addresses[site]}", "log.dirs": str(data / site), "http.listeners": ""}
+    address = f"127.0.0.1:{port}"
+    clusters[site] = MirroredCluster(address, site)
+    settings = {"listeners": f"PLAINTEXT://{address}", "log.dirs": str(data / site), "http.listeners": ""}
     makeBroker(reactor, settings).setServiceParent(application)
 
-file = properties.read(str(Path(os.environ.get("TWO_SITES_DIRECTORY", ".")) / "mirror.properties"))
-file |= {f"{site}.bootstrap.servers": address for site, address in addresses.items()}
-MirrorService(reactor, mirrors_of(file)).setServiceParent(application)
+mirrors = [
+    MirrorSettings(clusters[site], clusters["offline"], policy=replication_policy("prefix")) for site in ("east", "west")
+]
+MirrorService(reactor, mirrors).setServiceParent(application)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from pylogbroker.client.sync import AdminClient, Producer, SimpleConsumer
+from pylogbroker.config.properties import read
+from pylogbroker.mirror.configuration import mirrors_of
 from tests.peers.processes import free_ports
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
@@ -18,7 +20,6 @@ def start(directory: Path, ports: list[int]) -> LineProcess:
     environment = {
         "TWO_SITES_PORTS": ",".join(map(str, ports)),
         "TWO_SITES_DATA": str(directory / "data"),
-        "TWO_SITES_DIRECTORY": str(EXAMPLE),
     }
     command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
     options = ["--nodaemon", f"--pidfile={directory / 'pid'}", "--no_save", f"--python={EXAMPLE / 'sites.tac'}"]
@@ -53,3 +54,10 @@ def test_both_sites_are_copied_and_a_restart_goes_on(tmp_path: Path) -> None:
         wait_until(lambda: values(offline, "east.orders") == [b"tea", b"milk"], 60)
     finally:
         process.kill()
+
+
+def test_file_for_a_process_of_mirrors_has_the_same_mirrors() -> None:
+    mirrors = mirrors_of(read(str(EXAMPLE / "mirror.properties")))
+    flows = [(mirror.source.alias, mirror.target.alias, mirror.target.bootstrap) for mirror in mirrors]
+    assert flows == [("east", "offline", "127.0.0.1:9094"), ("west", "offline", "127.0.0.1:9094")]
+    assert mirrors[0].policy.target_topic("east", "orders") == "east.orders"
