@@ -42,7 +42,7 @@ def status(by_topic: bool, watch: float | None, connection: Connection, output: 
     heartbeats without lag and rate.
 
     \b
-    pylogbroker mirror status --bootstrap offline:9092
+    pylogbroker mirror status -b offline:9092
     """
     with connection.admin() as admin:
         for _ in views(watch):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pylogbroker.mirror.mirror import Mirror, MirrorStatus
     from pylogbroker.mirror.service import MirrorService
     from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+    from pylogbroker.mirror.sync_settings import SyncSettings
 
 __all__ = [
     "Mirror",
@@ -43,6 +44,7 @@ __all__ = [
     "MirrorSettings",
     "MirrorStatus",
     "MirroredCluster",
+    "SyncSettings",
     "mirrors_of",
     "replication_policy",
 ]
@@ -54,6 +56,7 @@ _MODULES: Final = {
     "MirrorSettings": ".settings",
     "MirrorStatus": ".mirror",
     "MirroredCluster": ".settings",
+    "SyncSettings": ".sync_settings",
     "mirrors_of": ".configuration",
     "replication_policy": ".configuration",
 }

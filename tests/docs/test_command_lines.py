@@ -11,7 +11,16 @@ import pytest
 from pylogbroker.cli import main
 from tests.docs.page_programs import ROOT
 
-PAGES = ("security.md", "cluster.md", "command-line.md", "consumer-groups.md", "mirror.md", "tables.md")
+PAGES = (
+    "security.md",
+    "cluster.md",
+    "command-line.md",
+    "consumer-groups.md",
+    "mirror.md",
+    "mirror-groups.md",
+    "schema-registry.md",
+    "tables.md",
+)
 LINE = re.compile(r"^    (?:.*\| )?pylogbroker ((?:.*\\\n)*.*)$", re.MULTILINE)
 
 
