@@ -17,7 +17,7 @@
     `settings`, `parts`  settings of a mirror; parts that sessions share
     `configuration`      settings from a file, with MirrorMaker 2's names
     `service`, `tap`     mirrors as a service of Twisted, and of twistd
-    `wake_up`, `errors`  a signal; errors
+    `wake_up`, `errors`  a signal; errors;  `rights`: errors that name a missing right
 
 Records of MirrorMaker 2's topics are in `pylogbroker.mirror_records`. docs/mirror.md is for users, and
 docs/decisions/0044-mirrors.md has the reasons.

@@ -42,6 +42,7 @@ from pylogbroker.mirror.group_sync import GroupSyncCounts
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
+from pylogbroker.mirror.rights import explained
 from pylogbroker.mirror.session import MirrorSession, NoSession, open_session
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 from pylogbroker.mirror.source import Lag
@@ -188,7 +189,13 @@ class Mirror:
             await self._target.find_topic(parts.positions_topic)
             if self._has_standby:
                 election = self._new_election(parts)
-                await with_cleanup(self._copy_if_elected(parts, election), election.leave)
+                try:
+                    await with_cleanup(self._copy_if_elected(parts, election), election.leave)
+                except PylogbrokerError as error:
+                    reason = explained(error, parts.name)
+                    if reason is error:
+                        raise
+                    raise reason from error
             else:
                 await self._copy(parts, lambda: True)
         except (Closed, CancelledError):
@@ -312,7 +319,10 @@ class Mirror:
             except PylogbrokerError as error:
                 if self._is_stopping:
                     return
-                self._note(error)
+                reason = explained(error, parts.name)
+                if not self._counts.commits and isinstance(reason, MirrorError):
+                    raise reason from error
+                self._note(reason)
             failures = 1 if self._reactor.seconds() - begun > _HEALTHY_SECONDS else failures + 1
             await self._pauses.pause(_SESSION_BACKOFF.pause(failures))
 
