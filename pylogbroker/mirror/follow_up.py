@@ -1,6 +1,7 @@
 """Tasks beside the copying of records: offsets of groups, settings and ACLs of topics follow; heartbeats are written.
 
-    begin       a session copies from its positions on; offset syncs and checkpoints are read, the tasks run
+    begin       a session copies from its positions on; the tasks run. The first time, offset syncs and checkpoints are
+                read meanwhile, and offsets of groups follow once these are known
     end         the session is over: offsets of groups follow once more, and the tasks stop
     close       all that was written is sent
 
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
@@ -49,6 +51,8 @@ log = Logger()
 _BACKOFF: Final = Backoff(0.05, 1.0)
 _READ_SECONDS_MAX: Final = 60.0
 _LAST_SYNC_SECONDS_MAX: Final = 10.0
+_STORE_SECONDS: Final = 1.0
+_RECORDS_AT_ONCE: Final = 200
 _RIGHTS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -71,7 +75,7 @@ class NoFollowUp:
     async def settings_of(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return {}
 
-    async def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
+    def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
         pass
 
     async def end(self, topics: Mapping[str, str]) -> None:
@@ -119,25 +123,28 @@ class FollowUp:
             producers[source.alias] = source.producer
         self._heartbeats = Heartbeats(reactor, source.alias, target.alias, producers)
         self._made: set[tuple[str, str]] = set()
+        self._has_begun = False
+        self._loaded_records = 0
         self._is_loaded = False
+        self._waiting_for_load: list[Deferred[None]] = []
         self._pauses = Pauses(reactor)
         self._tasks: list[Deferred[Any]] = []
         self._troubles: dict[str, str] = {}
 
     # life
 
-    async def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
+    def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
         """Begin a session; `topics` returns the target's name of each source topic that is mirrored."""
-        if not self._is_loaded:
-            await self._try("reading offset syncs", self._load_syncs)
-            await self._try("reading checkpoints", self._load_checkpoints)
-            self._is_loaded = True
         self.recorder.begin(positions)
+        if not self._has_begun:
+            self._has_begun = True
+            run_in_background(log, self._load(), "reading what mirrors have stored failed")
         self._pauses = Pauses(self._reactor)
         settings = self._settings
         self._repeat("offsets of groups", settings.checkpoints_interval, lambda: self._follow_groups(topics))
         self._repeat("settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(topics()))
         self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(topics()))
+        self._repeat("offset syncs", _STORE_SECONDS, self._store)
         self._repeat("heartbeats", settings.heartbeats_interval, self._beat)
 
     async def settings_of(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
@@ -166,6 +173,7 @@ class FollowUp:
                 log.warn("offsets of groups did not follow the last records in time: run the mirror again")
 
     async def close(self) -> None:
+        self.recorder.store()
         await self._source.close()
         await self._target.close()
 
@@ -208,9 +216,34 @@ class FollowUp:
                 cure=cure,
             )
 
+    async def _load(self) -> None:
+        """Read offset syncs and checkpoints while records are copied: there may be many."""
+        try:
+            await self._try("reading offset syncs", self._load_syncs)
+            await self._try("reading checkpoints", self._load_checkpoints)
+        except Closed:
+            return
+        self.recorder.loaded()
+        self._is_loaded = True
+        waiting, self._waiting_for_load = self._waiting_for_load, []
+        for deferred in waiting:
+            deferred.callback(None)
+
+    def _loaded(self) -> Deferred[None]:
+        loaded: Deferred[None] = Deferred(lambda _: self._waiting_for_load.remove(loaded))
+        if self._is_loaded:
+            loaded.callback(None)
+        else:
+            self._waiting_for_load.append(loaded)
+        return loaded
+
     async def _follow_groups(self, topics: Topics) -> None:
+        await self._loaded()
         await self._make_topic(self._target, self._checkpoints_topic)
         await self._groups.run(topics())
+
+    async def _store(self) -> None:
+        self.recorder.store()
 
     async def _beat(self) -> None:
         await self._make_topic(self._target, HEARTBEATS_TOPIC)
@@ -230,6 +263,7 @@ class FollowUp:
             return
         await self._make_topic(self._syncs_cluster, self._syncs_topic)
         async for key, value, headers in self._records_of(self._syncs_cluster, self._syncs_topic):
+            await self._give_way()
             try:
                 self._translation.load(OffsetSync.decode(key, value), headers)
             except CorruptRecords as error:
@@ -239,7 +273,14 @@ class FollowUp:
     async def _load_checkpoints(self) -> None:
         await self._make_topic(self._target, self._checkpoints_topic)
         async for key, value, _ in self._records_of(self._target, self._checkpoints_topic):
+            await self._give_way()
             self._checkpoints.load(key, value)
+
+    async def _give_way(self) -> None:
+        """Let the reactor do other work after some records."""
+        self._loaded_records += 1
+        if self._loaded_records % _RECORDS_AT_ONCE == 0:
+            await deferLater(self._reactor, 0, lambda: None)
 
     def _records_of(self, where: FollowedCluster, topic: str) -> Any:
         pauses = Pauses(self._reactor)

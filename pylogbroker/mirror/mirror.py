@@ -330,7 +330,7 @@ class Mirror:
         session = await open_session(parts, self._idle)
         if may_copy() and not self._is_stopping:
             self._session = session
-            await self._follow_up.begin(session.positions, lambda: session.topics)
+            self._follow_up.begin(session.positions, lambda: session.topics)
             await with_cleanup(session.run(), self._session_ended)
 
     async def _session_ended(self) -> None:

@@ -14,17 +14,19 @@ end of the earlier run is taken: a consumer that starts there may read records a
 A map holds a limited number of runs. Beyond it, every second run of the older half is forgotten. So the distance
 between remembered runs grows with their age, as with MirrorMaker's offset syncs.
 
-A run is stored as an offset sync of its last record. MirrorMaker reads that, and ignores the header `pylogbroker-run`:
+Runs are stored as the offset sync of the last record of the last one. MirrorMaker reads that, and ignores the header
+`pylogbroker-runs`:
 
-    120 101 223     120 records; the run follows the one with 101 in the last place (`-`: unknown, -1: it is the first);
-                    all records below 223 are copied
+    101 223 103:90:20 124:111:99    the first run follows the one whose records end the header with 101 in the second
+                                    place (`-`: unknown, -1: there is none before); all records below 223 are copied;
+                                    then the runs: offsets of the first record in either log, number of records
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -41,7 +43,7 @@ RUNS_OF_ALL_PARTITIONS_MAX: Final = 1_000_000
 NOTHING_BEFORE: Final = -1
 
 _RUNS_MIN: Final = 64
-_HEADER: Final = "pylogbroker-run"
+_HEADER: Final = "pylogbroker-runs"
 _UNKNOWN: Final = "-"
 _DIGITS_MAX: Final = 18
 
@@ -68,30 +70,46 @@ class Run:
     def downstream_end(self) -> int:
         return self.downstream + self.records
 
-    def sync(self, topic: str, partition: int) -> OffsetSync:
-        """Return the last record of the run."""
-        return OffsetSync(topic, partition, self.upstream_end - 1, self.downstream_end - 1)
 
-    def header(self) -> Header:
-        """Return what the offset sync of the run lacks."""
-        after = _UNKNOWN if self.after is None else self.after
-        return _HEADER, f"{self.records} {after} {self.copied_to}".encode()
+def sync_of(topic: str, partition: int, runs: Sequence[Run]) -> tuple[OffsetSync, Header]:
+    """Return runs that follow each other as an offset sync and its header."""
+    first, last = runs[0], runs[-1]
+    after = _UNKNOWN if first.after is None else first.after
+    listed = " ".join(f"{run.upstream}:{run.downstream}:{run.records}" for run in runs)
+    sync = OffsetSync(topic, partition, last.upstream_end - 1, last.downstream_end - 1)
+    return sync, (_HEADER, f"{after} {last.copied_to} {listed}".encode())
 
 
-def run_of(sync: OffsetSync, headers: Iterable[Header]) -> Run:
-    """Return the run of an offset sync; one of MirrorMaker is a run of one record that follows none."""
-    text = next((value for name, value in headers if name == _HEADER), None)
-    if text is None:
-        return Run(sync.upstream, sync.downstream, 1, None, sync.upstream + 1)
-    numbers = text.decode("ascii", "replace").split(" ")
-    if len(numbers) != 3:
-        raise CorruptRecords(f"{text!r:.100} does not describe the run of {sync}")
-    records, copied_to = _number(numbers[0]), _number(numbers[2])
-    after = None if numbers[1] == _UNKNOWN else _number(numbers[1])
-    run = Run(sync.upstream - records + 1, sync.downstream - records + 1, records, after, copied_to)
-    if records < 1 or min(run.upstream, run.downstream) < 0 or copied_to < run.upstream_end:
-        raise CorruptRecords(f"{text!r:.100} does not describe the run of {sync}")
-    return run
+def runs_of(sync: OffsetSync, headers: Iterable[Header]) -> list[Run]:
+    """Return the runs of an offset sync; one of MirrorMaker is a run of one record that follows none."""
+    content = next((value for name, value in headers if name == _HEADER), None)
+    if content is None:
+        return [Run(sync.upstream, sync.downstream, 1, None, sync.upstream + 1)]
+    texts = content.decode("ascii", "replace").split(" ")
+    if len(texts) < 3:
+        raise _not_of(sync, content)
+    after = None if texts[0] == _UNKNOWN else _number(texts[0])
+    copied_to = _number(texts[1])
+    runs: list[Run] = []
+    for text in texts[2:]:
+        numbers = [_number(part) for part in text.split(":")]
+        if len(numbers) != 3 or numbers[2] < 1 or min(numbers) < 0:
+            raise _not_of(sync, content)
+        upstream, downstream, records = numbers
+        if runs and (upstream < runs[-1].upstream_end or downstream < runs[-1].downstream_end):
+            raise _not_of(sync, content)
+        runs.append(Run(upstream, downstream, records, runs[-1].copied_to if runs else after, upstream + records))
+    last = runs[-1]
+    if (last.upstream_end, last.downstream_end) != (sync.upstream + 1, sync.downstream + 1):
+        raise _not_of(sync, content)
+    if copied_to < last.upstream_end:
+        raise _not_of(sync, content)
+    runs[-1] = attrs.evolve(last, copied_to=copied_to)
+    return runs
+
+
+def _not_of(sync: OffsetSync, content: bytes) -> CorruptRecords:
+    return CorruptRecords(f"{content!r:.100} does not describe the runs of {sync}")
 
 
 @attrs.frozen
@@ -237,8 +255,10 @@ class OffsetTranslation:
         return self.by_partition.get(partition)
 
     def load(self, sync: OffsetSync, headers: Iterable[Header]) -> None:
-        """Add the run of a stored offset sync; raise CorruptRecords if it is none."""
-        self.of((sync.topic, sync.partition)).add(run_of(sync, headers))
+        """Add the runs of a stored offset sync; raise CorruptRecords if it has none."""
+        translation = self.of((sync.topic, sync.partition))
+        for run in runs_of(sync, headers):
+            translation.add(run)
 
     def forget(self, topic: str) -> None:
         """Forget the runs of a topic: its source or its copy was recreated."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.mirror.offset_translation import OffsetTranslation, PartitionTranslation, Run, run_of
+from pylogbroker.mirror.offset_translation import OffsetTranslation, PartitionTranslation, Run, runs_of, sync_of
 from pylogbroker.mirror_records.formats import OffsetSync
 
 PLACE = ("orders", 0)
@@ -25,6 +25,7 @@ class MirroredLogs:
     runs: PartitionTranslation
     pairs: list[tuple[int, int]] = attrs.field(factory=list)
     stored: list[tuple[OffsetSync, list[tuple[str, bytes | None]]]] = attrs.field(factory=list)
+    unstored: list[Run] = attrs.field(factory=list)
     upstream: int = 0
     downstream: int = 0
 
@@ -44,14 +45,27 @@ class MirroredLogs:
             run = self.runs.copied(*first, count, copied_to)
             self.upstream = copied_to
             if is_stored:
-                self.stored.append((run.sync(*PLACE), [("other", None), run.header()]))
+                self.unstored.append(run)
         self.downstream += 1  # the marker of the transaction
+        if self.random.random() < 0.5:
+            self.store()
         if self.random.random() < 0.3:
             self.upstream += 1
             self.runs.passed(self.upstream)
 
+    def store(self) -> None:
+        """Store the runs that follow each other together."""
+        while self.unstored:
+            count = 1
+            while count < len(self.unstored) and self.unstored[count].after == self.unstored[count - 1].copied_to:
+                count += 1
+            sync, header = sync_of(*PLACE, self.unstored[:count])
+            self.stored.append((sync, [("other", None), header]))
+            del self.unstored[:count]
+
     def restart(self) -> PartitionTranslation:
         """Return the map of a mirror that has read what was stored, and resumes."""
+        self.unstored.clear()
         maps = OffsetTranslation()
         for sync, headers in self.stored:
             maps.load(sync, headers)
@@ -99,6 +113,7 @@ def test_restarts_translate_as_exactly_if_all_runs_were_stored(seed, transaction
     for count in transactions:
         for _ in range(count + 1):
             logs.copy()
+        logs.store()
         loaded = OffsetTranslation()
         for sync, headers in logs.stored:
             loaded.load(sync, headers)
@@ -184,16 +199,35 @@ def test_syncs_of_mirror_maker_are_single_records():
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"1", b"1 2", b"0 - 6", b"7 - 6", b"1 - 5", b"1 x 6", b"1  6", b"1 - 9999999999999999999", b"\xff - 6"],
+    [
+        b"",
+        b"-",
+        b"- 6",
+        b"- 6 5:5",
+        b"- 6 5:5:0",
+        b"- 6 4:5:1",
+        b"- 6 5:4:1",
+        b"- 5 5:5:1",
+        b"x 6 5:5:1",
+        b"- x 5:5:1",
+        b"- 6  5:5:1",
+        b"- 6 -1:5:7",
+        b"- 6 2:2:3 4:4:2",
+        b"- 6 2:2:1 3:2:3",
+        b"- 9999999999999999999 5:5:1",
+        b"\xff 6 5:5:1",
+    ],
 )
 def test_a_header_that_does_not_fit_is_corrupt(text):
     with pytest.raises(CorruptRecords):
-        run_of(OffsetSync("orders", 0, 5, 5), [("pylogbroker-run", text)])
+        runs_of(OffsetSync("orders", 0, 5, 5), [("pylogbroker-runs", text)])
 
 
-def test_a_run_survives_its_sync():
-    run = Run(5, 9, 3, 4, 11)
-    assert run_of(run.sync(*PLACE), [run.header()]) == run
+def test_runs_survive_their_sync():
+    runs = [Run(5, 9, 3, 4, 8), Run(9, 13, 2, 8, 15)]
+    sync, header = sync_of(*PLACE, runs)
+    assert sync == OffsetSync(*PLACE, 10, 14)
+    assert runs_of(sync, [header]) == runs
 
 
 def test_all_maps_together_hold_a_limited_number_of_runs():
