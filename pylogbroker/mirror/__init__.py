@@ -4,7 +4,8 @@
     `session`            from the committed positions to an error; compares topics
     `copier`             fetched records into transactions, with their positions
     `batches`            batches of the source as batches for the target, mostly as they are
-    `source`             fetches and buffers;  `rate_limit`: bytes per second
+    `source`             fetches and buffers;  `chunks`: its fetches, taken in turn;  `rate_limit`: bytes per second
+    `legacy07_source`    a broker of Kafka 0.7 as the source
     `target`             transactions and produce requests;  `send_queue`: the batches on their way
     `positions`          positions in MirrorMaker 2's topic and format;  `committed_records`: reads such topics
     `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it

@@ -23,14 +23,15 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch, mirrored
+from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch
+from pylogbroker.mirror.chunks import SourceChunk
 from pylogbroker.mirror.errors import TopicStopped
 from pylogbroker.mirror.positions import Position, PositionTable, position_batches
 from pylogbroker.mirror.rate_limit import RateLimit
 from pylogbroker.mirror.settings import MirrorSettings
-from pylogbroker.mirror.source import RawChunk, SourceReader
 from pylogbroker.mirror.target import AcknowledgedBatch, TargetWriter
 from pylogbroker.mirror.wake_up import WakeUp
 
@@ -39,6 +40,16 @@ _THREAD_BYTES_MIN: Final = 65_536
 _UNSENT_BYTES_MAX: Final = 16_777_216
 
 InThread = Callable[..., Deferred[Any]]
+
+
+class ChunkReader(Protocol):
+    """Fetched chunks of the source."""
+
+    @property
+    def has_chunks(self) -> bool: ...
+
+    def take(self) -> tuple[FetchBuffer, SourceChunk] | None:
+        """Remove and return a chunk, of each partition in turn; None without one."""
 
 
 class CopyListener(Protocol):
@@ -63,7 +74,7 @@ class Copier:
 
     _clock: IReactorTime
     _settings: MirrorSettings
-    _reader: SourceReader
+    _reader: ChunkReader
     _writer: TargetWriter
     _table: PositionTable
     _positions_topic: str
@@ -137,7 +148,7 @@ class Copier:
                 self._writer.check()
         return size > 0 or bool(self._set)
 
-    async def _put(self, buffer: Any, chunk: RawChunk) -> int:
+    async def _put(self, buffer: FetchBuffer, chunk: SourceChunk) -> int:
         key, round_before = buffer.key, buffer.round
         name, partition = key
         records = await self._prepared(name, partition, chunk)
@@ -154,12 +165,11 @@ class Copier:
         self._moved[key] = Position(records.next_offset, buffer.topic_id)
         return size
 
-    async def _prepared(self, topic: str, partition: int, chunk: RawChunk) -> ConvertedRecords | None:
-        arguments = chunk.records, chunk.position, chunk.aborted
+    async def _prepared(self, topic: str, partition: int, chunk: SourceChunk) -> ConvertedRecords | None:
         try:
             if chunk.size < _THREAD_BYTES_MIN:
-                return mirrored(*arguments)
-            result: ConvertedRecords | None = await self._in_thread(mirrored, *arguments)
+                return chunk.converted()
+            result: ConvertedRecords | None = await self._in_thread(chunk.converted)
         except KafkaError as error:
             place = f"{topic}-{partition} of the source, from offset {chunk.position} on"
             raise TopicStopped(topic, f"records of {place}, cannot be read: {error}") from error

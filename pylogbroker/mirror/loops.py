@@ -23,6 +23,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.committed_records import CommittedRecords
 from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.legacy07_source import Legacy07Source
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.positions import RecordedPosition, is_positions_topic, recorded_position
 from pylogbroker.mirror.topics import MirroredTopic
@@ -58,6 +59,8 @@ class LoopCheck:
     async def loops(self, topics: Iterable[MirroredTopic]) -> dict[str, TopicStopped]:
         """Return the topics of the source that are mirrored from the target."""
         parts = self._parts
+        if isinstance(parts.source, Legacy07Source):
+            return {}  # nothing is mirrored to Kafka 0.7
         origins = await self._origins(parts.source, set())
         there = parts.target.topics()
         stopped: dict[str, TopicStopped] = {}

@@ -32,6 +32,7 @@ from pylogbroker.client.settings import CLIENT, PRODUCER, read
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
 from pylogbroker.mirror.copy_rates import CopyRates
 from pylogbroker.mirror.election import Election
@@ -39,13 +40,13 @@ from pylogbroker.mirror.errors import MirrorError, TopicStopped
 from pylogbroker.mirror.follow_up import FollowUp, NoFollowUp
 from pylogbroker.mirror.followed_cluster import FollowedCluster
 from pylogbroker.mirror.group_sync import GroupSyncCounts
+from pylogbroker.mirror.legacy07_source import Legacy07Source, is_legacy07
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
 from pylogbroker.mirror.rights import explained
 from pylogbroker.mirror.session import MirrorSession, NoSession, open_session
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
-from pylogbroker.mirror.source import Lag
 from pylogbroker.mirror.stopped_topics import StoppedTopics
 from pylogbroker.mirror.sync_settings import SyncSettings
 from pylogbroker.mirror.topics import TopicChoice, TopicPlanner
@@ -109,9 +110,8 @@ class Mirror:
         self._has_standby = has_standby
         source, target = settings.source, settings.target
         self._filter = TopicChoice.of(settings.topics, settings.topics_excluded)
-        source_values = read(CLIENT, {**_CLIENT, **source.client_settings()})
         self._target_values = read(PRODUCER, {**_CLIENT, **target.producer_settings()})
-        self._source = Cluster(reactor, source_values, StaticBrokers(source.bootstrap))
+        self._source = _source_of(settings, reactor)
         self._target = Cluster(reactor, self._target_values, StaticBrokers(target.bootstrap))
         self._admin = AdminClient(target.bootstrap, reactor=reactor, settings=target.client_settings())
         self._pauses = Pauses(reactor)
@@ -205,8 +205,8 @@ class Mirror:
     async def _meet(self) -> MirrorParts:
         """Learn the ids and topics of both clusters."""
         settings = self.settings
-        source_id = await self._id_of("source", settings.source, self._source)
-        target_id = await self._id_of("target", settings.target, self._target)
+        source_id = await self._met("source", settings.source, self._source)
+        target_id = await self._met("target", settings.target, self._target)
         if source_id and source_id == target_id and isinstance(settings.policy, SamePolicy):
             raise MirrorError(
                 "source and target are the same cluster, and topics keep their names: name another target, or a policy"
@@ -215,8 +215,8 @@ class Mirror:
         source = settings.source.alias or source_id or "source"
         target = settings.target.alias or target_id or "target"
         self._aliases = source, target
-        if settings.sync is not None:
-            self._follow_up = self._new_follow_up(settings.sync, source, target)
+        if settings.sync is not None and not isinstance(self._source, Legacy07Source):
+            self._follow_up = self._new_follow_up(settings.sync, self._source, source, target)
         options = options_of(self._target_values)
         parts = MirrorParts(
             self._reactor,
@@ -238,12 +238,12 @@ class Mirror:
         options = attrs.evolve(options, transactional_id=parts.name, transaction_timeout=settings.transaction_timeout)
         return attrs.evolve(parts, options=options)
 
-    def _new_follow_up(self, sync: SyncSettings, source: str, target: str) -> FollowUp:
+    def _new_follow_up(self, sync: SyncSettings, cluster: Cluster, source: str, target: str) -> FollowUp:
         settings, reactor = self.settings, self._reactor
         return FollowUp(
             reactor,
             sync,
-            FollowedCluster.of(source, self._source, settings.source, reactor),
+            FollowedCluster.of(source, cluster, settings.source, reactor),
             FollowedCluster.of(target, self._target, settings.target, reactor),
             self._report,
         )
@@ -264,8 +264,12 @@ class Mirror:
             status.trouble,
         )
 
-    async def _id_of(self, side: str, configured: MirroredCluster, cluster: Cluster) -> str | None:
+    async def _met(self, side: str, configured: MirroredCluster, cluster: Cluster | Legacy07Source) -> str | None:
+        """Learn the topics of a cluster; return its id, or what stands for it."""
         try:
+            if isinstance(cluster, Legacy07Source):
+                await cluster.refresh()
+                return cluster.alias
             await cluster.all_topics()
             return (await cluster.look_up([])).cluster_id
         except Closed:
@@ -374,6 +378,14 @@ def _fire(waiting: list[Deferred[None]]) -> None:
     fired, waiting[:] = waiting[:], []
     for deferred in fired:
         deferred.callback(None)
+
+
+def _source_of(settings: MirrorSettings, reactor: Any) -> Cluster | Legacy07Source:
+    source = settings.source
+    if is_legacy07(source.bootstrap):
+        return Legacy07Source(reactor, source.bootstrap, settings.topics)
+    values = read(CLIENT, {**_CLIENT, **source.client_settings()})
+    return Cluster(reactor, values, StaticBrokers(source.bootstrap))
 
 
 def _threads_of(reactor: Any) -> InThread:

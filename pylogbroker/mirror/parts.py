@@ -10,6 +10,7 @@ import attrs
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
+from pylogbroker.mirror.legacy07_source import Legacy07Source
 from pylogbroker.mirror.positions import positions_topic
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
@@ -25,7 +26,7 @@ class MirrorParts:
 
     reactor: Any
     settings: MirrorSettings
-    source: Cluster
+    source: Cluster | Legacy07Source
     target: Cluster
     source_alias: str
     target_alias: str

@@ -20,14 +20,16 @@ from pylogbroker.client.errors import TopicRecreated, is_retriable
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.committed_records import CommittedRecords
 from pylogbroker.mirror.copier import Copier
 from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.legacy07_source import Legacy07Reader, Legacy07Source
 from pylogbroker.mirror.loops import LoopCheck
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.positions import Position, PositionTable
 from pylogbroker.mirror.settings import MirrorSettings
-from pylogbroker.mirror.source import Lag, SourceReader
+from pylogbroker.mirror.source import SourceReader
 from pylogbroker.mirror.target import TargetWriter
 from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
 from pylogbroker.mirror.wake_up import WakeUp
@@ -74,6 +76,22 @@ def _fetch_settings(settings: MirrorSettings) -> FetchSettings:
     )
 
 
+def _new_reader(
+    parts: MirrorParts, on_ready: Callable[[], object], on_failed: Callable[[TopicPartition, Exception], object]
+) -> SourceReader | Legacy07Reader:
+    if isinstance(parts.source, Legacy07Source):
+        return Legacy07Reader(parts.source, parts.reactor, on_ready, on_failed)
+    return SourceReader(
+        parts.source,
+        parts.reactor,
+        parts.pauses,
+        _fetch_settings(parts.settings),
+        parts.settings.buffer_bytes,
+        on_ready,
+        on_failed,
+    )
+
+
 class NoSession:
     """Stands for a session while there is none."""
 
@@ -107,15 +125,7 @@ class MirrorSession:
         """Names in the target, by those in the source."""
         settings = parts.settings
         self._loop_check = LoopCheck(parts, settings.transaction_timeout * 2)
-        self._reader = SourceReader(
-            parts.source,
-            parts.reactor,
-            parts.pauses,
-            _fetch_settings(settings),
-            settings.buffer_bytes,
-            wake_up.call,
-            self._partition_failed,
-        )
+        self._reader = _new_reader(parts, wake_up.call, self._partition_failed)
         self._copier = Copier(
             parts.reactor,
             settings,

@@ -11,12 +11,13 @@ from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
 from pylogbroker.client.consumer.list_offsets import list_offsets
 from pylogbroker.client.errors import RecordTooLarge, TopicRecreated, is_retriable
 from pylogbroker.errors import KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.chunks import Lag, RawChunk, ReadyChunks, SourceChunk, lags
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import error_of
@@ -30,28 +31,6 @@ LATEST: Final = -1
 _PARTITION_BYTES_MIN: Final = 65_536
 _PARTITION_BYTES_MAX: Final = 1_048_576
 _PAUSE_SECONDS: Final = 0.2
-
-
-@attrs.define(eq=False, repr=False)
-class RawChunk(Chunk):
-    """Records of one fetch as they came, from `position` on."""
-
-    position: int = attrs.field(kw_only=True)
-    records: Buffer = attrs.field(kw_only=True)
-    aborted: tuple[tuple[int, int], ...] = attrs.field(kw_only=True)
-
-
-@attrs.frozen
-class Lag:
-    """Offsets of a partition: what was taken, and where committed records end. -1 is unknown."""
-
-    next_offset: int
-    end: int
-
-    @property
-    def records(self) -> int:
-        """Return the offsets between both; -1 if unknown."""
-        return -1 if self.end < 0 or self.next_offset < 0 else max(0, self.end - self.next_offset)
 
 
 @attrs.define(eq=False, repr=False)
@@ -70,7 +49,7 @@ class SourceReader:
     _on_ready: Callable[[], object]
     _on_failed: Callable[[TopicPartition, Exception], object]
     _fetcher: Fetcher = attrs.field(init=False)
-    _ready: dict[TopicPartition, None] = attrs.field(factory=dict)
+    _ready: ReadyChunks = attrs.field(factory=ReadyChunks)
 
     def __attrs_post_init__(self) -> None:
         self._fetcher = Fetcher(
@@ -104,16 +83,17 @@ class SourceReader:
         limit = self._limit(len(self.partitions.keys() | positions.keys()))
         for key, offset in positions.items():
             buffer = self._fetcher.buffers.get(key) or FetchBuffer(*key, limit)
-            self._ready.pop(key, None)
+            self._ready.forget(buffer)
             buffer.begin(first[key] if offset is None else offset)
             self._fetcher.add(buffer)
         self._fetcher.wake()
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         for key in partitions:
-            self._ready.pop(key, None)
-            if key in self._fetcher.buffers:
-                self._fetcher.remove(self._fetcher.buffers[key])
+            buffer = self._fetcher.buffers.get(key)
+            if buffer is not None:
+                self._ready.forget(buffer)
+                self._fetcher.remove(buffer)
 
     def _limit(self, partitions: int) -> int:
         share = self._buffer_bytes // max(1, 2 * partitions)
@@ -139,24 +119,12 @@ class SourceReader:
     def has_chunks(self) -> bool:
         return bool(self._ready)
 
-    def take(self) -> tuple[FetchBuffer, RawChunk] | None:
+    def take(self) -> tuple[FetchBuffer, SourceChunk] | None:
         """Remove and return the oldest chunk of the next partition, each in turn; None without one."""
-        while self._ready:
-            key = next(iter(self._ready))
-            del self._ready[key]
-            buffer = self._fetcher.buffers.get(key)
-            if buffer is None or not buffer.chunks:
-                continue
-            chunk = buffer.take()
-            if buffer.chunks:
-                self._ready[key] = None
-            assert isinstance(chunk, RawChunk)
-            buffer.delivered = buffer.done = chunk.next_offset
-            return buffer, chunk
-        return None
+        return self._ready.take()
 
     def lags(self) -> dict[TopicPartition, Lag]:
-        return {key: Lag(buffer.delivered, _end(buffer)) for key, buffer in self._fetcher.buffers.items()}
+        return lags(self._fetcher.buffers)
 
     # what the fetcher reports
 
@@ -167,11 +135,11 @@ class SourceReader:
         return None
 
     def _filled(self, buffer: FetchBuffer) -> None:
-        self._ready[buffer.key] = None
+        self._ready.filled(buffer)
         self._on_ready()
 
     def _failed(self, buffer: FetchBuffer, error: Exception) -> None:
-        self._ready.pop(buffer.key, None)
+        self._ready.forget(buffer)
         self._on_failed(buffer.key, error)
 
     def _recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
@@ -188,7 +156,7 @@ class SourceReader:
             position=buffer.position,
         )
         buffer.restart(end)
-        self._ready.pop(buffer.key, None)
+        self._ready.forget(buffer)
         self._fetcher.wake()
 
     def _out_of_range(self, buffer: FetchBuffer) -> None:
@@ -234,11 +202,6 @@ def _lost(position: int, first: int, end: int) -> str:
         f"of the source ends at offset {end}, before the mirror's position {position}: the source has lost records;"
         f" the mirror goes on at {min(position, end)}"
     )
-
-
-def _end(buffer: FetchBuffer) -> int:
-    stable = buffer.last_stable_offset
-    return stable if stable >= 0 else buffer.high_watermark
 
 
 def _unpacked(buffer: FetchBuffer, data: PartitionData) -> RawChunk:

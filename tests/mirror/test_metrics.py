@@ -16,11 +16,11 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.copier import CopyCounts
 from pylogbroker.mirror.group_sync import GroupSyncCounts
 from pylogbroker.mirror.metrics import exposition, listen
 from pylogbroker.mirror.mirror import MirrorStatus
-from pylogbroker.mirror.source import Lag
 
 LAGS = {("orders", 0): Lag(5, 12), ("orders", 1): Lag(3, 4), ("orders", 2): Lag(-1, -1), ('b"\\\n', 0): Lag(1, 1)}
 
