@@ -28,6 +28,7 @@ EXCLUDED: Final = (r".*[\-.]internal", r".*[\-.]replica", r"__.*")
 _HEARTBEATS: Final = "heartbeats"
 """Each cluster has this topic of MirrorMaker 2. So a policy that keeps names leaves it out."""
 _HOPS_MAX: Final = 32
+_NAMES_MAX: Final = 100_000
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -36,6 +37,8 @@ class TopicChoice:
 
     _included: tuple[Pattern, ...]
     _excluded: tuple[Pattern, ...]
+    _known_names: dict[str, bool] = attrs.field(factory=dict, init=False)
+    """Whether names match, which are compared again and again."""
 
     @classmethod
     def of(cls, included: tuple[str, ...], excluded: tuple[str, ...] = EXCLUDED) -> TopicChoice:
@@ -43,7 +46,13 @@ class TopicChoice:
         return cls(_patterns("topics", included), _patterns("topics.exclude", excluded))
 
     def matches(self, topic: str) -> bool:
-        return _any(self._included, topic) and not _any(self._excluded, topic)
+        result = self._known_names.get(topic)
+        if result is None:
+            if len(self._known_names) >= _NAMES_MAX:
+                self._known_names.clear()
+            result = _any(self._included, topic) and not _any(self._excluded, topic)
+            self._known_names[topic] = result
+        return result
 
 
 @attrs.frozen

@@ -300,3 +300,25 @@ async def fetched(broker: Broker, topic: str) -> list[LogEntry]:
         offset = messages.next_offset
     await consumer.close()
     return rows
+
+
+async def test_topic_that_is_deleted_in_the_target_is_created_again(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    mirror = clusters.mirror(topic)
+    ended = mirror.run()
+    await mirror.caught_up()
+    clusters.target.delete_topic(topic)
+    await produce(clusters.source, topic, 10, 15)
+    await wait_for(lambda: topic in clusters.target.topics and len(read(clusters.target, topic)) == 5, 20)
+    await mirror.stop()
+    await ended
+    assert [row[3] for row in read(clusters.target, topic)] == [b"v%d" % number for number in range(10, 15)]
+
+
+async def test_clusters_of_several_brokers(topic: str) -> None:
+    with Broker(brokers=2) as source, Broker(brokers=2) as target:
+        clusters = TwoClusters(source, target)
+        source.create_topic(topic, partitions=6)
+        await produce(source, topic, 0, 300, compression_type="lz4")
+        assert (await copy_all(clusters.mirror(topic))).counts.records == 300
+        assert read(target, topic) == read(source, topic)
