@@ -29,7 +29,8 @@ _EARLIEST: Final = -2
 _LATEST: Final = -1
 _READ_COMMITTED: Final = 1
 _WAIT_MS: Final = 500
-_PARTITION_BYTES: Final = 1_048_576
+_PARTITION_BYTES: Final = 131_072
+"""So many bytes of small records are decoded without a pause."""
 
 T = TypeVar("T")
 KeyAndValue = tuple[bytes | None, bytes | None]

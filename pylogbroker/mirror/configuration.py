@@ -101,7 +101,9 @@ def mirrors_of(properties: Mapping[str, str], source: str = "", target: str = ""
     clusters = {alias: _cluster(alias, names, common) for alias in {alias for flow in flows for alias in flow}}
     _note_unused(names, aliases)
     return [
-        _mirror(clusters[first], clusters[second], {**common, **_under(names, f"{first}->{second}.")})
+        _mirror(
+            clusters[first], clusters[second], {**common, **_of_target(names, second), **_of_flow(names, first, second)}
+        )
         for first, second in flows
     ]
 
@@ -140,6 +142,15 @@ def _cluster(alias: str, names: Mapping[str, str], common: Mapping[str, str]) ->
     return MirroredCluster(bootstrap, alias, settings)
 
 
+def _of_target(names: Mapping[str, str], alias: str) -> dict[str, str]:
+    """Return settings of mirrors that are given for their target, as exactly.once.source.support is."""
+    return {name: value for name, value in _under(names, f"{alias}.").items() if name in _SETTINGS}
+
+
+def _of_flow(names: Mapping[str, str], source: str, target: str) -> dict[str, str]:
+    return _under(names, f"{source}->{target}.")
+
+
 def _note_unused(names: Mapping[str, str], aliases: Iterable[str]) -> None:
     unused = sorted(name for name in names if not _is_used(name, aliases))
     if unused:
@@ -154,7 +165,7 @@ def _is_used(name: str, aliases: Iterable[str]) -> bool:
         if rest != name:
             for kind in _CLIENTS:
                 rest = rest.removeprefix(kind)
-            return _is_of_client(rest)
+            return _is_of_client(rest) or rest in _SETTINGS
     return name in _SETTINGS or name in CLIENT
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from pylogbroker.wire import NO_ID
 
 _CONNECTOR: Final = "MirrorSourceConnector"
 _OFFSET_MAX: Final = (1 << 63) - 2
+_CACHED_KEYS_MAX: Final = 65_536
 TOPIC_SETTINGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": "16777216"}
 """Settings of the topic, which is read as a whole at each start: small segments are compacted early."""
 
@@ -51,15 +53,21 @@ def is_positions_topic(topic: str) -> bool:
     return _TOPIC.fullmatch(topic) is not None
 
 
+@lru_cache(_CACHED_KEYS_MAX)
 def position_key(source: str, topic: str, partition: int) -> bytes:
     return _json([_CONNECTOR, {"cluster": source, "partition": partition, "topic": topic}])
 
 
 def position_value(position: Position) -> bytes:
-    value: dict[str, object] = {"offset": position.next_offset - 1}
-    if position.topic_id != NO_ID:
-        value["topicId"] = str(position.topic_id)
-    return _json(value)
+    offset = position.next_offset - 1
+    if position.topic_id == NO_ID:
+        return b'{"offset":%d}' % offset
+    return b'{"offset":%d,"topicId":"%s"}' % (offset, _text_of(position.topic_id))
+
+
+@lru_cache(_CACHED_KEYS_MAX)
+def _text_of(topic_id: UUID) -> bytes:
+    return str(topic_id).encode()
 
 
 @attrs.frozen

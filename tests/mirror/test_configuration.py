@@ -106,3 +106,9 @@ def test_no_enabled_mirror_is_an_error() -> None:
 def test_separator_of_the_prefix() -> None:
     assert replication_policy("prefix", "_").target_topic("a", "t") == "a_t"
     assert replication_policy("DefaultReplicationPolicy").target_topic("a", "t") == "a.t"
+
+
+def test_settings_of_a_target_are_those_of_its_mirrors() -> None:
+    first, second = mirrors_of({**loads(OF_KAFKA), "A.exactly.once.source.support": "disabled"})
+    assert (first.target.alias, first.exactly_once) == ("B", True)
+    assert (second.target.alias, second.exactly_once) == ("A", False)
