@@ -4,7 +4,8 @@
 
 The source gets plain records, compressed ones, and transactions, some of which are aborted. At random moments one of
 the three processes is killed, and started again. In the end, each partition of the target must have the committed
-records of the source: all of them, once each, in their order.
+records of the source: all of them, once each, in their order. Groups whose offsets in the source lie at random places
+must skip no record in the target; `read_again` counts those that they read again.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ import random
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from pylogbroker.client.admin import NewTopic
+from pylogbroker.client.admin.records import LATEST
 from pylogbroker.client.sync import AdminClient, Producer, SimpleConsumer
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
 
 TOPIC: Final = "stamps"
 PARTITIONS: Final = 3
+GROUPS: Final = 20
 _PROGRESS_SECONDS_MAX: Final = 120.0
 _SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 _PATIENT: Final = {"delivery.timeout.ms": "600000", "max.block.ms": "600000"}
@@ -113,6 +117,7 @@ class KillRun:
         self._mirror: LineProcess | None = None
         self._file = directory / "mirror.properties"
         self.kills = {"mirror": 0, "source": 0, "target": 0}
+        self.read_again: list[int] = []
 
     def run(self, kills: int) -> int:
         """Kill so often; return the number of records in the end. Raise AssertionError for a wrong record."""
@@ -132,8 +137,11 @@ class KillRun:
             writers.stop()
             if self._mirror is not None:
                 self._mirror.kill()
+        offsets = self._commit_offsets()
         self._mirror_all()
-        return self._compare()
+        count = self._compare()
+        self._compare_groups(offsets)
+        return count
 
     def close(self) -> None:
         for process in (self._mirror, self.source, self.target):
@@ -191,6 +199,30 @@ replication.policy.class = same
         if status:
             raise AssertionError(f"the last mirror ended with {status}: {last.lines[-20:]}")
 
+    def _commit_offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        """Commit random offsets of groups in the source."""
+        committed: dict[str, dict[TopicPartition, int]] = {}
+        with AdminClient(self.source.bootstrap) as admin:
+            partitions = [(TOPIC, partition) for partition in range(PARTITIONS)]
+            ends = admin.records.offsets(dict.fromkeys(partitions, LATEST))
+            for number in range(GROUPS):
+                offsets = {place: self._random.randint(0, ends[place].or_end(0)) for place in partitions}
+                committed[f"readers-{number}"] = offsets
+                admin.groups.alter_offsets(f"readers-{number}", offsets)
+        return committed
+
+    def _compare_groups(self, committed: Mapping[str, Mapping[TopicPartition, int]]) -> None:
+        with AdminClient(self.target.bootstrap) as admin:
+            for group, offsets in committed.items():
+                translated = admin.groups.offsets(group)
+                for (topic, partition), offset in offsets.items():
+                    expected = _stamps(self.source.bootstrap, partition, offset)
+                    left = _stamps(self.target.bootstrap, partition, translated[topic, partition].offset)
+                    if left[len(left) - len(expected) :] != expected or len(left) < len(expected):
+                        place = f"partition {partition}, offset {offset} in the source"
+                        raise AssertionError(f"{group} skips {len(expected) - len(left)} records: {place}")
+                    self.read_again.append(len(left) - len(expected))
+
     def _compare(self) -> int:
         count = 0
         for partition in range(PARTITIONS):
@@ -204,12 +236,11 @@ replication.policy.class = same
         return count
 
 
-def _stamps(bootstrap: str, partition: int) -> list[Stamp]:
-    """Return the committed records of a partition."""
+def _stamps(bootstrap: str, partition: int, offset: int = 0) -> list[Stamp]:
+    """Return the committed records of a partition from an offset on."""
     stamps: list[Stamp] = []
     host, _, port = bootstrap.rpartition(":")
     with SimpleConsumer(host, int(port), isolation_level="read_committed") as consumer:
-        offset = 0
         while True:
             messages = consumer.fetch(TOPIC, partition, offset)
             stamps += [(message.timestamp, message.key, message.value) for message in messages]
@@ -228,6 +259,7 @@ def main() -> int:
         try:
             count = run.run(arguments.kills)
             print(f"seed {arguments.seed}: {count} records as expected after {run.kills}")
+            print(f"{len(run.read_again)} offsets of groups skip nothing; read again: {sorted(run.read_again)[-10:]}")
         finally:
             run.close()
     return 0
