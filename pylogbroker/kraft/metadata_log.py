@@ -11,7 +11,8 @@
                                                     POSITION_OUT_OF_RANGE
     either       any                                leader id or epoch that is newer    fetching, from that leader
 
-Records are handed out below the high watermark only, and those of a metadata transaction together at its end: what is
+Batches are decoded when they are handed out, record by record, so that their reader can give way to other work. Records
+are handed out below the high watermark only, and those of a metadata transaction together at its end: what is
 handed out never changes. So a divergence above the high watermark drops records that nobody has seen. One below it, or
 a record of a newer release, ends the broker: KRaft's own rules are broken, or this release is too old.
 
@@ -20,7 +21,7 @@ Source: Kafka's class KafkaRaftClient, KIP-595, KIP-630, KIP-868; the formats ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, cast
 from uuid import UUID
@@ -61,20 +62,23 @@ class MetadataLogError(PylogbrokerError):
 
 @attrs.frozen
 class CommittedMetadata:
-    """Records that belong together, and the offset behind the last one; a snapshot's replace all before."""
+    """Records that belong together, and the offset behind the last one; a snapshot's replace all before.
+
+    The records are decoded as they are read: once, and before the next ones are asked for.
+    """
 
     end_offset: int
-    records: tuple[MetadataRecord, ...]
+    records: Iterator[MetadataRecord]
     is_snapshot: bool = False
 
 
 @attrs.frozen
 class _Batch:
-    """Records that are fetched, but perhaps not committed."""
+    """Records that are fetched, but perhaps not committed; none of a control batch."""
 
     end_offset: int
     epoch: int
-    records: tuple[MetadataRecord, ...]
+    entries: tuple[LogEntry, ...]
 
 
 @attrs.frozen
@@ -84,12 +88,12 @@ class _Fetching:
 
 @attrs.define(eq=False, repr=False)
 class _Snapshot:
-    """A snapshot on its way: the bytes behind the last complete batch, and the records of those before."""
+    """A snapshot on its way: the bytes behind the last complete batch, and the batches before."""
 
     name: SnapshotName
     position: int = 0
     rest: bytes = b""
-    records: list[MetadataRecord] = attrs.field(factory=list)
+    entries: list[LogEntry] = attrs.field(factory=list)
     has_footer: bool = False
 
 
@@ -100,7 +104,7 @@ class _Transactions:
     _is_open: bool = attrs.field(default=False, init=False)
     _held: list[MetadataRecord] = attrs.field(factory=list, init=False)
 
-    def ended(self, records: tuple[MetadataRecord, ...]) -> Iterator[MetadataRecord]:
+    def ended(self, records: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
         """Yield records, those of a transaction at its end; an aborted one has none. Raise CorruptRecords."""
         for record in records:
             match record:
@@ -226,7 +230,7 @@ class MetadataLog:
             if entry.is_control:
                 snapshot.has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
             else:
-                snapshot.records += _decoded(entry)
+                snapshot.entries.append(entry)
         if snapshot.position >= chunk.size:
             self._end_snapshot(snapshot)
 
@@ -246,7 +250,7 @@ class MetadataLog:
         if not snapshot.has_footer or snapshot.rest:
             raise CorruptRecords("a metadata snapshot ends without its footer")
         end = snapshot.name.end_offset
-        self._loaded = [CommittedMetadata(end, tuple(snapshot.records), is_snapshot=True)]
+        self._loaded = [CommittedMetadata(end, _decoded(snapshot.entries), is_snapshot=True)]
         self._step, self._transactions, self._pending = _Fetching(), _Transactions(), []
         self.end_offset = self.committed_offset = end
         self.high_watermark = max(self.high_watermark, end)
@@ -262,8 +266,7 @@ class MetadataLog:
                     f"a metadata batch is at offset {entry.base_offset} of epoch {entry.leader_epoch}, "
                     f"behind offset {self.end_offset} of epoch {self._last_epoch}"
                 )
-            records = () if entry.is_control else tuple(_decoded(entry))
-            self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, records))
+            self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, () if entry.is_control else (entry,)))
             self.end_offset = entry.next_offset
 
     def _truncate(self, epoch: int, end_offset: int) -> None:
@@ -280,20 +283,21 @@ class MetadataLog:
     # what is committed
 
     def committed(self) -> Iterator[CommittedMetadata]:
-        """Yield what was committed since the last call; raise MetadataLogError."""
+        """Yield what was committed since the last call. Decoding it may raise CorruptRecords."""
         loaded, self._loaded = self._loaded, []
         yield from loaded
         while self._pending and self._pending[0].end_offset <= self.high_watermark:
             batch = self._pending.pop(0)
             self.committed_offset, self._committed_epoch = batch.end_offset, batch.epoch
-            yield CommittedMetadata(batch.end_offset, tuple(self._transactions.ended(batch.records)))
+            yield CommittedMetadata(batch.end_offset, self._transactions.ended(_decoded(batch.entries)))
 
 
-def _decoded(entry: LogEntry) -> Iterator[MetadataRecord]:
-    for record in entry.records():
-        if record.value is None:
-            raise CorruptRecords("a metadata record is null")
-        yield decode_record(record.value)
+def _decoded(log_entries: Iterable[LogEntry]) -> Iterator[MetadataRecord]:
+    for entry in log_entries:
+        for record in entry.records():
+            if record.value is None:
+                raise CorruptRecords("a metadata record is null")
+            yield decode_record(record.value)
 
 
 def _control_type(entry: LogEntry) -> int:

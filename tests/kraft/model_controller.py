@@ -22,6 +22,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire import (
+    NO_ID,
     SUPPORTED,
     Request,
     RequestHeader,
@@ -40,6 +41,10 @@ from pylogbroker.wire.messages.alter_partition import (
     AlterPartitionTopicResponse,
 )
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from pylogbroker.wire.messages.create_topics import (
@@ -94,6 +99,7 @@ _KNOWN: Final = (
     AlterPartitionRequest,
     AllocateProducerIdsRequest,
     FetchSnapshotRequest,
+    AssignReplicasToDirsRequest,
     EnvelopeRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -283,6 +289,8 @@ class ModelController:
                 return self._alter(request)
             case FetchSnapshotRequest():
                 return self._chunk(request)
+            case AssignReplicasToDirsRequest():
+                return self._assign(request)
             case EnvelopeRequest():
                 return self._enveloped(request)
             case CreateTopicsRequest():
@@ -327,6 +335,16 @@ class ModelController:
         [asked] = request.topics[0].partitions
         chunk = self.log.chunk(asked.snapshot_id, asked.position, _CHUNK_BYTES)
         return FetchSnapshotResponse(topics=[SnapshotChunks(request.topics[0].name, [chunk])])
+
+    def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        for directory in request.directories:
+            for topic in directory.topics:
+                for part in topic.partitions:
+                    replicas = self.partitions[topic.topic_id, part.partition_index].replicas
+                    known = [directory.id if broker == request.broker_id else NO_ID for broker in replicas]
+                    self.partitions[topic.topic_id, part.partition_index].partition_epoch += 1
+                    self.append(PartitionChangeRecord(part.partition_index, topic.topic_id, directories=known))
+        return AssignReplicasToDirsResponse()
 
     def _register(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         if request.cluster_id != CLUSTER_ID:

@@ -11,15 +11,18 @@ from typing import Any
 import attrs
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import capturedLogs, eventAsText
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.client import AdminClient, ConsumerConnector, Producer
 from pylogbroker.client.admin.topics import NewTopic
 from pylogbroker.errors import StartupError
-from pylogbroker.metadata.zk_schema import id_text
+from pylogbroker.metadata.zk_schema import id_text, parse_id
+from pylogbroker.records import Record, build
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing.memory_network import MemoryReactor
 from pylogbroker.testing.settings import QUICK
+from pylogbroker.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
 from pylogbroker.wire.messages.envelope import EnvelopeRequest
@@ -31,6 +34,7 @@ from pylogbroker.wire.metadata_records import (
     FeatureLevelRecord,
     MetadataRecord,
 )
+from tests.kraft.logs import Entry
 from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
 
 CONTROLLER = 9093
@@ -50,6 +54,19 @@ SETTINGS = {
 class Service(BrokerService):
     def start_failed(self, reason: Any) -> None:
         """Log nothing: the test gets the error."""
+
+
+@attrs.frozen
+class NewerEntry(Entry):
+    """A batch with one record of a type that this release does not know."""
+
+    @property
+    def end(self) -> int:
+        return self.base + 1
+
+    @property
+    def encoded(self) -> bytes:
+        return build([Record(0, 1000, None, b"\1\x1e\0\0")], base_offset=self.base, leader_epoch=self.epoch)
 
 
 @attrs.define
@@ -213,6 +230,32 @@ def test_a_controlled_shutdown_moves_leaderships_first(cluster: Cluster) -> None
     assert sorted(state.isr) == [1, 2]
 
 
+def test_directories_of_replicas_are_reported(cluster: Cluster) -> None:
+    one, two = cluster.format(1), cluster.format(2)
+    meta = (two / "meta.properties").read_text()
+    (two / "meta.properties").write_text(meta.replace("node.id=2", "node.id=1"))
+    broker = cluster.start(1, log_dirs=f"{one},{two}")
+    [registration] = cluster.sent(BrokerRegistrationRequest)
+    topic_id = cluster.controller.create_topic("orders", {number: [1] for number in range(4)})
+    cluster.reactor.advance(1)
+    paths = {directory.path: parse_id(str(directory.id)) for directory in broker.logs.directories}
+    assert set(registration.log_dirs) == set(paths.values())
+    held = {number: paths[str(Path(log.path).parent)] for (_, number), log in broker.logs.logs.items()}
+    assert len(set(held.values())) == 2
+    reported = {
+        part.partition_index: directory.id
+        for request in cluster.sent(AssignReplicasToDirsRequest)
+        for directory in request.directories
+        for topic in directory.topics
+        for part in topic.partitions
+    }
+    assert reported == held
+    count = len(cluster.sent(AssignReplicasToDirsRequest))
+    cluster.controller.change(topic_id, 0, isr=[1])
+    cluster.reactor.advance(1)
+    assert len(cluster.sent(AssignReplicasToDirsRequest)) == count
+
+
 def test_a_silent_broker_is_fenced(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.start(2)
@@ -290,6 +333,18 @@ def test_a_feature_beyond_this_release_is_named(cluster: Cluster, record: Metada
         cluster.start(1)
     cluster.services.clear()
     assert cluster.sent(BrokerRegistrationRequest) == []
+
+
+def test_a_record_of_a_newer_release_ends_the_membership(cluster: Cluster) -> None:
+    cluster.start(1)
+    log = cluster.controller.log
+    log.entries.append(NewerEntry(log.end, cluster.controller.epoch, ()))
+    with capturedLogs() as events:
+        cluster.controller.commit()
+        cluster.reactor.advance(SESSION_SECONDS + 3)
+    [line] = [eventAsText(event) for event in events if "leaves the cluster" in eventAsText(event)]
+    assert "of type 30 are not known; a newer release of pylogbroker is needed" in line
+    assert cluster.controller.members[1].is_fenced
 
 
 def test_another_clusters_directory_is_rejected(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError
+from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
 from pylogbroker.wire.metadata_records import (
@@ -39,8 +39,12 @@ def fetch(log: MetadataLog) -> tuple[int, int]:
     return partition.fetch_offset, partition.last_fetched_epoch
 
 
-def handed_out(log: MetadataLog) -> list[CommittedMetadata]:
-    return list(log.committed())
+Handed = tuple[int, tuple[MetadataRecord, ...], bool]
+"""Offset behind the records, the records, and whether they are a snapshot."""
+
+
+def handed_out(log: MetadataLog) -> list[Handed]:
+    return [(batch.end_offset, tuple(batch.records), batch.is_snapshot) for batch in log.committed()]
 
 
 class Cluster:
@@ -99,10 +103,10 @@ class Cluster:
             self.log.fetched(self.leader.answer(offset, epoch, self.chance.randint(1, 4)))
         else:
             self.fetch_chunk(request)
-        for committed in handed_out(self.log):
-            if committed.is_snapshot:
+        for _, records, is_snapshot in handed_out(self.log):
+            if is_snapshot:
                 self.seen = []
-            self.seen += committed.records
+            self.seen += records
 
     def fetch_chunk(self, request: FetchSnapshotRequest) -> None:
         [partition] = request.topics[0].partitions
@@ -156,15 +160,15 @@ def test_records_above_the_high_watermark_wait() -> None:
     log.fetched(PartitionData(high_watermark=0, records=batch(0, 1, [NoOpRecord()])))
     assert handed_out(log) == []
     log.fetched(PartitionData(high_watermark=1))
-    assert handed_out(log) == [CommittedMetadata(1, (NoOpRecord(),))]
+    assert handed_out(log) == [(1, (NoOpRecord(),), False)]
 
 
 def test_a_transaction_over_several_batches_is_handed_out_at_its_end() -> None:
     log, level = follower(), FeatureLevelRecord("metadata.version", 33)
     log.fetched(PartitionData(high_watermark=2, records=batch(0, 1, [BeginTransactionRecord(), level])))
-    assert handed_out(log) == [CommittedMetadata(2, ())]
+    assert handed_out(log) == [(2, (), False)]
     log.fetched(PartitionData(high_watermark=4, records=batch(2, 1, [EndTransactionRecord(), NoOpRecord()])))
-    assert handed_out(log) == [CommittedMetadata(4, (level, NoOpRecord()))]
+    assert handed_out(log) == [(4, (level, NoOpRecord()), False)]
 
 
 def test_batches_of_epochs_that_the_leader_does_not_have_are_dropped() -> None:

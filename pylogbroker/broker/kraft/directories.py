@@ -17,6 +17,8 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.kraft.fold import MetadataFold
+from pylogbroker.metadata.delta import Delta, PartitionsChanged, TopicCreated
+from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.rpc.errors import ClientError, code_of
 from pylogbroker.wire import WireError
 from pylogbroker.wire.messages.assign_replicas_to_dirs import (
@@ -41,7 +43,13 @@ class DirectoryReports:
     _runtime: Runtime
     _fold: Callable[[], MetadataFold]
     _held: Held
+    _has_several: bool
+    """This broker has several log directories: else the controllers need no report."""
     _is_sending: bool = attrs.field(default=False, init=False)
+
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        if self._has_several and any(isinstance(change, TopicCreated | PartitionsChanged) for change in delta):
+            self.check()
 
     def check(self) -> None:
         """Report replicas of which the controllers know another directory, or none."""

@@ -94,17 +94,17 @@ class MetadataReader:
         try:
             answer = await self._quorum.channel_to_any(_PURPOSE).request(request)
             took = self._take_fetch(answer) if isinstance(request, FetchRequest) else self._take_chunk(answer)
-            for committed in self._log.committed():
-                await self._publish(committed)
-        except (UnknownMetadataRecord, MetadataLogError) as error:
-            raise ReadingEnded(
-                f"the metadata of the cluster cannot be followed: {error}. A newer release of pylogbroker may be "
-                "needed, or a lower metadata.version of the cluster"
-            ) from error
+        except MetadataLogError as error:
+            raise _ended(error) from error
         except (ClientError, KafkaError, WireError) as error:  # CorruptRecords among them
             await self._pause_after(error)
             return False
         self._failures = 0
+        try:
+            for committed in self._log.committed():
+                await self._publish(committed)
+        except CorruptRecords as error:  # what follows would be applied to something else than the others have
+            raise _ended(error) from error
         return took
 
     async def _pause_after(self, error: Exception) -> None:
@@ -158,6 +158,14 @@ class MetadataReader:
         _raise_for(code)
         self._log.chunk_fetched(chunk)
         return False
+
+
+def _ended(error: Exception) -> ReadingEnded:
+    cure = "a newer release of pylogbroker is needed, or a lower metadata.version of the cluster"
+    return ReadingEnded(
+        f"the metadata of the cluster cannot be followed: {error}"
+        + (f"; {cure}" if isinstance(error, UnknownMetadataRecord) else "")
+    )
 
 
 def _raise_for(code: int) -> None:

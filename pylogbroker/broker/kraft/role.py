@@ -131,6 +131,7 @@ class KraftRole(MemberRole):
             runtime,
             lambda: self._publisher.fold,
             self._held_directories,
+            len(config.log_dirs) > 1,
         )
 
     def _broker_epoch(self) -> int:
@@ -158,7 +159,7 @@ class KraftRole(MemberRole):
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         """Services that follow the image, besides those of each broker."""
-        return (self.controller,)
+        return self.controller, self._directories
 
     async def open(self) -> None:
         """Read the metadata log up to its end; raise StartupError if that cannot be, ConfigError for wrong stores."""
