@@ -199,15 +199,21 @@ def _row(status: MirrorStatus, records_rate: float, bytes_rate: float) -> dict[s
 
 
 def _line(status: MirrorStatus, records_rate: float, bytes_rate: float) -> str:
+    if not (status.source and status.target):
+        return status.trouble or "connects to both clusters"
     if not status.is_active:
         state = status.trouble or "stands by, or connects"
     elif status.is_caught_up:
         state = "caught up"
     else:
         state = f"lag {status.lag}"
-    topics = len({topic for topic, _ in status.lags})
-    stopped = f", {len(status.stopped)} topics stopped" if status.stopped else ""
+    topics = _counted(len({topic for topic, _ in status.lags}), "topic")
+    stopped = f", {_counted(len(status.stopped), 'topic')} stopped" if status.stopped else ""
     return (
-        f"{status.source}->{status.target}: {state}; {status.counts.records} records of {topics} topics{stopped},"
+        f"{status.source}->{status.target}: {state}; {_counted(status.counts.records, 'record')} of {topics}{stopped},"
         f" {records_rate:.0f} records/s, {bytes_rate / 1e6:.1f} MB/s"
     )
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
