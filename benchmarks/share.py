@@ -150,6 +150,15 @@ def read_classic(session: Session, topic: str, records: int) -> None:
             offset = entry.next_offset
 
 
+def begin_at_earliest(sock: socket.socket, group: str, topic: str) -> UUID:
+    """Let a group begin at the first records of topics; return the id of its topic."""
+    setting = AlterableConfig("share.auto.offset.reset", 0, "earliest")
+    ask(sock, IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, group, [setting])]))
+    [described] = ask(sock, MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+    topic_id: UUID = described.topic_id
+    return topic_id
+
+
 def join(sock: socket.socket, group: str, topic: str, topic_id: UUID) -> None:
     """Let a member join the group, so that its partition has a state; leave again when the member has the partition."""
     name, epoch, deadline = str(uuid4()), 0, time.monotonic() + JOIN_SECONDS_MAX
@@ -186,15 +195,13 @@ def compare(running: Running, scale: float) -> tuple[Figures, Figures]:
     session, batches = running.session, max(int(BATCHES * scale), 1)
     records, group = batches * BATCH_RECORDS, f"benchmark-{time.time_ns()}"
     with session.topic() as topic, session.connection() as sock:
-        setting = AlterableConfig("share.auto.offset.reset", 0, "earliest")
-        ask(sock, IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, group, [setting])]))
-        [described] = ask(sock, MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+        topic_id = begin_at_earliest(sock, group, topic)
         request = produce_request(topic, [(0, batch(BATCH_RECORDS, 100))])
         for number in range(batches):
             try_produce(sock, request, [number * BATCH_RECORDS])
-        join(sock, group, topic, described.topic_id)
+        join(sock, group, topic, topic_id)
         classic = measure(running, lambda: read_classic(session, topic, records), records)
-        shared = measure(running, lambda: read_shared(session, group, described.topic_id, records), records)
+        shared = measure(running, lambda: read_shared(session, group, topic_id, records), records)
     return classic, shared
 
 

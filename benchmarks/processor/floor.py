@@ -17,7 +17,7 @@ import attrs
 
 from benchmarks.driver import SIZE
 from benchmarks.errors import BenchmarkError
-from benchmarks.processor.works import Crowd, Exchange, Flight, Iterate, WaitingFetch
+from benchmarks.processor.works import Crowd, Exchange, Flight, Iterate, ShareFetch, WaitingFetch
 from pylogbroker.records import crc32c
 from pylogbroker.wire.primitives import compact_size
 
@@ -100,6 +100,20 @@ def sends_file(file: IO[bytes], head: bytes, size: int) -> Handle:
     return handle
 
 
+def sends_file_and_appends(sends: Handle, appender: Appender, produce_answer: bytes) -> Handle:
+    """Return a handler that appends what is produced, and sends a file to those that fetch."""
+
+    def handle(sock: socket.socket, frames: Sequence[memoryview]) -> None:
+        for frame in frames:
+            if frame[: len(PRODUCE_KEY)] == PRODUCE_KEY:
+                appender.append(frame)
+                sock.sendall(produce_answer)
+            else:
+                sends(sock, [frame])
+
+    return handle
+
+
 def answers_waiting(appender: Appender, produce_answer: bytes, fetch_answer: bytes) -> Handle:
     """Return a handler that keeps a fetch until the next produce request."""
     waiting: list[socket.socket] = []
@@ -157,6 +171,11 @@ def _handle(exchange: Exchange, file: IO[bytes]) -> Handle:
     if isinstance(exchange, WaitingFetch):
         appender = Appender(file, len(exchange.records))
         return answers_waiting(appender, bytes(exchange.produce_answer_bytes), bytes(exchange.fetch_answer_bytes))
+    if isinstance(exchange, ShareFetch):
+        os.pwrite(file.fileno(), exchange.records, 0)
+        sends = sends_file(file, bytes(exchange.fetch_answer_bytes - len(exchange.records)), len(exchange.records))
+        appender = Appender(file, len(exchange.records) // exchange.batches)
+        return sends_file_and_appends(sends, appender, bytes(exchange.produce_answer_bytes // exchange.batches))
     if isinstance(exchange, Crowd):
         return appends(Appender(file, len(exchange.records)), bytes(exchange.answer_bytes))
     if exchange.requests[SIZE.size : SIZE.size + len(PRODUCE_KEY)] != PRODUCE_KEY:
@@ -169,6 +188,8 @@ def _handle(exchange: Exchange, file: IO[bytes]) -> Handle:
 def _moved(exchange: Exchange, clients: Sequence[socket.socket]) -> Exchange:
     if isinstance(exchange, WaitingFetch):
         return attrs.evolve(exchange, producer=clients[0], consumer=clients[1])
+    if isinstance(exchange, ShareFetch):
+        return attrs.evolve(exchange, producer=clients[0], member=attrs.evolve(exchange.member, sock=clients[1]))
     if isinstance(exchange, Crowd):
         return attrs.evolve(exchange, socks=clients)
     return attrs.evolve(exchange, sock=clients[0])

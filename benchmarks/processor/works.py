@@ -11,11 +11,13 @@ from contextlib import ExitStack
 
 import attrs
 
-from benchmarks.driver import SCRATCH
+from benchmarks.driver import SCRATCH, SIZE
 from benchmarks.errors import BenchmarkError
 from benchmarks.many_connections import FetchForm
+from benchmarks.requests import batch as share_batch
 from benchmarks.requests import fetch_request, produce_request
 from benchmarks.session import NO_SETTINGS, Session, try_fetch, try_produce
+from benchmarks.share import BATCH_RECORDS, Member, begin_at_earliest, join, next_answer
 from benchmarks.workloads import (
     MEGABYTE_OF_KILOBYTES,
     ONE_KILOBYTE,
@@ -28,6 +30,7 @@ from benchmarks.workloads import (
 Iterate = Callable[[], None]
 ANSWER_SECONDS_MAX = 30.0
 FETCHED_BATCHES = 4
+SHARED_BATCHES = 4  # as many as a member acquires: 500 records, and the rest of a batch
 MANY_PARTITIONS = 100
 CROWD_CONNECTIONS = 10
 _number = itertools.count()
@@ -39,6 +42,10 @@ class Stopwatch:
 
     _iterate: Iterate
     nanoseconds: int = 0
+
+    def iterate_untimed(self) -> None:
+        """Run an iteration that does not belong to the work."""
+        self._iterate()
 
     def iterate(self) -> None:
         clock = time.thread_time_ns
@@ -109,6 +116,46 @@ class WaitingFetch:
         self.offset += 1
 
 
+@attrs.define
+class ShareFetch:
+    """Fetch of a member of a share group, which accepts the records of the one before.
+
+    The records are produced before it, outside of the measurement.
+    """
+
+    producer: socket.socket
+    member: Member
+    produce: bytes
+    produce_answer_bytes: int
+    fetch_answer_bytes: int
+    records: bytes
+    batches: int
+    acquired: list[tuple[int, int]]
+    count: int = 1
+
+    @property
+    def sent_bytes(self) -> int:
+        return len(self.produce)
+
+    def run(self, stopwatch: Stopwatch) -> None:
+        """Produce as many records as were acquired, and let the member acquire them."""
+        self.producer.sendall(self.produce)
+        received, deadline = 0, Deadline()
+        while received < self.produce_answer_bytes:
+            stopwatch.iterate_untimed()
+            received += receive(self.producer)
+            deadline.check()
+        expect_size(received, self.produce_answer_bytes)
+        self.member.fetch(self.acquired)
+        received = 0
+        while received < self.fetch_answer_bytes:
+            stopwatch.iterate()
+            received += receive(self.member.sock)
+            deadline.check()
+        expect_size(received, self.fetch_answer_bytes)
+        self.acquired = following(self.acquired)
+
+
 @attrs.frozen
 class Crowd:
     """Requests of many connections that arrive together, one of each connection."""
@@ -138,7 +185,13 @@ class Crowd:
         expect_size(received, expected)
 
 
-Exchange = Flight | WaitingFetch | Crowd
+Exchange = Flight | WaitingFetch | ShareFetch | Crowd
+
+
+def following(acquired: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return as many offsets behind some, in equal ranges."""
+    count = acquired[-1][1] - acquired[0][0] + 1
+    return [(first + count, last + count) for first, last in acquired]
 
 
 class Deadline:
@@ -253,6 +306,35 @@ def waiting_fetch(session: Session, stack: ExitStack) -> WaitingFetch:
     return WaitingFetch(producer, consumer, request, form, size, len(answer), records, offset=1)
 
 
+def share_fetch(session: Session, stack: ExitStack) -> ShareFetch:
+    """Prepare a producer, and the only member of a share group, which has acquired the first records."""
+    topic, group = _topic(session), f"benchmark-{next(_number)}"
+    producer, sock = (stack.enter_context(session.connection()) for _ in range(2))
+    topic_id = begin_at_earliest(sock, group, topic)
+    records = share_batch(BATCH_RECORDS, 100)
+    request = produce_request(topic, [(0, records)])
+    offsets = range(0, 2 * SHARED_BATCHES * BATCH_RECORDS, BATCH_RECORDS)
+    sizes = [try_produce(producer, request, [offset]) for offset in offsets]
+    join(sock, group, topic, topic_id)
+    member = Member(sock, "member", group, topic_id)
+    member.fetch([])
+    acquired = member.acquired()
+    member.fetch(acquired)
+    answer_bytes = SIZE.size + len(next_answer(sock))
+    for connection in (producer, sock):
+        connection.setblocking(False)
+    return ShareFetch(
+        producer,
+        member,
+        request * SHARED_BATCHES,
+        sum(sizes[:SHARED_BATCHES]),
+        answer_bytes,
+        records * SHARED_BATCHES,
+        SHARED_BATCHES,
+        following(acquired),
+    )
+
+
 def _topic(session: Session, partitions: int = 1) -> str:
     """Create a topic, which ends with the broker, and return its name."""
     name = f"benchmark-{next(_number)}"
@@ -283,6 +365,7 @@ _ALL = (
         f"the same from {CROWD_CONNECTIONS} connections, each to a partition of its own",
         produce_by_many(CROWD_CONNECTIONS),
     ),
+    Work("share-fetch", "fetch of 600 records by a share group, which accepts 600", share_fetch),
     Work("end-to-end", "a waiting fetch and the produce request that answers it", waiting_fetch),
 )
 WORKS: Mapping[str, Work] = {work.name: work for work in _ALL}
