@@ -394,6 +394,46 @@ class ShareWaitTests(ShareTests):
         holder.acknowledge(self.p0, (0, 20, ACCEPT))
         self.assertEqual(self.answer(waiting), list(range(120, 180)))
 
+    def fetch_again_after(self, seconds: float, min_bytes: int = 1) -> tuple[list[int], list[int]]:
+        """Let a member hold all records that may be in flight while another waits, then accept them and fetch again.
+
+        Return what both have got.
+        """
+        self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
+        self.produce(100, batches=2)
+        holder = self.member("a")
+        holder.fetch(self.p0)
+        waiting = self.wait(self.joined("b", min_bytes=min_bytes))
+        self.node.clock.advance(seconds)
+        again = holder.fetch_later(acknowledge={self.p0: [(0, 99, ACCEPT)]}, wait_ms=1000)
+        self.node.clock.advance(0)
+        return [offsets(now(fetch)) if fetch.called else [] for fetch in (again, waiting)]  # type: ignore[return-value]
+
+    def test_fetch_that_begins_takes_records_first(self) -> None:
+        self.assertEqual(self.fetch_again_after(0.01), [list(range(100, 200)), []])
+
+    def test_fetch_that_has_waited_for_long_takes_records_first(self) -> None:
+        self.assertEqual(self.fetch_again_after(0.1), [[], list(range(100, 200))])
+
+    def test_fetch_that_waits_for_more_bytes_stops_no_other(self) -> None:
+        self.assertEqual(self.fetch_again_after(0.1, min_bytes=1 << 20), [list(range(100, 200)), []])
+
+    def test_members_take_turns_while_all_fetch_at_once(self) -> None:
+        self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
+        self.produce(100, batches=30)
+        members = {name: self.joined(name) for name in "abc"}
+        waiting = {name: member.fetch_later(wait_ms=60_000) for name, member in members.items()}
+        got = dict.fromkeys(members, 0)
+        for _ in range(30):
+            self.node.clock.advance(0.06)
+            [name] = [name for name, fetch in waiting.items() if fetch.called]
+            accepted = offsets(now(waiting[name]))
+            got[name] += len(accepted)
+            batch = (accepted[0], accepted[-1], ACCEPT)
+            waiting[name] = members[name].fetch_later(acknowledge={self.p0: [batch]}, wait_ms=60_000)
+            self.node.clock.advance(0)
+        self.assertEqual(got, dict.fromkeys("abc", 1000))
+
     def test_fetch_waits_for_min_bytes(self) -> None:
         member = self.joined(min_bytes=150)
         waiting = self.wait(member)

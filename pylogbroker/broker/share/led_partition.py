@@ -7,7 +7,8 @@
                          skipped in memory; the start offset is persisted by the next change, or once nothing is locked
 
 Fetches wait in a queue. What makes records available wakes the first of them, and a fetch that has ended wakes the next
-one: so one new record does not wake hundreds of members.
+one: so one new record does not wake hundreds of members. A fetch that begins takes records before those that wait, as
+that costs least, unless the first of them has waited for FAIR_WAIT_MS.
 
 A leader that is fenced closes its share partition: the next fetch reads the state again.
 """
@@ -50,7 +51,15 @@ _RETRY_MS: Final = 1_000
 """Time after which locks that could not be ended are ended again."""
 
 
+FAIR_WAIT_MS: Final = 50
+"""Time after which a fetch that waits comes before those that begin."""
+
+
 class WaitingShareFetch(Protocol):
+    @property
+    def takes_any(self) -> bool:
+        """True if it takes whatever there is."""
+
     def wake(self) -> None:
         """Read again."""
 
@@ -84,7 +93,7 @@ class LedSharePartition:
     _is_committed: bool = attrs.field(default=False, init=False)
     _stored_start: int = attrs.field(init=False)
     _is_storing_start: bool = attrs.field(default=False, init=False)
-    _waiting: dict[WaitingShareFetch, None] = attrs.field(factory=dict, init=False)
+    _waiting: dict[WaitingShareFetch, int] = attrs.field(factory=dict, init=False)  # since when, in ms
     _expiry: IDelayedCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -154,7 +163,7 @@ class LedSharePartition:
             self.records.acquire("", first, [LogBatch(first, upto - 1, is_hidden=True)], 1, self._runtime.now_ms())
 
     def add_waiting(self, fetch: WaitingShareFetch) -> None:
-        self._waiting[fetch] = None
+        self._waiting[fetch] = self._runtime.now_ms()
         log_of_records = self.partition.log
         self.partition.purgatory.add(self, Mark.HIGH_WATERMARK, log_of_records.high_watermark + 1)
 
@@ -163,6 +172,12 @@ class LedSharePartition:
         self._waiting.pop(fetch, None)
         if not self._waiting:
             self.partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
+
+    def must_wait(self) -> bool:
+        """Return whether a fetch that begins is to wait, as another one has waited for long."""
+        for fetch, since_ms in self._waiting.items():
+            return fetch.takes_any and self._runtime.now_ms() - since_ms >= FAIR_WAIT_MS
+        return False
 
     def wake_next(self) -> None:
         """Wake the fetch that waits longest if it may acquire records."""

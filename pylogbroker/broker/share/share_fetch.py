@@ -6,6 +6,8 @@
       |                     |
       +--records appended, released, or a state loaded--+
 
+A fetch that begins lets those take records first that have waited for long, and waits behind them.
+
 With `min_bytes` above 1, records are acquired when the log has so many bytes of them, or the time is over.
 
 A partition that had records is read last the next time, so that others get their share.
@@ -83,10 +85,17 @@ class ShareFetch:
     _is_stopped: bool = attrs.field(default=False, init=False)
     _waits_for: list[LedSharePartition | LoadingSharePartition] = attrs.field(factory=list, init=False)
     _wakeups: list[Deferred[None]] = attrs.field(factory=list, init=False)
-    _stuck: set[LedSharePartition] = attrs.field(factory=set, init=False)  # have records that cannot be acquired
+    _is_woken: bool = attrs.field(default=False, init=False)
+    _stuck: set[LedSharePartition] = attrs.field(factory=set, init=False)  # their records are for other fetches
+
+    @property
+    def takes_any(self) -> bool:
+        """True if this fetch takes whatever there is."""
+        return self._limits.min_bytes <= 1
 
     def wake(self) -> None:
         """Read again."""
+        self._is_woken = True
         wakeups, self._wakeups = self._wakeups, []
         for woken in wakeups:
             woken.callback(None)
@@ -206,6 +215,9 @@ class ShareFetch:
         while self._records_left > 0 and (self._bytes_left > 0 or not self._has_any(result)):
             led.follow_settings()
             if not led.has_records() or not self._session.is_open:
+                break
+            if not self._is_woken and self._limits.max_wait_ms > 0 and led.must_wait():
+                self._stuck.add(led)
                 break
             offset = led.records.next_fetch_offset
             try:
