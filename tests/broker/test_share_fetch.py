@@ -418,7 +418,7 @@ class ShareWaitTests(ShareTests):
     def test_fetch_that_waits_for_more_bytes_stops_no_other(self) -> None:
         self.assertEqual(self.fetch_again_after(0.1, min_bytes=1 << 20), [list(range(100, 200)), []])
 
-    def test_members_take_turns_while_all_fetch_at_once(self) -> None:
+    def test_members_that_all_fetch_get_equal_shares(self) -> None:
         self.set_group(**self.earliest, **{"share.partition.max.record.locks": "100"})
         self.produce(100, batches=30)
         members = {name: self.joined(name) for name in "abc"}
