@@ -9,16 +9,16 @@ from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.share.dead_letters import DeadLetters
 from pylogbroker.broker.share.led_partition import LedSharePartition
+from pylogbroker.broker.share.led_partitions import LedSharePartitions
 from pylogbroker.broker.share.persister import SharePersister
 from pylogbroker.broker.share.service import ShareGroupService
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.share import partition as share_partition
 from pylogbroker.groups.share.partition import SharePartition, StateChange
-from pylogbroker.groups.share.state_coordinator import ShareStateCoordinator, StateWrite
+from pylogbroker.groups.share.state_coordinator import StateWrite
 from pylogbroker.groups.share.state_records import UPDATE, SharePartitionKey
 from pylogbroker.groups.share.state_shard import ReplayedStates, decode_key
 from pylogbroker.groups.share.states import StateKeeper
-from pylogbroker.groups.share.stored_state import StoredState
 from pylogbroker.groups.share.values import RecordState, StateBatch
 from pylogbroker.records import Record
 from tests.simulation.test_planted_bugs import check_found
@@ -48,18 +48,14 @@ def test_a_state_without_its_updates_after_a_restart(monkeypatch: pytest.MonkeyP
     check_found(MOVES, "18", "19", "20", likely=1, **TWO)
 
 
-def test_a_former_leader_that_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(
-        coordinator: ShareStateCoordinator, key: SharePartitionKey, write: StateWrite, reply: Any, now_ms: int
-    ) -> None:
-        def apply(state: StoredState | None) -> StoredState:
-            state = state or StoredState(write.state_epoch, created_ms=now_ms)
-            return state.written(state.leader_epoch, write.start_offset, write.delivery_complete_count, write.batches)
+def test_a_leader_that_goes_on_with_records_of_an_earlier_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def led(partitions: LedSharePartitions, key: SharePartitionKey, partition: Any) -> LedSharePartition | None:
+        share_partition = partitions._led.get(key)
+        return None if share_partition is None or share_partition.is_closed else share_partition
 
-        coordinator._change(key, apply, reply, now_ms)
-
-    monkeypatch.setattr(ShareStateCoordinator, "write", write)
-    check_found(("isolate", "cut_both_ways", "expire_session"), "18", "17", "19", likely=3, fault_seconds=0.5, **TWO)
+    monkeypatch.setattr(LedSharePartitions, "led", led)
+    monkeypatch.setattr(LedSharePartitions, "resign", lambda partitions, topic, index: None)
+    check_found(("expire_session", "isolate"), "18", "19", likely=9, fault_seconds=0.5, **TWO)
 
 
 def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
