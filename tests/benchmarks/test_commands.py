@@ -22,6 +22,7 @@ from benchmarks import (
     flush,
     lines,
     machine,
+    mirror,
     rebalance,
     record_search,
     security,
@@ -60,6 +61,13 @@ def test_tables_are_read_and_queried() -> None:
     rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
     titles = [row[0].partition(", ")[0] for row in rows]
     assert (titles.count("SQL"), titles.count("scan")) == (len(table.QUERIES), len(table.SCANS))
+
+
+def test_mirror_copies_each_record(tmp_path: Path) -> None:
+    options = ["--only", "1-kilobyte-zstd", "--rounds", "1", "--scale", "0.01", "--markdown"]
+    done = CliRunner().invoke(mirror.main, [*options, "--directory", str(tmp_path)], catch_exceptions=False)
+    assert "| 1-kilobyte-zstd | pylogbroker |" in done.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_share_group_is_measured_beside_a_classic_consumer(tmp_path: Path) -> None:
