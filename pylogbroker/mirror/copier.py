@@ -92,6 +92,8 @@ class Copier:
     """Positions that are not committed yet."""
     _set: list[Deferred[None]] = attrs.field(factory=list)
     """Waits for positions that were set, and not by copying."""
+    is_committed: bool = True
+    """Whether the target has committed all records that were taken from the reader."""
     _is_stopping: bool = False
     _committed_at: float = float("-inf")
 
@@ -136,9 +138,12 @@ class Copier:
         while size < self._settings.transaction_bytes_max:
             now = self._clock.seconds()
             delay = self._limit.wait(now)
-            taken = None if delay else self._reader.take()
+            taken = None if delay or self._is_stopping else self._reader.take()
             if taken is not None:
-                size += await self._put(*taken)
+                was_committed, self.is_committed = self.is_committed, False
+                put = await self._put(*taken)
+                self.is_committed = was_committed and not put
+                size += put
                 self._writer.send()
                 await self._wait_for_space()
             elif now >= due or self._is_stopping:
@@ -190,6 +195,7 @@ class Copier:
         await self._writer.flushed()
         written = await self._writer.end()
         self._committed_at = self._clock.seconds()
+        self.is_committed = True
         self._table.update(moved)
         self._counts.commits += 1
         batches = [batch for batch in written if batch.source is not None]

@@ -39,6 +39,8 @@ from pylogbroker.wire import NO_ID
 log = Logger()
 
 _FETCHES_BUFFERED: Final = 4
+_PROPAGATION_SECONDS: Final = 0.2
+"""Pause until created topics and partitions are looked for again: not all brokers know them at once."""
 _PARTITION_BYTES_MIN: Final = 16_384
 _PARTITION_BYTES_MAX: Final = 1_048_576
 
@@ -166,7 +168,8 @@ class MirrorSession:
     @property
     def is_caught_up(self) -> bool:
         """True if the target has all that the source had at the last fetch of each partition."""
-        return self._has_compared and all(lag.records == 0 for lag in self._reader.lags().values())
+        is_idle = self._has_compared and self._copier.is_committed and not self._reader.has_chunks
+        return is_idle and all(lag.records == 0 for lag in self._reader.lags().values())
 
     # topics
 
@@ -179,7 +182,8 @@ class MirrorSession:
                 if not is_retriable(error):
                     raise
                 log.warn("{mirror}: topics cannot be compared now: {error}", mirror=parts, error=error)
-            await parts.pauses.pause(parts.settings.refresh_interval)
+            interval = parts.settings.refresh_interval
+            await parts.pauses.pause(interval if self._has_compared else min(interval, _PROPAGATION_SECONDS))
             try:
                 await parts.source.refresh()
                 plan = self._plan()
@@ -219,7 +223,7 @@ class MirrorSession:
             parts.stopped.add(error, now)
         self._end_topics(plan)
         await self._begin_topics(plan)
-        self._has_compared = True
+        self._has_compared = all(name in parts.stopped for name in (*plan.missing, *plan.too_small))
         self._copier.wake_up()
 
     def _end_topics(self, plan: TopicComparison) -> None:
