@@ -30,7 +30,7 @@ def start(directory: Path, ports: list[int]) -> LineProcess:
 
 
 def values(port: int, topic: str) -> list[bytes]:
-    with SimpleConsumer("127.0.0.1", port) as consumer:
+    with SimpleConsumer("127.0.0.1", port, isolation_level="read_committed") as consumer:
         return [message.value for message in consumer.fetch(topic, 0, 0)]
 
 
