@@ -26,6 +26,7 @@ EXTRAS: Final = {
     "jsonschema_specifications": "registry",
     "keyring": "keyring",
     "puresasl": "sasl",
+    "pyiceberg": "iceberg",
     "pyarrow": "spark",
     "pyspark": "spark",
     "referencing": "registry",

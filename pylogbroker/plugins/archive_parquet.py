@@ -1,4 +1,6 @@
-"""The delete policy `archive-parquet:DIRECTORY`: segments are deleted once their records are in Parquet files.
+"""The delete policy `archive-parquet:TARGET`: segments are deleted once their records are in Parquet files.
+
+The target is a directory, or a table of Iceberg: `iceberg://CATALOG/NAMESPACE.TABLE`.
 
     retention.ms, retention.bytes       which segments have expired
     archive process                     writes the records of expired segments to the directory
@@ -15,6 +17,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -35,6 +38,7 @@ from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
 
 _NAME: Final = "archive-parquet"
 _COMMAND: Final = ("-P", "-m", "pylogbroker.table.archive")
+_TABLE: Final = re.compile(r"iceberg://[^/]+/[^/.]+(?:\.[^/.]+)+")
 _SEGMENTS_MAX: Final = 100  # of a job
 _STDERR_CHARACTERS_MAX: Final = 1000
 log = Logger()
@@ -182,8 +186,11 @@ class ArchivePolicyFactory:
     name = _NAME
 
     def make(self, argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
-        if not os.path.isabs(argument):
-            raise ValueError("expected the absolute path of a directory, such as archive-parquet:/var/archive")
+        if not os.path.isabs(argument) and not _TABLE.fullmatch(argument):
+            raise ValueError(
+                "expected the absolute path of a directory, such as archive-parquet:/var/archive, or a table of"
+                " Iceberg, archive-parquet:iceberg://CATALOG/NAMESPACE.TABLE"
+            )
         policies = [str(text) for text in cast("Sequence[object]", settings["delete.policies"])]
         if others := [text for text in policies if text.partition(":")[0] != _NAME]:
             raise ValueError(
@@ -192,10 +199,13 @@ class ArchivePolicyFactory:
             )
         if "compact" in [str(text) for text in cast("Sequence[object]", settings["cleanup.policy"])]:
             raise ValueError("compaction would remove records before they are archived: cleanup.policy must be delete")
-        if find_spec("pyarrow") is None:
-            raise ValueError("it needs pyarrow, which is not installed: pip install 'pylogbroker[tables]'")
+        is_directory = os.path.isabs(argument)
+        needs = {"pyarrow": "tables"} if is_directory else {"pyarrow": "iceberg", "pyiceberg": "iceberg"}
+        for package, extra in needs.items():
+            if find_spec(package) is None:
+                raise ValueError(f"it needs {package}, which is not installed: pip install 'pylogbroker[{extra}]'")
         return ArchivePolicy(
-            os.path.normpath(argument),
+            os.path.normpath(argument) if is_directory else argument,
             RecordTimePolicy(cast(int, settings["retention.ms"])),
             SizePolicy(cast(int, settings["retention.bytes"])),
         )

@@ -112,6 +112,7 @@ def test_nothing_is_begun_for_a_log_without_expired_segments() -> None:
     [
         ("", {}, "expected the absolute path of a directory"),
         ("relative", {}, "expected the absolute path"),
+        ("iceberg://catalog/table", {}, "or a table of Iceberg, archive-parquet:iceberg://CATALOG/NAMESPACE.TABLE"),
         ("/a", {"delete.policies": ("record-time", "archive-parquet:/a")}, "record-time would delete segments"),
         ("/a", {"cleanup.policy": ("compact", "delete")}, "compaction would remove records before they are archived"),
     ],
@@ -132,6 +133,9 @@ def test_the_factory_provides_its_interface() -> None:
     made = archive_parquet.archive_parquet.make("/archive/", SETTINGS)
     verifyObject(IDeletePolicy, made)
     assert isinstance(made, ArchivePolicy)
+    table = archive_parquet.archive_parquet.make("iceberg://main/logs.records", SETTINGS)
+    assert isinstance(table, ArchivePolicy)
+    assert table.root == "iceberg://main/logs.records"
     assert (made.root, made.by_time, made.by_size) == ("/archive", RecordTimePolicy(10), SizePolicy(-1))
 
 

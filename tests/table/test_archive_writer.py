@@ -21,9 +21,11 @@ import pytest
 from pylogbroker.records import Codec, Record, build, end_marker
 from pylogbroker.table import TableError
 from pylogbroker.table.archive import __main__ as archive_process
-from pylogbroker.table.archive import segments, writer
+from pylogbroker.table.archive import directory as archive_directory
+from pylogbroker.table.archive import segments
+from pylogbroker.table.archive.jobs import Archived, ArchiveJob, SegmentRange
 from pylogbroker.table.archive.layout import files_in
-from pylogbroker.table.archive.writer import Archived, ArchiveJob, SegmentRange, archive
+from pylogbroker.table.archive.writer import archive
 from tests.support.waiting import wait_until
 
 TIME_MS = 1_767_355_200_000
@@ -148,7 +150,7 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles(
         return call
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer, "_sync", until_killed(writer._sync))
+        patched.setattr(archive_directory, "_sync", until_killed(archive_directory._sync))
         patched.setattr(Path, "rename", until_killed(Path.rename))
         with pytest.raises(Killed):
             archive(log.job())

@@ -2,7 +2,10 @@
 
 layout      names of files: topic, topic id, partition, offsets
 segments    records of a segment's file, and batches that cannot be decoded
-writer      a job: segments of one partition to files, each once
+jobs        jobs and their outcome, columns, and what a target is
+directory   the target that is a directory of Parquet files
+iceberg     the target that is a table of Iceberg
+writer      does a job: segments of one partition to a target, each record once
 __main__    the process that the delete policy `archive-parquet` starts for a job
 source      reads across archive and log
 """

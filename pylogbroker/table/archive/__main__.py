@@ -16,7 +16,8 @@ from threading import Thread
 from typing import Final
 
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.table.archive.writer import ArchiveJob, archive
+from pylogbroker.table.archive.jobs import ArchiveJob
+from pylogbroker.table.archive.writer import archive
 
 _NICENESS: Final = 5
 

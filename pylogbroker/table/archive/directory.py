@@ -1,0 +1,129 @@
+"""An archive as a directory of Parquet files.
+
+A file gets its name, which has its offsets, when it is complete and on the disk. What has no name yet is a leftover,
+and written again. Dead letters get their name before the records of their segment.
+
+The jobs of a partition exclude each other by a lock on its directory, also those of several brokers with replicas.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEMA, ArchiveJob, dead_letter_rows
+from pylogbroker.table.archive.layout import DEAD_LETTERS, RECORDS, TEMPORARY, directory_of, files_in, name_of
+from pylogbroker.table.archive.segments import DamagedBatch
+
+_COMPRESSION: Final = "zstd"
+
+
+@attrs.frozen
+class DirectoryTarget:
+    records: Path
+    dead_letters: Path
+
+    @classmethod
+    def of(cls, job: ArchiveJob) -> DirectoryTarget:
+        place = (job.topic, job.topic_id, job.partition)
+        return cls(directory_of(job.root, RECORDS, *place), directory_of(job.root, DEAD_LETTERS, *place))
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        self.records.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.records, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            for path in self.records.glob(f"*{TEMPORARY}"):
+                path.unlink()
+            yield
+        finally:
+            os.close(fd)
+
+    def archived_to(self) -> int:
+        files = files_in(self.records)
+        return files[-1].end if files else -1
+
+    @contextmanager
+    def segment(self, start: int, end: int) -> Iterator[_FileSink]:
+        name = name_of(start, end)
+        with _complete_file(self.records, name) as temporary, _Rows(temporary, SCHEMA) as rows, ExitStack() as stack:
+            yield _FileSink(rows, self.dead_letters, name, stack)
+
+
+@attrs.define(eq=False, repr=False)
+class _FileSink:
+    """The file of a segment, and that of its dead letters once there is one."""
+
+    _rows: _Rows
+    _dead_letters: Path
+    _name: str
+    _stack: ExitStack
+    _damaged: list[_Rows] = attrs.field(factory=list, init=False)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._rows.add(rows)
+
+    def add_damaged(self, batch: DamagedBatch) -> None:
+        if not self._damaged:
+            self._dead_letters.mkdir(parents=True, exist_ok=True)
+            temporary = self._stack.enter_context(_complete_file(self._dead_letters, self._name))
+            self._damaged.append(self._stack.enter_context(_Rows(temporary, DEAD_LETTER_SCHEMA)))
+        self._damaged[0].add(dead_letter_rows(batch))
+
+
+@attrs.define(eq=False, repr=False)
+class _Rows:
+    """Parquet file whose row groups have some megabytes."""
+
+    _path: Path
+    _schema: pa.Schema
+    _writer: pq.ParquetWriter = attrs.field(init=False)
+    _pending: list[pa.RecordBatch] = attrs.field(factory=list, init=False)
+    _pending_bytes: int = attrs.field(default=0, init=False)
+
+    def __enter__(self) -> _Rows:
+        self._writer = pq.ParquetWriter(self._path, self._schema, compression=_COMPRESSION)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= ROWS_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._writer.write_table(pa.Table.from_batches(self._pending, self._schema))
+        self._pending, self._pending_bytes = [], 0
+
+
+@contextmanager
+def _complete_file(directory: Path, name: str) -> Iterator[Path]:
+    """Yield a path whose file gets its name when it is on the disk; without that, it is a leftover."""
+    temporary = directory / f"{name}{TEMPORARY}"
+    yield temporary
+    _sync(temporary)
+    temporary.rename(directory / name)
+    _sync(directory)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,161 @@
+"""An archive as a table of Iceberg: `iceberg://CATALOG/NAMESPACE.TABLE`.
+
+PyIceberg finds the catalog in its own configuration, `.pyiceberg.yaml` or `PYICEBERG_CATALOG__...`. The table has the
+records of all topics that name it, partitioned by topic and partition. Damaged batches are in TABLE_dead_letters.
+
+The end of a partition's records is a property of the table, which changes in the commit that adds the records. So a
+record is added once, also where the outcome of a commit is not known. Other commits in between are no conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.table import Table
+
+from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEMA, ArchiveJob, dead_letter_rows
+from pylogbroker.table.archive.segments import DamagedBatch
+from pylogbroker.table.errors import TableError
+
+_ROOT: Final = re.compile(r"iceberg://([^/]+)/([^/.]+(?:\.[^/.]+)+)")
+_PROPERTY: Final = "pylogbroker.end"
+_DEAD_LETTERS: Final = "_dead_letters"
+_COMMITS_MAX: Final = 10
+_PLACE: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())])
+
+
+@attrs.frozen(eq=False, repr=False)
+class IcebergTarget:
+    _catalog: Catalog
+    _name: str
+    _job: ArchiveJob
+
+    @classmethod
+    def of(cls, job: ArchiveJob) -> IcebergTarget:
+        match = _ROOT.fullmatch(job.root)
+        if match is None:
+            raise TableError(f"{job.root} is not accepted; expected iceberg://CATALOG/NAMESPACE.TABLE")
+        try:
+            return cls(load_catalog(match[1]), match[2], job)
+        except Exception as error:  # of PyIceberg: a wrong configuration has many types
+            raise TableError(f"the catalog {match[1]} of {job.root} cannot be used: {error}") from error
+
+    def exclusive(self) -> nullcontext[None]:
+        """Do nothing: commits notice other jobs."""
+        return nullcontext()
+
+    def archived_to(self) -> int:
+        return self._end_of(self._table(self._name, SCHEMA))
+
+    @contextmanager
+    def segment(self, start: int, end: int) -> Iterator[_TableSink]:
+        sink = _TableSink(self, start, end)
+        yield sink
+        sink.commit(end)
+
+    def append(self, rows: list[pa.RecordBatch], start: int, end: int) -> None:
+        """Add records between two offsets, which become the table's end."""
+        self._append(self._table(self._name, SCHEMA), self._with_place(rows, SCHEMA), start, end)
+
+    def append_damaged(self, batches: list[DamagedBatch], end: int) -> None:
+        """Add the damaged batches before an offset that are not there yet."""
+        table = self._table(f"{self._name}{_DEAD_LETTERS}", DEAD_LETTER_SCHEMA)
+        there = self._end_of(table)
+        rows = [dead_letter_rows(batch) for batch in batches if _place_of(batch, end) >= there]
+        if rows:
+            self._append(table, self._with_place(rows, DEAD_LETTER_SCHEMA), there, end)
+
+    def _append(self, table: Table, rows: pa.Table, start: int, end: int) -> None:
+        for _ in range(_COMMITS_MAX):
+            there = self._end_of(table)
+            if there > start:
+                raise TableError(
+                    f"{self._job.root} has {self._job.topic}/{self._job.partition} up to offset {there}, after"
+                    f" {start}: another broker archives the same records"
+                )
+            try:
+                with table.transaction() as transaction:
+                    if rows.num_rows:
+                        transaction.append(rows)
+                    transaction.set_properties({self._property: str(end)})
+            except CommitFailedException:
+                table = table.refresh()
+            else:
+                return
+        raise TableError(f"{self._job.root} changes too often: {_COMMITS_MAX} commits failed")
+
+    def _with_place(self, rows: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+        table = pa.Table.from_batches(rows, schema)
+        place: tuple[Any, ...] = (self._job.topic, self._job.topic_id, self._job.partition)
+        arrays = [
+            pa.repeat(pa.scalar(value, field.type), table.num_rows) for field, value in zip(_PLACE, place, strict=True)
+        ]
+        return pa.Table.from_arrays([*arrays, *table.columns], schema=_with_fields(schema))
+
+    @property
+    def _property(self) -> str:
+        return f"{_PROPERTY}.{self._job.topic}.{self._job.topic_id}.{self._job.partition}"
+
+    def _end_of(self, table: Table) -> int:
+        return int(table.properties.get(self._property, -1))
+
+    def _table(self, name: str, schema: pa.Schema) -> Table:
+        if self._catalog.table_exists(name):
+            return self._catalog.load_table(name)
+        self._catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        try:
+            with (
+                self._catalog.create_table_transaction(name, schema=_with_fields(schema)) as transaction,
+                transaction.update_spec() as spec,
+            ):
+                spec.add_identity("topic")
+                spec.add_identity("partition")
+        except TableAlreadyExistsError:  # of a broker that was faster
+            pass
+        return self._catalog.load_table(name)
+
+
+@attrs.define(eq=False, repr=False)
+class _TableSink:
+    """Rows and damaged batches of a segment, committed some megabytes at a time."""
+
+    _target: IcebergTarget
+    _start: int
+    _end: int
+    _rows: list[pa.RecordBatch] = attrs.field(factory=list, init=False)
+    _damaged: list[DamagedBatch] = attrs.field(factory=list, init=False)
+    _pending_bytes: int = attrs.field(default=0, init=False)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        if self._pending_bytes >= ROWS_BYTES and rows.num_rows:
+            self.commit(rows.column("offset")[0].as_py())
+        self._rows.append(rows)
+        self._pending_bytes += rows.nbytes
+
+    def add_damaged(self, batch: DamagedBatch) -> None:
+        if _place_of(batch, self._end) >= self._start:
+            self._damaged.append(batch)
+
+    def commit(self, end: int) -> None:
+        """Commit what there is, all of it before an offset."""
+        if self._damaged:
+            self._target.append_damaged(self._damaged, end)
+        self._target.append(self._rows, self._start, end)
+        self._rows, self._damaged = [], []
+        self._start, self._pending_bytes = end, 0
+
+
+def _place_of(batch: DamagedBatch, end: int) -> int:
+    """Return the offset of a batch; without one, it is among the last ones."""
+    return batch.offset if 0 <= batch.offset < end else end - 1
+
+
+def _with_fields(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*_PLACE, *schema])

@@ -1,0 +1,87 @@
+"""Jobs of an archive, their outcome, and the columns of what is archived."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
+
+import attrs
+import pyarrow as pa
+
+from pylogbroker.table.archive.segments import DamagedBatch
+from pylogbroker.table.columns import type_of
+
+COLUMNS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+SCHEMA: Final = pa.schema([(name, type_of(name)) for name in COLUMNS])
+DEAD_LETTER_SCHEMA: Final = pa.schema(
+    [("offset", pa.int64()), ("position", pa.int64()), ("reason", pa.string()), ("content", pa.binary())]
+)
+ROWS_BYTES: Final = 32 << 20
+"""Bytes of rows that are written at once."""
+
+
+@attrs.frozen
+class SegmentRange:
+    """A segment's offsets [base, end), and the bytes of its file."""
+
+    base: int
+    end: int
+    size: int
+
+
+@attrs.frozen
+class ArchiveJob:
+    root: str
+    topic: str
+    topic_id: str
+    partition: int
+    directory: str
+    segments: tuple[SegmentRange, ...]
+    aborted: tuple[tuple[int, int], ...]
+    """Producer ids and first offsets of aborted transactions."""
+
+    @classmethod
+    def from_json(cls, text: str) -> ArchiveJob:
+        fields: dict[str, Any] = json.loads(text)
+        segments = tuple(SegmentRange(*numbers) for numbers in fields.pop("segments"))
+        aborted = tuple((producer_id, first) for producer_id, first in fields.pop("aborted"))
+        return cls(**fields, segments=segments, aborted=aborted)
+
+
+@attrs.define
+class Archived:
+    """Outcome of a job: all records before `archived_to` are in the archive."""
+
+    archived_to: int
+    files: int = 0
+    records: int = 0
+    dead_letters: int = 0
+
+    def to_json(self) -> str:
+        return json.dumps(attrs.asdict(self))
+
+
+class SegmentSink(Protocol):
+    """Takes the contents of one segment."""
+
+    def add(self, rows: pa.RecordBatch, /) -> None: ...
+
+    def add_damaged(self, batch: DamagedBatch, /) -> None: ...
+
+
+class ArchiveTarget(Protocol):
+    """Place of the archive of one partition."""
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Keep other jobs of the partition out."""
+
+    def archived_to(self) -> int:
+        """Return the end of what is archived; -1 without records."""
+
+    def segment(self, start: int, end: int) -> AbstractContextManager[SegmentSink]:
+        """Archive the offsets [start, end), which are complete at the end of the context."""
+
+
+def dead_letter_rows(batch: DamagedBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([attrs.asdict(batch)], DEAD_LETTER_SCHEMA)

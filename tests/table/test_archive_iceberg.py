@@ -1,0 +1,123 @@
+"""An archive as a table of Iceberg: each record once, whatever fails, and damaged batches beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Transaction
+
+from pylogbroker.table import TableError
+from pylogbroker.table.archive import iceberg
+from pylogbroker.table.archive.jobs import Archived, ArchiveJob
+from pylogbroker.table.archive.writer import archive
+from tests.table.test_archive_writer import Killed, LogOnDisk, batch
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogOnDisk:
+    catalog = SqlCatalog("local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    (tmp_path / "warehouse").mkdir()
+    monkeypatch.setattr(iceberg, "load_catalog", {"local": catalog}.__getitem__)
+    made = LogOnDisk(tmp_path)
+    made.catalog = catalog  # type: ignore[attr-defined]
+    return made
+
+
+def job(log: LogOnDisk, **others: Any) -> ArchiveJob:
+    return attrs.evolve(log.job(), root="iceberg://local/logs.records", **others)
+
+
+def rows(log: LogOnDisk, table: str = "logs.records") -> list[dict[str, Any]]:
+    catalog: SqlCatalog = log.catalog  # type: ignore[attr-defined]
+    read: list[dict[str, Any]] = catalog.load_table(table).scan().to_arrow().sort_by("offset").to_pylist()
+    return read
+
+
+def offsets(log: LogOnDisk) -> list[int]:
+    return [row["offset"] for row in rows(log)]
+
+
+def test_records_of_segments(log: LogOnDisk) -> None:
+    log.fill(2)
+    assert archive(job(log)) == Archived(40, files=2, records=40)
+    assert archive(job(log)) == Archived(40)
+    row = rows(log)[7]
+    assert (row["topic"], row["topic_id"], row["partition"], row["offset"]) == ("orders", "abc", 3, 7)
+    assert (row["key"], row["value"], row["timestamp_type"]) == (b"k2", b"value 7", "CreateTime")
+    assert offsets(log) == list(range(40))
+
+
+def test_topics_and_partitions_share_a_table(log: LogOnDisk) -> None:
+    log.fill(1)
+    for topic, partition in (("orders", 0), ("orders", 1), ("clicks", 0)):
+        assert archive(job(log, topic=topic, partition=partition)).archived_to == 20
+    assert len(rows(log)) == 60
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "behind"])
+@pytest.mark.parametrize("step", range(4))
+def test_a_kill_at_any_commit_neither_loses_nor_doubles(
+    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch, step: int, is_before: bool
+) -> None:
+    damaged = batch(25, 5)[:-1] + b"\xff"
+    log.fill(1)
+    log.add(batch(20, 5), damaged, batch(30, 10), start=20, end=40)
+    monkeypatch.setattr(iceberg, "ROWS_BYTES", 1)
+    steps = iter(range(4))
+
+    def until_killed(commit: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            is_due = next(steps, None) == step
+            if is_due and is_before:
+                raise Killed
+            result = commit(*arguments)
+            if is_due:
+                raise Killed
+            return result
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit_transaction", until_killed(Transaction.commit_transaction))
+        with pytest.raises(Killed):
+            archive(job(log))
+    assert archive(job(log)).archived_to == 40
+    assert offsets(log) == [*range(25), *range(30, 40)]
+    assert [row["content"] for row in rows(log, "logs.records_dead_letters")] == [damaged]
+
+
+def test_other_commits_in_between_are_no_conflict(log: LogOnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.fill(1)
+    archive(job(log, partition=9))
+    commit = Transaction.commit_transaction
+    failing = iter([True, True])
+
+    def failing_first(transaction: Transaction) -> Any:
+        if next(failing, False):
+            raise CommitFailedException("another commit")
+        return commit(transaction)
+
+    monkeypatch.setattr(Transaction, "commit_transaction", failing_first)
+    assert archive(job(log)).records == 20
+    assert len(rows(log)) == 40
+
+
+def test_another_broker_that_archives_the_same_is_noticed(log: LogOnDisk) -> None:
+    log.fill(1)
+    target = iceberg.IcebergTarget.of(job(log))
+    archive(job(log))
+    with pytest.raises(TableError, match="another broker archives the same records"):
+        target.append([], 0, 20)
+
+
+@pytest.mark.parametrize("root", ["iceberg://local", "iceberg://local/table", "iceberg://none/a.b"])
+def test_wrong_targets_are_named(log: LogOnDisk, root: str) -> None:
+    log.fill(1)
+    with pytest.raises(TableError, match=root):
+        archive(attrs.evolve(log.job(), root=root))
