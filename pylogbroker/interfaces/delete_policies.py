@@ -45,7 +45,9 @@ class LogView:
     partition: int
     segments: tuple[SegmentView, ...]
     files: LogFiles | None = attrs.field(default=None, eq=False, repr=False)
-    """None if nothing is going to be deleted: the caller shows what would be."""
+    """None in a preview, and for a log whose segments are not all local files."""
+    is_preview: bool = False
+    """True if nothing is going to be deleted: the caller shows what would be."""
 
 
 class IDeletePolicy(Interface):

@@ -37,6 +37,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogFiles
 from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
 
 _NAME: Final = "archive-parquet"
+_REMOTE: Final = "remote.storage.enable"
 _COMMAND: Final = ("-P", "-m", "pylogbroker.table.archive")
 _TABLE: Final = re.compile(r"iceberg://[^/]+/[^/.]+(?:\.[^/.]+)+")
 _SEGMENTS_MAX: Final = 100  # of a job
@@ -146,8 +147,10 @@ class ArchivePolicy:
 
     def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
         expired = self._expired(log, now_ms)
-        if log.files is None:
+        if log.is_preview:
             return expired
+        if log.files is None:  # without them, nothing can be archived
+            return ()
         stable = log.files.stable_offset
         ready = list(takewhile(lambda segment: segment.next_offset <= stable, expired))
         if not ready:
@@ -197,6 +200,8 @@ class ArchivePolicyFactory:
                 f"{others[0]} would delete segments that are not archived: {_NAME} follows retention.ms and"
                 " retention.bytes, and stands alone"
             )
+        if settings.get(_REMOTE):
+            raise ValueError(f"segments of the topic go to a remote storage: {_REMOTE} must be false")
         if "compact" in [str(text) for text in cast("Sequence[object]", settings["cleanup.policy"])]:
             raise ValueError("compaction would remove records before they are archived: cleanup.policy must be delete")
         is_directory = os.path.isabs(argument)

@@ -32,7 +32,7 @@ _SAMPLE_RECORDS: Final = 20_000
 
 
 @attrs.frozen(eq=False, repr=False)
-class Contents:
+class ContentForms:
     """Forms of keys and values."""
 
     forms: Mapping[str, ContentForm]
@@ -74,7 +74,7 @@ class TopicScan:
 
     source: TopicSource
     selection: ColumnSelection
-    contents: Contents
+    contents: ContentForms
 
     @property
     def schema(self) -> pa.Schema:
@@ -230,4 +230,4 @@ def scan_of(
         made = form_of(field, form, schema, schema_registry)
         if selection.uses(field):
             chosen[field] = made
-    return TopicScan(source, selection, Contents(chosen, on_error))
+    return TopicScan(source, selection, ContentForms(chosen, on_error))

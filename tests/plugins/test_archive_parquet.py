@@ -43,10 +43,10 @@ def policy(archiver: Archiver, *, retention_bytes: int = -1) -> ArchivePolicy:
     return ArchivePolicy("/archive", RecordTimePolicy(10), SizePolicy(retention_bytes), archiver)
 
 
-def log(stable_offset: int = 100, files: bool = True) -> LogView:
+def log(stable_offset: int = 100, *, files: bool = True, is_preview: bool = False) -> LogView:
     """Return five segments of 10 records and 100 bytes, with the timestamps 0 to 4; the last one is active."""
     segments = tuple(SegmentView(10 * n, 10 * n + 10, 100, n, n, active=n == 4) for n in range(5))
-    return LogView("orders", 3, segments, made_files(stable_offset) if files else None)
+    return LogView("orders", 3, segments, made_files(stable_offset) if files else None, is_preview)
 
 
 def made_files(stable_offset: int) -> LogFiles:
@@ -97,7 +97,13 @@ def test_sizes_count_too() -> None:
 
 def test_a_preview_shows_what_expires_and_begins_nothing() -> None:
     archiver = RecordedArchiver()
-    assert bases(archiver, log(files=False)) == [0, 10, 20]
+    assert bases(archiver, log(files=False, is_preview=True)) == [0, 10, 20]
+    assert archiver.jobs == []
+
+
+def test_nothing_is_deleted_that_cannot_be_archived() -> None:
+    archiver = RecordedArchiver(done=100)
+    assert bases(archiver, log(files=False)) == []
     assert archiver.jobs == []
 
 
@@ -114,6 +120,7 @@ def test_nothing_is_begun_for_a_log_without_expired_segments() -> None:
         ("relative", {}, "expected the absolute path"),
         ("iceberg://catalog/table", {}, "or a table of Iceberg, archive-parquet:iceberg://CATALOG/NAMESPACE.TABLE"),
         ("/a", {"delete.policies": ("record-time", "archive-parquet:/a")}, "record-time would delete segments"),
+        ("/a", {"remote.storage.enable": True}, "segments of the topic go to a remote storage"),
         ("/a", {"cleanup.policy": ("compact", "delete")}, "compaction would remove records before they are archived"),
     ],
 )

@@ -61,7 +61,7 @@ def expired_segments(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = 
     """Yield the segments that `expire` would drop now, and None between small steps; nothing is changed."""
     views = yield from _views(log)
     if views is not None:
-        yield from views[: _count_expired(log, views, now_ms, policies, log.high_watermark)]
+        yield from views[: _count_expired(log, views, now_ms, policies, log.high_watermark, is_preview=True)]
 
 
 def _views(log: Log) -> Generator[None, None, tuple[SegmentView, ...] | None]:
@@ -89,11 +89,13 @@ def _count_expired(
     policies: Iterable[GuardedPolicy],
     safe_end: int,
     files: LogFiles | None = None,
+    *,
+    is_preview: bool = False,
 ) -> int:
     count = sum(1 for view in views if not view.active and view.next_offset <= log.log_start_offset)
     limit = sum(1 for view in views if view.next_offset <= safe_end)
     for policy in policies:
         if views[count:]:
-            named = policy.run(LogView(log.topic, log.partition, views[count:], files), now_ms)
+            named = policy.run(LogView(log.topic, log.partition, views[count:], files, is_preview), now_ms)
             count += min(named, max(limit - count, 0))
     return count
