@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from pylogbroker.cli import rights
@@ -105,11 +106,12 @@ def command(
     options = {"on_error": on_error, "archive": archive, **_forms(deserializers, bool(connection.registry))}
     text = sys.stdin.read() if query == "-" else query
     connection.needs = {"topic": rights.Right("read", "topic")}
-    with required_by("pylogbroker sql", "tables"), _explained(), _progress(quiet, form, path) as observer:
-        database = _database(connection, {**options, **bounds}, observer)
+    with required_by("pylogbroker sql", "tables"), _explained():
+        display = _display(quiet, form, path)
+        database = _database(connection, {**options, **bounds}, display.observer)
         try:
             for _ in views(follow):
-                _query(database, text, form, path)
+                _query(database, text, form, path, display)
         except KeyboardInterrupt:
             if follow is None:
                 click.echo("Interrupted.", err=True)
@@ -118,10 +120,10 @@ def command(
             database.close()
 
 
-def _query(database: TopicDatabase, text: str, form: str, path: str | None) -> None:
+def _query(database: TopicDatabase, text: str, form: str, path: str | None, display: _Display) -> None:
     for relation in database.run(text):
-        with database.explained(text):
-            sql_rows.write(relation, form, path)
+        with database.explained(text), display.shown():
+            sql_rows.write(relation, form, path, display.hide)
 
 
 @contextmanager
@@ -194,13 +196,34 @@ def _database(connection: Connection, options: dict[str, Any], observer: ScanObs
     return table_sql.TopicDatabase(names, dataset_of, observer)
 
 
-@contextmanager
-def _progress(quiet: bool, form: str, path: str | None) -> Iterator[ScanObserver]:
-    """Show how many records are read, on a terminal that has no rows of the output meanwhile."""
+@attrs.frozen(eq=False, repr=False)
+class _Display:
+    """Progress of scans on a terminal; it stands still while rows are written."""
+
+    observer: ScanObserver
+    _progress: rich_progress.Progress | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        if self._progress is None:
+            yield
+            return
+        self._progress.start()
+        try:
+            yield
+        finally:
+            self._progress.stop()
+
+    def hide(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def _display(quiet: bool, form: str, path: str | None) -> _Display:
+    """Return the display of how many records are read; nothing is shown if rows of the output come meanwhile."""
     shows_rows = form != "table" and path is None and sys.stdout.isatty()
     if quiet or shows_rows or not sys.stderr.isatty():
-        yield topic_dataset.ScanObserver()
-        return
+        return _Display(topic_dataset.ScanObserver())
     columns = (
         rich_progress.TextColumn("reading"),
         rich_progress.BarColumn(),
@@ -208,10 +231,11 @@ def _progress(quiet: bool, form: str, path: str | None) -> Iterator[ScanObserver
         rich_progress.TimeRemainingColumn(),
     )
     console = rich_console.Console(file=sys.stderr)
-    with rich_progress.Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("reading", total=0, visible=False)
+    progress = rich_progress.Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    task = progress.add_task("reading", total=0, visible=False)
 
-        def plan(count: int) -> None:
-            shown.update(task, total=(shown.tasks[0].total or 0) + count, visible=True)
+    def plan(count: int) -> None:
+        total = progress.tasks[0].total or 0
+        progress.update(task, total=total + count, visible=True)
 
-        yield topic_dataset.ScanObserver(plan, lambda count: shown.advance(task, count))
+    return _Display(topic_dataset.ScanObserver(plan, lambda count: progress.advance(task, count)), progress)

@@ -38,14 +38,20 @@ _PRINTABLE: Final = range(0x20, 0x7F)
 _TIMES: Final = (date, time)
 
 
-def write(relation: Any, form: str, path: str | None) -> None:
-    """Write the rows of a relation of DuckDB to a file or the standard output, as they come."""
+def write(relation: Any, form: str, path: str | None, ready: Callable[[], object] = lambda: None) -> None:
+    """Write the rows of a relation of DuckDB to a file or the standard output, as they come.
+
+    A table is complete before its first line: `ready` is called then.
+    """
     reader = relation.to_arrow_reader(_BATCH_ROWS)
     if form == "parquet":
         _write_parquet(reader, path)
         return
     with _opened(path) as file:
-        _WRITERS[form](reader.schema.names, _rows(reader), file)
+        if form == "table":
+            _write_table(reader.schema.names, _rows(reader), file, ready)
+        else:
+            _WRITERS[form](reader.schema.names, _rows(reader), file)
 
 
 @contextmanager
@@ -127,8 +133,10 @@ def _number(value: Decimal) -> int | float | str:
     return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
-def _write_table(names: list[str], rows: Iterator[list[Any]], file: IO[str]) -> None:
+def _write_table(names: list[str], rows: Iterator[list[Any]], file: IO[str], ready: Callable[[], object]) -> None:
     shown = list(islice(rows, _SHOWN_ROWS_MAX))
+    has_more = next(rows, None) is not None
+    ready()
     if not shown:
         note("(no rows)")
         return
@@ -138,7 +146,7 @@ def _write_table(names: list[str], rows: Iterator[list[Any]], file: IO[str]) -> 
     make = rich_table if file.isatty() else plain_table
     for line in make(heads, are_numbers, cells):
         click.echo(line, file=file)
-    if next(rows, None) is not None:
+    if has_more:
         note(f"The first {_SHOWN_ROWS_MAX} rows are shown: --format csv or json has all, LIMIT fewer.")
 
 
@@ -173,7 +181,6 @@ def _write_csv(names: list[str], rows: Iterable[list[Any]], file: IO[str]) -> No
 
 
 _WRITERS: Final[Mapping[str, Callable[[list[str], Iterator[list[Any]], IO[str]], None]]] = {
-    "table": _write_table,
     "json": _write_json,
     "csv": _write_csv,
 }
