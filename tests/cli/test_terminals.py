@@ -13,6 +13,7 @@ from tests.support.brokers import Broker
 
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+SHOWN_CURSOR = "\x1b[?25h"
 
 
 @pytest.fixture
@@ -53,6 +54,25 @@ def test_watched_lists_end_well(
 ) -> None:
     terminal = open_terminal(*arguments, "--watch", "0.1", "-b", broker.bootstrap)
     terminal.expect(arguments[0])
+    terminal.type(CTRL_C)
+    terminal.check_restored("^C")
+    assert terminal.process.returncode == 0
+
+
+def test_sql_shows_its_progress_until_the_table_is_there(
+    broker: Broker, filled: str, open_terminal: Callable[..., Terminal]
+) -> None:
+    terminal = open_terminal("sql", f'SELECT count(*) AS n FROM "{filled}"', "-b", broker.bootstrap)
+    terminal.expect("1 of 1 records")
+    terminal.expect(SHOWN_CURSOR)
+    terminal.check_restored("1\r\n")
+    assert terminal.process.returncode == 0
+
+
+def test_sql_that_follows_ends_well(broker: Broker, filled: str, open_terminal: Callable[..., Terminal]) -> None:
+    terminal = open_terminal("sql", "SELECT 41 + 1 AS n", "--follow", "0.1", "-b", broker.bootstrap)
+    terminal.expect("42")
+    terminal.expect("42")
     terminal.type(CTRL_C)
     terminal.check_restored("^C")
     assert terminal.process.returncode == 0
