@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -45,6 +47,7 @@ _FORMATS: Final = ("table", "json", "csv", "parquet")
 _BOOTSTRAP: Final = "bootstrap.servers"
 _FOLLOW_SECONDS: Final = "2"
 _INTERRUPTED: Final = 130
+_INTERRUPTION_SECONDS_MAX: Final = 5.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -111,13 +114,35 @@ def command(
         database = _database(connection, {**options, **bounds}, display.observer)
         try:
             for _ in views(follow):
-                _query(database, text, form, path, display)
+                _interruptible(database, lambda: _query(database, text, form, path, display))
         except KeyboardInterrupt:
             if follow is None:
                 click.echo("Interrupted.", err=True)
                 context.exit(_INTERRUPTED)
         finally:
             database.close()
+
+
+def _interruptible(database: TopicDatabase, work: Callable[[], None]) -> None:
+    """Do work of DuckDB in a thread: while DuckDB runs in the main one, Ctrl-C has to wait."""
+    outcome = Future[None]()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(None)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        outcome.result()
+    except KeyboardInterrupt:
+        database.connection.interrupt()
+        with suppress(BaseException):
+            outcome.result(_INTERRUPTION_SECONDS_MAX)
+        raise
 
 
 def _query(database: TopicDatabase, text: str, form: str, path: str | None, display: _Display) -> None:

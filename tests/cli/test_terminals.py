@@ -76,3 +76,13 @@ def test_sql_that_follows_ends_well(broker: Broker, filled: str, open_terminal: 
     terminal.type(CTRL_C)
     terminal.check_restored("^C")
     assert terminal.process.returncode == 0
+
+
+def test_a_query_of_sql_ends_at_once(broker: Broker, filled: str, open_terminal: Callable[..., Terminal]) -> None:
+    numbers = "range(1000000000)"
+    query = f'SELECT sum(a.range * b.range + length(value)) FROM {numbers} a, {numbers} b, "{filled}"'
+    terminal = open_terminal("sql", query, "-b", broker.bootstrap)
+    terminal.expect("1 of 1 records")
+    terminal.type(CTRL_C)
+    terminal.check_restored("Interrupted.")
+    assert terminal.process.returncode == 130
