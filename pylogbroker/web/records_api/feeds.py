@@ -116,6 +116,8 @@ class Feeds:
         return feed
 
     def _begin(self, key: FeedKey, feed: Feed) -> None:
+        if feed.has_ended:  # the broker stops
+            return
         work = run_in_background(log, feed.run(), "a feed of {topic} failed", topic=feed.topic)
         feed.stop = work.cancel
         work.addBoth(lambda _: self._ended(key, feed))
@@ -124,8 +126,9 @@ class Feeds:
         return min(KEPT_BYTES_MAX, ALL_KEPT_BYTES_MAX // max(1, len(self._feeds)))
 
     def stop(self) -> None:
-        for feed in tuple(self._feeds.values()):
+        for key, feed in tuple(self._feeds.items()):
             feed.stop()
+            self._ended(key, feed)
 
     def _ended(self, key: FeedKey, feed: Feed) -> None:
         if self._feeds.get(key) is feed:
@@ -155,7 +158,7 @@ class Feed:
     next_number: int = attrs.field(default=0, init=False)
     """Number of the chunk that comes next."""
     _advance: Deferred[None] = attrs.field(factory=Deferred, init=False)
-    _has_ended: bool = attrs.field(default=False, init=False)
+    has_ended: bool = attrs.field(default=False, init=False)
 
     def add(self, follower: Follower) -> None:
         self.followers[follower] = None
@@ -163,7 +166,7 @@ class Feed:
     def remove(self, follower: Follower) -> None:
         """Forget a follower; without any, the feed ends."""
         self.followers.pop(follower, None)
-        if not self.followers and not self._has_ended:
+        if not self.followers and not self.has_ended:
             self.services.runtime.clock.callLater(0, self._stop_if_unused)
 
     def _stop_if_unused(self) -> None:
@@ -213,9 +216,9 @@ class Feed:
 
     def end(self, reason: str) -> None:
         """End all followers, and take no more."""
-        if self._has_ended:
+        if self.has_ended:
             return
-        self._has_ended = True
+        self.has_ended = True
         self._chunks.clear()
         for follower in tuple(self.followers):
             follower.end(reason)

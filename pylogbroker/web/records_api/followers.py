@@ -9,11 +9,12 @@ so no record is missed and none comes twice.
 Once the request is answered, the connection belongs to a follower, and the objects of HTTP are released. A follower has
 no buffer: it sends from the feed's chunks, which all followers share, and goes on when the connection takes more.
 
-    state      event       next       meaning
-    ---------  ----------  ---------  ----------------------------------------------------------
-    BEHIND     CAUGHT_UP   AT_HEAD    its positions are those of a chunk's end that the feed has
-    AT_HEAD    TOO_LATE    BEHIND     the feed has dropped chunks that it has not sent
-    any        ENDED       OVER       the connection is lost, or the feed has ended
+    state      event      next     meaning
+    ---------  ---------  -------  ----------------------------------------------------------
+    WAITING    CONNECTED  BEHIND   the connection is the follower's
+    BEHIND     CAUGHT_UP  AT_HEAD  its positions are those of a chunk's end that the feed has
+    AT_HEAD    TOO_LATE   BEHIND   the feed has dropped chunks that it has not sent
+    any        ENDED      OVER     the connection is lost, or the feed has ended
 
 Whether the connection takes more is apart from that: in BEHIND it reads nothing meanwhile, in AT_HEAD it sends nothing.
 """
@@ -86,6 +87,7 @@ class FollowedRecords(TypedDict):
 
 
 class FollowingState(Enum):
+    WAITING = auto()
     BEHIND = auto()
     AT_HEAD = auto()
     OVER = auto()
@@ -183,7 +185,7 @@ class ConnectionFollower:
     """Number of the pending bytes that are sent."""
     _next: int = attrs.field(default=-1, init=False)
     """Number of the feed's chunk that comes next, at the head."""
-    _state: FollowingState = attrs.field(default=FollowingState.BEHIND, init=False)
+    _state: FollowingState = attrs.field(default=FollowingState.WAITING, init=False)
     _is_taking: bool = attrs.field(default=False, init=False)
     _sent_at: float = attrs.field(default=0.0, init=False)
     _throttled_until: float = attrs.field(default=0.0, init=False)
@@ -198,6 +200,7 @@ class ConnectionFollower:
         if self._state is FollowingState.OVER:
             transport.loseConnection()
             return
+        self._state = FollowingState.BEHIND
         transport.registerProducer(self, False)
         if not self._is_taking:
             self.resumeProducing()
@@ -293,9 +296,10 @@ class ConnectionFollower:
             self.write(self._framing.ping())
 
     def end(self, reason: str) -> None:
-        if self._state is FollowingState.OVER:
-            return
+        former = self._state
         self._leave()
+        if former in (FollowingState.WAITING, FollowingState.OVER):
+            return
         self.write(self._framing.ended(reason))
         self.close()
 

@@ -248,6 +248,16 @@ class TestEvents(FollowingTests):
         self.assertTrue(all(follower.transport.disconnecting for follower in followers))
         self.assert_nothing_is_left()
 
+    def test_a_stop_before_a_feed_begins(self) -> None:
+        connection = self.opened()
+        connection.protocol.dataReceived(request_of("GET", PATH, accept="text/event-stream"))
+        self.source.stop()
+        self.run_clock()
+        self.new("late")
+        self.assertEqual(values_of(connection), [])
+        self.assertTrue(connection.transport.disconnecting)
+        self.assert_nothing_is_left()
+
     def test_a_feed_ends_with_its_last_follower(self) -> None:
         followers = [self.follow(), self.follow()]
         followers[0].protocol.connectionLost(Failure(ConnectionDone()))
