@@ -271,6 +271,8 @@ class BrokerConfig(
         settings, current = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, current)
         check_archive(settings, current, self.remote_log_storage_system_enable)
+        if not self.schema_registry_listeners:
+            _check_not_validated(settings)
         self._check_topic(settings, overrides, current)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
@@ -375,6 +377,13 @@ def _value(setting: Setting, layers: Mapping[ConfigSource, Texts]) -> Value:
 
 def _scaled(value: Value, factor: int) -> Value:
     return value * factor if type(value) is int and value > 0 else value
+
+
+def _check_not_validated(settings: TopicConfig) -> None:
+    """Raise ConfigError for a topic whose records a schema registry would validate."""
+    for name in ("confluent.key.schema.validation", "confluent.value.schema.validation"):
+        if settings.boolean(name):
+            raise ConfigError(f"{name}: this broker has no schema registry: set schema.registry.listeners")
 
 
 def _topic_defaults(broker: Values) -> TopicDefaults:

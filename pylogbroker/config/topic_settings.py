@@ -28,6 +28,15 @@ _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 _HOUR, _MINUTE, _DAY = 3_600_000, 60_000, 86_400_000
 
 
+_BY_TOPIC = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+_STRATEGY_NAME = re.compile(r"(io\.confluent\.kafka\.serializers\.subject\.)?(Topic|Record|TopicRecord)NameStrategy")
+
+
+def _check_strategy(text: str) -> None:
+    if _STRATEGY_NAME.fullmatch(text) is None:
+        raise ValueError("not a strategy")
+
+
 def _check_throttled(text: str) -> None:
     items = split_list(trim(text))
     if items[:1] != ("*",) and not all(map(_THROTTLED.fullmatch, items)):
@@ -51,6 +60,11 @@ _TOPIC_FORMAT = TypedKind[str](
     ConfigType.STRING,
     check=formats.check_topic_format,
     wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
+)
+_SUBJECT_STRATEGY = TypedKind[str](
+    ConfigType.STRING,
+    check=_check_strategy,
+    wanted="TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy",
 )
 _REPLICAS = TypedKind[tuple[str, ...]](
     ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *"
@@ -88,6 +102,44 @@ class TopicRows(Values):
         "log.cleanup.policy",
         "Handling of old data: `delete` removes segments that exceed retention.ms or retention.bytes, `compact` keeps "
         "the newest record of each key; both may be combined.",
+    )
+    confluent_key_schema_validation = _topic(
+        "confluent.key.schema.validation",
+        BOOLEAN,
+        False,
+        "",
+        "Whether keys must name a schema of the broker's schema registry, as confluent.value.schema.validation for "
+        "values.",
+    )
+    confluent_key_subject_name_strategy = _topic(
+        "confluent.key.subject.name.strategy",
+        _SUBJECT_STRATEGY,
+        _BY_TOPIC,
+        "",
+        "Subject in which schemas of keys must be registered, as confluent.value.subject.name.strategy for values.",
+    )
+    confluent_value_schema_validation = _topic(
+        "confluent.value.schema.validation",
+        BOOLEAN,
+        False,
+        "",
+        "Whether values must name a schema of the broker's schema registry that is registered for the topic; others "
+        "get INVALID_RECORD. A null is valid. It needs schema.registry.listeners.",
+    )
+    confluent_value_subject_name_strategy = _topic(
+        "confluent.value.subject.name.strategy",
+        _SUBJECT_STRATEGY,
+        _BY_TOPIC,
+        "",
+        "Subject in which schemas of values must be registered: TopicNameStrategy (TOPIC-value), RecordNameStrategy "
+        "(the name of the record) or TopicRecordNameStrategy (both), also with the package of Confluent's classes.",
+    )
+    schema_validation_content = _topic(
+        "schema.validation.content",
+        BOOLEAN,
+        False,
+        "",
+        "Whether keys and values that are validated must fit their schemas, too: they are decoded.",
     )
     compression_gzip_level = _topic(
         "compression.gzip.level",

@@ -339,6 +339,10 @@ class SchemaRegistry:
             self._parsed.move_to_end(source)
         return parsed
 
+    def texts_of_references(self, version: Version) -> dict[str, str]:
+        """Return the texts of what a version refers to, by names; raise RegistryError."""
+        return self._texts_of_references(version.subject, version.schema, ())
+
     def _texts_of_references(self, subject: str, schema: Schema, around: tuple[Reference, ...]) -> dict[str, str]:
         """Return the texts by names: of what a schema refers to, after what that refers to itself."""
         texts: dict[str, str] = {}

@@ -8,7 +8,7 @@ request --> RegistryService: who sends it, which broker answers
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from twisted.web.server import Request
 
 from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.broker.services import Services
-from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.config import BrokerConfig, Endpoint, TopicConfig
 from pylogbroker.config.registry_settings import HTTPS
 from pylogbroker.errors import KafkaError
 from pylogbroker.registry.callers import OPEN, RegistryCaller
@@ -32,6 +32,7 @@ from pylogbroker.registry.https import TlsFactory
 from pylogbroker.registry.registry import SchemaRegistry
 from pylogbroker.registry.schemas_topic import NotPrimary, SchemasTopic
 from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryRequest, RegistryResource, error_answer
+from pylogbroker.registry.validation import TopicValidation, validation_of
 from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.schemas.registry_address import ADVERTISED, LISTENERS, advertised_url
 from pylogbroker.security.tls.contexts import server_context
@@ -114,6 +115,11 @@ class RegistryService:
             await maybeDeferred(port.stopListening)
         for factory in self._factories:
             factory.close_connections()
+
+    @property
+    def record_checks(self) -> Callable[[str, TopicConfig], TopicValidation]:
+        """Factory of the checks of topics' records."""
+        return validation_of(self.registry, self._services.runtime)
 
     # requests
 

@@ -221,6 +221,12 @@ class BrokerStart:
         if self._faults is not None:
             warn_of_faults()
             self._faults.attach(self._reactor, broker)
+        if config.schema_registry_listeners:
+            registry = schema_registry.make_registry(self._reactor, broker)
+            self._undo.add(registry.stop)
+            await schema_registry.validate_records(registry, broker)
+            await registry.start()
+            self._registries.append(registry)
         await listeners.start()
         if self._http is not None:
             self._http.measure(broker, [listener.factory for listener in listeners.started])
@@ -228,11 +234,6 @@ class BrokerStart:
         await broker.role.register(_announcement(broker))
         loaded.is_crash_known = True
         self._go_on()
-        if config.schema_registry_listeners:
-            registry = schema_registry.make_registry(self._reactor, broker)
-            self._undo.add(registry.stop)
-            await registry.start()
-            self._registries.append(registry)
         runtime.slices.seconds = SLICE_SECONDS  # not before: users and tokens are read in slices, too
         self._watch_stalls(broker)
         if deleted:

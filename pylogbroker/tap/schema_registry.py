@@ -21,5 +21,10 @@ def check_registry() -> None:
         _ = service.RegistryService
 
 
+async def validate_records(registry: RegistryService, broker: Broker) -> None:
+    """Let the registry validate the records of topics whose settings say so."""
+    await broker.partitions.check_records(registry.record_checks)
+
+
 def make_registry(reactor: Any, broker: Broker) -> RegistryService:
     return service.RegistryService(reactor, broker)

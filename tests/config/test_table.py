@@ -62,6 +62,11 @@ OWN = {
     ("broker", "http.allowed.hosts"),
     ("broker", "http.max.connections"),
     ("broker", "metrics.partitions.enable"),
+    ("topic", "confluent.key.schema.validation"),  # names of Confluent Server
+    ("topic", "confluent.value.schema.validation"),
+    ("topic", "confluent.key.subject.name.strategy"),
+    ("topic", "confluent.value.subject.name.strategy"),
+    ("topic", "schema.validation.content"),
     ("broker", "schema.registry.listeners"),  # Kafka has no schema registry
     ("broker", "schema.registry.advertised.url"),
     ("broker", "schema.registry.topic.replication.factor"),

@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Check, Partition
+from pylogbroker.broker.partitions.record_checks import PartitionCheck
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.repeated.produce import RepeatedProduce
 from pylogbroker.broker.repeated.produce_several import ProduceToSeveral
@@ -258,6 +259,10 @@ class _Appends:
             if not records:
                 answer.base_offset = -1
                 return
+            checked = partition.record_check
+            if checked is not None:
+                self._queue(answer, partition, records, self._append_checked(partition, records, checked))
+                return
             check = None
             if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 transactional_id = self._transactional_id()
@@ -309,6 +314,23 @@ class _Appends:
             return appended
         finally:
             coordinator.close()
+
+    async def _append_checked(self, partition: Partition, records: Buffer, checked: PartitionCheck) -> Appended:
+        """Append records that a schema registry accepts, in the order in which batches came."""
+        await checked.lock.acquire()
+        try:
+            await checked.check.check(records)
+            check = None
+            if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+                transactional_id = self._transactional_id()
+                coordinator = ask_coordinator(self._services, transactional_id, partition, records, self._version)
+                if coordinator is not None:
+                    return await self._append_verified(partition, records, coordinator)
+                check = partial(verify, self._services, transactional_id, partition, records, self._version)
+            check = partial(self._check_queued, partition, records, check)
+            return await self._append_queued(partition, records, self._services.runtime.now_ms(), check)
+        finally:
+            checked.lock.release()
 
     def _append_queued(
         self, partition: Partition, records: Buffer, now_ms: int, check: Check

@@ -14,6 +14,7 @@ from pylogbroker.broker.partitions.archived import Archive
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOffset
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
+from pylogbroker.broker.partitions.record_checks import PartitionCheck
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime.resources import InThread
@@ -100,6 +101,8 @@ class Partition:
     """True for an archived partition of which no more segments are copied."""
     archive: Archive | None = attrs.field(default=None, init=False)
     """None unless the topic is archived, and this broker has a remote storage."""
+    record_check: PartitionCheck | None = None
+    """None unless the topic's records are validated."""
     verifications: Verifications = attrs.field(factory=Verifications, init=False)
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
     high_watermark: HighWatermark = attrs.field(init=False)
@@ -162,7 +165,7 @@ class Partition:
 
         The unusual batch takes `append_now`.
         """
-        if self._append_lock.locked:
+        if self._append_lock.locked or self.record_check is not None:
             return None
         for number, batch in enumerate(batches):
             if len(batch) > CONVERT_INLINE_BYTES_MAX and self.log.preparation.is_costly(batch):

@@ -22,6 +22,7 @@ from pylogbroker.broker.partitions.full_directories import FullDirectories
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.record_checks import MakeRecordCheck, PartitionCheck, is_checked, without_registry
 from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
 from pylogbroker.broker.partitions.traffic import Traffic
 from pylogbroker.broker.runtime.resources import Runtime
@@ -97,6 +98,7 @@ class Partitions:
     _recovery_points: RecoveryPointWrites = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    _make_record_check: MakeRecordCheck = attrs.field(default=without_registry, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.full_directories = FullDirectories(self._runtime, self._logs.directories)
@@ -458,6 +460,11 @@ class Partitions:
                 settings = self._settings(name)
                 self._delete_policies.of(settings, partial(self._missing_policies.note, name))
 
+    async def check_records(self, make: MakeRecordCheck) -> None:
+        """Let the records of topics with such settings be checked so from now on."""
+        self._make_record_check = make
+        await self._configure_all()
+
     def _on_settings_changed(self, names: frozenset[str]) -> None:
         run_in_background(log, self._configure_all(), "the broker's new settings could not be applied to topics")
 
@@ -485,6 +492,7 @@ class Partitions:
         local_policies: tuple[GuardedPolicy, ...] = ()
         if config.remote_storage_enable:
             local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
+        record_check = self._make_record_check(topic.name, settings) if is_checked(settings) else None
         min_insync_replicas = settings.min_insync_replicas
         may_down_convert = settings.message_downconversion_enable
         leaders = frozenset(settings.leader_replication_throttled_replicas)
@@ -498,6 +506,7 @@ class Partitions:
                 partition.copies_no_more = settings.remote_log_copy_disable
                 if self.archives is not None:
                     self.archives.attach(partition)
+                partition.record_check = None if record_check is None else PartitionCheck(record_check)
                 partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
                 partition.may_down_convert = may_down_convert
                 partition.throttles_followers = is_throttled(leaders, index, self._broker_id)
