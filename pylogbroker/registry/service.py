@@ -35,6 +35,7 @@ from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryReque
 from pylogbroker.registry.validation import TopicValidation, validation_of
 from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.schemas.registry_address import ADVERTISED, LISTENERS, advertised_url
+from pylogbroker.schemas.registry_client import Answer
 from pylogbroker.security.tls.contexts import server_context
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.settings import TlsSettings
@@ -134,9 +135,10 @@ class RegistryService:
         finally:
             self._in_work -= 1
 
-    async def ask(self, method: str, path: str, content: bytes = b"") -> RegistryAnswer:
+    async def ask(self, method: str, path: str, content: bytes | None) -> Answer:
         """Return the answer to a question of this broker itself, which may read everything."""
-        return await self._api.answer(RegistryRequest(method, path, content=content), OPEN)
+        answer = await self._api.answer(RegistryRequest(method, path, content=content or b""), OPEN)
+        return Answer(answer.status, answer.content)
 
     async def _answer(
         self, request: RegistryRequest, caller: RegistryCaller, authorization: str, *, is_forwarded: bool

@@ -27,6 +27,7 @@ from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.service import HttpListeners
 
 if TYPE_CHECKING:
+    from pylogbroker.schemas.registry_client import Exchange
     from pylogbroker.tap import http_site
     from pylogbroker.tap.http_site import HttpSite
     from pylogbroker.web import sampler
@@ -87,6 +88,10 @@ class HttpServer:
     def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
         """Serve the metrics of a broker and its listeners."""
         _when_made(self._site, lambda site: site.measure(broker, factories))
+
+    def host_registry(self, exchange: Exchange) -> None:
+        """Decode what pages show by the schema registry of this broker."""
+        _when_made(self._site, lambda site: site.host_registry(exchange))
 
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""

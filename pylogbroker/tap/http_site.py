@@ -13,6 +13,7 @@ from pylogbroker.interfaces.tree import SessionState
 from pylogbroker.metrics.collector import BrokerMetrics
 from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory
+from pylogbroker.schemas.registry_client import Exchange
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
@@ -49,6 +50,10 @@ class HttpSite:
     def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
         """Serve the metrics of a broker and its listeners."""
         self._metrics.scrape = BrokerMetrics(broker, factories).scrape
+
+    def host_registry(self, exchange: Exchange) -> None:
+        """Decode what pages show by the schema registry of this broker."""
+        self._views.schemas.host(exchange)
 
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""

@@ -227,6 +227,8 @@ class BrokerStart:
             await schema_registry.validate_records(registry, broker)
             await registry.start()
             self._registries.append(registry)
+            if self._http is not None:
+                self._http.host_registry(registry.ask)
         await listeners.start()
         if self._http is not None:
             self._http.measure(broker, [listener.factory for listener in listeners.started])

@@ -23,7 +23,7 @@ from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
 from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, SchemaError
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
 from pylogbroker.schemas.limits import JsonBudget
-from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.schemas.registry_client import Exchange, RegistryClient, blocking
 
 if TYPE_CHECKING:
     from pylogbroker.schemas import blocking as blocking_exchange
@@ -84,6 +84,8 @@ class SchemaStore:
     _asked_again_at: float = 0.0
     _entries: OrderedDict[SchemaKey, tuple[LoadedSchema, float]] = attrs.field(factory=OrderedDict, init=False)
     """Schemas with the time at which they are asked for again."""
+    _is_own: bool = attrs.field(default=False, init=False)
+    """Whether the registry is a part of this broker: its exchange does not block."""
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     @classmethod
@@ -106,6 +108,13 @@ class SchemaStore:
             return cls(runtime, None, _sentence(f"{error}: keys and values are shown as they are"))
         return cls(runtime, client)
 
+    @classmethod
+    def of_own_registry(cls, exchange: Exchange, runtime: Runtime) -> SchemaStore:
+        """Return the store of the registry that is a part of this broker."""
+        store = cls(runtime, RegistryClient(exchange, "this broker"))
+        store._is_own = True
+        return store
+
     def missing(self, keys: Iterable[SchemaKey]) -> list[SchemaKey]:
         """Return the schemas that are not loaded, each once, in this order."""
         return [key for key in dict.fromkeys(keys) if not self._is_fresh(key)]
@@ -124,7 +133,7 @@ class SchemaStore:
             if self.problem and now < self._asked_again_at:
                 return
             try:
-                schema: LoadedSchema = await self._runtime.in_thread(_loaded, client, key)
+                schema = await self._loaded(client, key)
             except (RegistryUnavailable, RegistryDenied, MissingExtra, ConfigError) as error:
                 self.problem = _sentence(f"{error}: keys and values are shown as they are")
                 self._asked_again_at = self._runtime.clock.seconds() + _RETRY_SECONDS
@@ -133,6 +142,20 @@ class SchemaStore:
             self._entries[key] = schema, now + (_FORGET_SECONDS if schema.codec is None else float("inf"))
             while len(self._entries) > ENTRIES_MAX:
                 self._entries.popitem(last=False)
+
+    async def _loaded(self, client: RegistryClient, key: SchemaKey) -> LoadedSchema:
+        if not self._is_own:
+            schema: LoadedSchema = await self._runtime.in_thread(_loaded, client, key)
+            return schema
+        try:
+            resolved = await client.by_key(key)
+            codec = await self._runtime.in_thread(codec_of, resolved.schema, resolved.references)
+            versions = await client.versions_of(key) if isinstance(key, int) else []
+        except (RegistryUnavailable, RegistryDenied, MissingExtra):
+            raise
+        except PylogbrokerError as error:
+            return LoadedSchema(key, problem=str(error))
+        return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions))
 
     def _load(self, keys: list[SchemaKey], client: RegistryClient) -> Deferred[None]:
         return ensureDeferred(self._load_each(keys, client))
@@ -162,13 +185,22 @@ class SchemaStore:
 
 @attrs.frozen(eq=False, repr=False)
 class SchemaSource:
-    """Makes the store of a broker when a page first needs it."""
+    """Makes the store of a broker when a page first needs it: of a registry that settings name, or of its own."""
 
     _made: dict[BrokerConfig, SchemaStore | None] = attrs.field(factory=dict)
+    _own: list[Exchange] = attrs.field(factory=list)
+
+    def host(self, exchange: Exchange) -> None:
+        """Use a registry that is a part of this broker."""
+        self._own.append(exchange)
+        self._made.clear()
 
     def store(self, config: BrokerConfig, runtime: Runtime) -> SchemaStore | None:
         if config not in self._made:
-            self._made[config] = SchemaStore.of(config, runtime)
+            store = SchemaStore.of(config, runtime)
+            if store is None and self._own:
+                store = SchemaStore.of_own_registry(self._own[-1], runtime)
+            self._made[config] = store
         return self._made[config]
 
 

@@ -7,9 +7,11 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from twisted.internet import reactor
+from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.admin import AdminClient
 from pylogbroker.client.admin.configs import ConfigResource
@@ -17,6 +19,7 @@ from pylogbroker.client.producer import Producer
 from pylogbroker.config.changes import ConfigOperation, SettingChange
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.registry.records import TOPIC
+from pylogbroker.schemas.framing import framed
 from pylogbroker.schemas.registry_address import advertised_url
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
@@ -156,6 +159,20 @@ def test_a_schema_that_is_too_large(tmp_path: Path) -> None:
         assert await user.ask("POST /subjects/s/versions", OTHER) == {"id": 1}
 
     with_registry(tmp_path, work, **{"message.max.bytes": "5000"})
+
+
+def test_the_web_ui_decodes_by_the_registry_of_the_broker(tmp_path: Path) -> None:
+    async def work(service: BrokerService, user: RegistryUser) -> None:
+        await user.ask("POST /subjects/orders-value/versions", OTHER)
+        producer = Producer(f"127.0.0.1:{await port_of(service)}", reactor=reactor)
+        await producer.send("orders", framed(1, b"\x0edecoded"))
+        await producer.close()
+        address = f"http://127.0.0.1:{service.http_addresses[0].port}/topics/orders/records?at=0:0"
+        page = await deferToThread(lambda: urlopen(address, timeout=60).read().decode())
+        assert "Avro, schema 1, orders-value v1" in page
+        assert "decoded" in page
+
+    with_registry(tmp_path, work, **{"http.listeners": "http://127.0.0.1:0"})
 
 
 def test_users_and_their_rights(tmp_path: Path) -> None:

@@ -144,6 +144,25 @@ class TestDecodedRecords(SchemaTests):
         self.assertEqual((len(subjects), list(keys)), (3000, list(range(ENTRIES_MAX))))
 
 
+class TestOwnRegistry(SchemaTests):
+    """Records are decoded by the registry of the broker itself, without settings."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        services: Any = self.node.broker
+        self.source.schemas = SchemaSource()
+        self.source.schemas.host(self.registry)
+        self.assertIsNone(SchemaSource().store(services.config, services.runtime))
+
+    def test_decoded_and_unknown_schemas(self) -> None:
+        self.fill(2)
+        self.append(0, Record(0, NOW, None, order(1, schema_id=99)))
+        text = self.page().text
+        self.assertIn('{"id": 1152921504606846977, "customer": "c-1"}', text)
+        self.assertIn("The schema registry at this broker has no schema 99", text)
+        self.assertIn("Avro, schema 17, orders-value v3", self.page(at="1:0").text)
+
+
 class TestMuchJson(SchemaTests):
     """Values of a few bytes whose JSON is long."""
 
