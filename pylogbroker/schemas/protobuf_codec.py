@@ -43,6 +43,7 @@ from pylogbroker.schemas.errors import InvalidSchema, Undecodable, Unencodable
 from pylogbroker.schemas.framing import FramedContent, decoded_indexes, encoded_indexes
 from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.protobuf_costs import MessageCosts
+from pylogbroker.schemas.protobuf_imports import is_known, write_known_files
 from pylogbroker.schemas.protobuf_values import check_message
 
 _COMPILER: Final = "grpc_tools"
@@ -145,8 +146,17 @@ def files_of(text: str, references: Mapping[str, str]) -> list[FileDescriptorPro
     """
     serialized = _serialized(text)
     if serialized is not None:
-        return [*_serialized_references(references), serialized]
+        return [*_known_files(serialized), *_serialized_references(references), serialized]
     return _compiled(text, references)
+
+
+def _known_files(file: FileDescriptorProto) -> list[FileDescriptorProto]:
+    """Return what a serialized file imports of the files that are known, each after those that it needs."""
+    names = [name for name in file.dependency if is_known(name)]
+    if not names:
+        return []
+    imports = "".join(f'import "{name}"; ' for name in names if '"' not in name)
+    return [other for other in _compiled(f'syntax = "proto3"; {imports}', {})[:-1] if other.name not in _STANDARD]
 
 
 def pool_of(files: Sequence[FileDescriptorProto]) -> tuple[Any, Any]:
@@ -227,8 +237,10 @@ def _compiled(text: str, references: Mapping[str, str]) -> list[FileDescriptorPr
     """Return the files of a source, each after those that it needs; raise InvalidSchema."""
     if find_spec(_COMPILER) is None:
         raise ModuleNotFoundError("the compiler of Protobuf is missing", name=_COMPILER)
-    with tempfile.TemporaryDirectory(prefix="pylogbroker-protobuf-") as name:
+    prefix = "pylogbroker-protobuf-"
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, tempfile.TemporaryDirectory(prefix=prefix) as imports:
         directory = Path(name)
+        write_known_files(Path(imports))  # apart, since references could write there
         main = _MAIN
         while main in references:
             main = f"_{main}"
@@ -239,7 +251,7 @@ def _compiled(text: str, references: Mapping[str, str]) -> list[FileDescriptorPr
             except (OSError, ValueError) as error:  # a file is a directory, too, or a name is too long or not UTF-8
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
                 raise InvalidSchema(f"the Protobuf schema {_shortened(path)} cannot be stored: {reason}") from error
-        arguments = ["-I.", "--include_imports", "--descriptor_set_out=compiled", main]
+        arguments = ["-I.", f"-I{imports}", "--include_imports", "--descriptor_set_out=compiled", main]
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *arguments]  # -P: imports nothing from here
         try:
             compiler = subprocess.run(

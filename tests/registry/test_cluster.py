@@ -79,7 +79,7 @@ def test_changes_at_either_broker_are_seen_at_once_at_both(cluster: tuple[Broker
 
 @attrs.define
 class Registrations:
-    """Registers schemas at both brokers until it is told to stop."""
+    """Registers schemas at both brokers until an event is set."""
 
     users: Sequence[RegistryUser]
     number: int

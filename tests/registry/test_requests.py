@@ -213,6 +213,17 @@ def test_a_body_that_is_no_json(broker: Broker) -> None:
     assert (status, json.loads(content)["error_code"]) == (400, 400)
 
 
+def test_protobuf_files_that_are_known_without_a_reference(broker: Broker, subject: str) -> None:
+    imports = 'import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "google/type/color.proto";'
+    fields = 'confluent.type.Decimal price = 1 [(confluent.field_meta).doc = "net"]; google.type.Color color = 2;'
+    text = {"schema": f'syntax = "proto3"; {imports} message M {{ {fields} }}', "schemaType": "PROTOBUF"}
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", text)["id"]
+    serialized = ask(broker, f"GET /schemas/ids/{identifier}?format=serialized")["schema"]
+    assert ask(broker, f"POST /subjects/{subject}", text | {"schema": serialized})["id"] == identifier
+    code, _ = fail(broker, f"POST /subjects/{subject}-2/versions", text | {"schema": 'import "confluent/other.proto";'})
+    assert code == 42201
+
+
 def test_protobuf(broker: Broker, subject: str) -> None:
     text = {"schema": 'syntax = "proto3"; message M { int32 a = 1; }', "schemaType": "PROTOBUF"}
     identifier = ask(broker, f"POST /subjects/{subject}/versions", text)["id"]
