@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import attrs
 
@@ -14,6 +15,16 @@ from pylogbroker.schemas.protobuf_codec import files_of, pool_of
 
 _SERIALIZED = "serialized"
 _OWN_FORMS = ("", "ignore_extensions")
+
+
+def _drop_default_names(messages: Iterable[Any]) -> None:
+    """Remove the names in JSON that follow from the names of fields: the compiler writes them, others do not."""
+    for message in messages:
+        for field in message.field:
+            head, *words = field.name.split("_")
+            if field.json_name == head + "".join(word[:1].upper() + word[1:] for word in words):
+                field.ClearField("json_name")
+        _drop_default_names(message.nested_type)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -38,6 +49,7 @@ class ProtobufSchema:
         main.CopyFrom(files[-1])
         main.ClearField("name")
         main.ClearField("source_code_info")
+        _drop_default_names(main.message_type)
         return cls(text.strip(), ProtobufTypes.of(files), main.SerializeToString(deterministic=True))
 
     def problems(self, writer: ProtobufSchema) -> list[str]:

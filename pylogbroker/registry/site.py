@@ -33,7 +33,7 @@ log = Logger()
 _TEXT_BYTES_MAX: Final = 64 * 1024
 _NEW_MEMBERS: Final = "confluent-accept-unknown-properties"
 _JSON_TYPES: Final = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
-_ANY_TYPES: Final = ("", "application/*")
+_ANY_TYPES: Final = ("", "*", "application/*")
 _BODY_TYPES: Final = (*_JSON_TYPES, "", "application/octet-stream", "application/x-www-form-urlencoded")
 """Types of bodies: clients that give none, as curl without a header, send JSON, too."""
 _NO_CONTENT: Final = 204

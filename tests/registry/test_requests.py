@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
@@ -10,6 +11,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from pylogbroker.registry.handlers import registry_document
 from pylogbroker.testing import Broker
@@ -225,13 +227,17 @@ def test_protobuf_files_that_are_known_without_a_reference(broker: Broker, subje
 
 
 def test_protobuf(broker: Broker, subject: str) -> None:
-    text = {"schema": 'syntax = "proto3"; message M { int32 a = 1; }', "schemaType": "PROTOBUF"}
+    text = {"schema": 'syntax = "proto3"; message M { int32 an_id = 1; }', "schemaType": "PROTOBUF"}
     identifier = ask(broker, f"POST /subjects/{subject}/versions", text)["id"]
     assert ask(broker, f"GET /schemas/ids/{identifier}") == text
     commented = text | {"schema": f"// the same\n{text['schema']}"}
     assert ask(broker, f"POST /subjects/{subject}/versions", commented) == {"id": identifier}
     serialized = ask(broker, f"GET /schemas/ids/{identifier}?format=serialized")["schema"]
     assert ask(broker, f"POST /subjects/{subject}", text | {"schema": serialized})["id"] == identifier
+    file = FileDescriptorProto.FromString(b64decode(serialized))
+    file.message_type[0].field[0].ClearField("json_name")  # as serializers of Python and Java give it
+    bare = b64encode(file.SerializeToString()).decode()
+    assert ask(broker, f"POST /subjects/{subject}/versions", text | {"schema": bare}) == {"id": identifier}
     code, message = fail(broker, f"POST /subjects/{subject}/versions", text | {"schema": 'syntax = "proto3";'})
     assert (code, "MESSAGE_REMOVED" in message) == (409, True)
     code, message = fail(broker, f"POST /subjects/{subject}/versions", text | {"schema": "message {"})
