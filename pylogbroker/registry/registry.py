@@ -56,7 +56,7 @@ class SchemaRegistry:
 
     _log: SchemaLog
     _in_thread: InThread
-    _in_slices: Callable[[Coroutine[Any, Any, None]], Awaitable[None]]
+    in_slices: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
     state: RegistryState = attrs.field(factory=RegistryState, init=False)
     not_understood: int = attrs.field(default=0, init=False)
     """Records of the topic that this registry does not understand."""
@@ -80,7 +80,7 @@ class SchemaRegistry:
             except LogReplaced:
                 self.state, self._next_offset = RegistryState(), 0
                 continue
-            await self._in_slices(self._apply_all(stored))
+            await self.in_slices(self._apply_all(stored))
             self._next_offset, is_end = stored.next_offset, stored.is_end
 
     async def _apply_all(self, stored: StoredRecords) -> None:

@@ -14,6 +14,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
 from pylogbroker.background import run_in_background
+from pylogbroker.long_loops import over
 from pylogbroker.registry.callers import RegistryCaller
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.handlers import (
@@ -86,6 +87,8 @@ class RegistryApi:
             return error_answer(RegistryError.backend_failed("see the log of the registry"))
         if value is None:
             return RegistryAnswer(_NO_CONTENT, b"")
+        if isinstance(value, list):
+            return RegistryAnswer(200, await self._handlers.registry.in_slices(_list_content(value)))
         return RegistryAnswer(200, value if isinstance(value, bytes) else json.dumps(value).encode())
 
     async def _value(self, request: RegistryRequest, caller: RegistryCaller) -> Any:
@@ -140,6 +143,11 @@ def _without_context(request: RegistryRequest) -> tuple[str, dict[str, list[str]
 
 def _in_context(prefix: str, subject: str) -> str:
     return subject if subject.startswith((":.", ANY_CONTEXT)) else prefix + subject
+
+
+async def _list_content(items: list[Any]) -> bytes:
+    """Return a list as JSON; a thousand schemas may be long."""
+    return f"[{', '.join([json.dumps(item) async for item in over(items)])}]".encode()
 
 
 def error_answer(error: RegistryError) -> RegistryAnswer:
