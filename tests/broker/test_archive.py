@@ -129,7 +129,7 @@ class NarrowPathTests(ArchiveTests):
 
 
 class OtherChangesTests(ArchiveTests):
-    """What else happens to topics, as in Kafka's own tests of tiered storage."""
+    """Changes of topics and logs, as in Kafka's own tests of tiered storage."""
 
     directory_count = 2
 
