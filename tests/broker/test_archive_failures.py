@@ -74,6 +74,22 @@ class StoreAwayTests(ArchiveTests):
         self.assertIn("the remote storage fails: ", about[0])
         self.assertIn("works again", about[1])
 
+    def test_a_missing_object_is_no_outage(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        [directory] = [path for path, _, files in os.walk(self.store) if files]
+        first = min(name for name in os.listdir(directory) if name.endswith(".log"))
+        os.unlink(f"{directory}/{first}")
+        with logged_lines() as lines:
+            self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.assertEqual(values_of(self.fetched(4).records)[0], ALL[4])
+        self.assertFalse(any("the remote storage fails" in line for line in lines), lines)
+        self.assertTrue(any("an archived segment does not count" in line for line in lines), lines)
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual((log.log_start_offset, self.fetched(0).error_code), (0, ErrorCode.KAFKA_STORAGE_ERROR))
+
     def test_pauses_between_tries_grow(self) -> None:
         self.create()
         self.append("t", *VALUES)
@@ -341,7 +357,7 @@ class SlowStoreTests(ArchiveTests):
         for name in ("t", "u"):
             self.archive_all(name)
         topics = [FetchTopic(name, partitions=[FetchPartition(0, partition_max_bytes=1 << 20)]) for name in ("t", "u")]
-        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=topics)
+        request = FetchRequest(max_wait_ms=0, max_bytes=4 << 20, topics=topics)
         answer = self.node.ask(fetch.handle, request, 11)
         read = [values_of(topic.partitions[0].records) for topic in answer.responses]
         self.assertEqual([bool(values) for values in read], [True, False])

@@ -47,6 +47,7 @@ READ_BYTES_MAX: Final = 8 << 20
 """Bytes that one fetch reads from the remote storage, unless a batch is larger."""
 
 _SWEEP_MS: Final = 3_600_000
+_LIST_AGAIN_MS: Final = 5_000
 _EPOCH_MAX: Final = 2**31 - 1
 T = TypeVar("T")
 log = Logger()
@@ -100,6 +101,7 @@ class ArchivedPartition:
     _opened_end: int = attrs.field(init=False)  # log end when the broker opened the log
     _listing: _Listing = attrs.field(default=_NOT_LISTED, init=False)
     _lost_copies: set[SegmentName] = attrs.field(factory=set, init=False)  # copies that failed
+    _listed_ms: int = attrs.field(default=0, init=False)
     _sweep_ms: int = attrs.field(default=0, init=False)  # when the next one is due
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
@@ -179,6 +181,7 @@ class ArchivedPartition:
         loaded, pieces, earlier = await self._asked(access.in_reading_thread, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._listed_ms = access.runtime.now_ms()
         is_first = epoch != self._listing.epoch
         if is_first:
             self._sweep_ms = 0
@@ -257,11 +260,11 @@ class ArchivedPartition:
         try:
             pieces = await self.listed()
             if find(pieces, offset) is None:
-                pieces = await self.listed(again=True)
+                pieces = await self.listed(again=self._may_list_again())
             try:
                 records = await self._read(pieces, offset, max_bytes, upto, min_one, is_committed)
             except MissingObject:  # deleted since the listing
-                pieces = await self.listed(again=True)
+                pieces = await self.listed(again=self._may_list_again())
                 records = await self._read(pieces, offset, max_bytes, upto, min_one, is_committed)
         except KafkaError as error:
             self.totals.fetch_errors += 1
@@ -270,6 +273,10 @@ class ArchivedPartition:
             raise
         self.totals.fetched_bytes += len(records.data)
         return records
+
+    def _may_list_again(self) -> bool:
+        """Return whether a missing object may be a segment that was copied or deleted since the last listing."""
+        return self._access.runtime.now_ms() - self._listed_ms >= _LIST_AGAIN_MS
 
     async def _read(
         self, pieces: Pieces, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
@@ -280,7 +287,7 @@ class ArchivedPartition:
                 detail = (
                     f"the remote storage has no record of {self.partition.topic}-{self.partition.index} at {offset}"
                 )
-                raise StoreFailure(detail)
+                raise MissingObject(detail)
             aborted, is_all = list[AbortedTxn](), True
             if is_committed:
                 aborted, is_all = self._reader.aborted_transactions(pieces, offset, records.next_offset)

@@ -23,7 +23,7 @@ class StoreFailure(KafkaError):
 
 
 class MissingObject(StoreFailure):
-    """The remote storage does not have an object."""
+    """The remote storage does not have an object that is read."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -54,7 +54,12 @@ class CheckedStore:
         self._call(self.puts, "writing", name, lambda: self._store.put(name, counted()))
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        data = self._call(self.reads, "reading", name, lambda: self._store.read(name, start, length))
+        try:
+            data = self._call(self.reads, "reading", name, lambda: self._store.read(name, start, length))
+        except StoreFailure as failure:
+            if isinstance(failure.__cause__, FileNotFoundError):
+                raise MissingObject(failure.detail) from failure.__cause__
+            raise
         if not isinstance(data, bytes) or len(data) > length:
             self.reads.errors += 1
             raise StoreFailure(f"reading {name}: the remote storage returned {type(data).__name__} of a wrong length")
@@ -83,9 +88,6 @@ class CheckedStore:
             return call()
         except KeyboardInterrupt:
             raise
-        except FileNotFoundError as error:
-            requests.errors += 1
-            raise MissingObject(f"{doing} {name}: there is no such object") from error
         except BaseException as error:  # also SystemExit: a plugin must not stop the broker
             requests.errors += 1
             raise StoreFailure(f"{doing} {name}: {_reason(error)}") from error

@@ -7,15 +7,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pylogbroker.storage import LogConfig
+from pylogbroker.storage import LogConfig, Origin
 from pylogbroker.storage.remote import contents, deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.contents import Contents
+from pylogbroker.storage.remote.copying import CopyAborted
 from pylogbroker.storage.remote.reading import RemoteReader
 from tests.storage.remote.segments import TOPIC_ID, copy, copy_all, ids, pieces_of, rows, sources
 from tests.storage.remote.stores import Crash, FailingStore, MemoryStore
-from tests.storage.support import NOW, fill, open_log
+from tests.storage.support import NOW, batch, fill, marker, open_log
 
 DAY_MS = 86_400_000
 CHANGES_OF_A_COPY = 3
@@ -79,7 +80,7 @@ def test_copies_of_later_leaders_are_left_alone(tmp_path: Path) -> None:
         copy(CheckedStore(store), sources(log)[0], "a" * 32, epoch=5)
     store = plain(store)
     deletion.sweep(CheckedStore(store), TOPIC_ID, 0, listing(store), 4, NOW)
-    assert len(store.objects) == 1
+    assert [name.rpartition(".")[2] for name in store.objects] == ["log"]
     deletion.sweep(CheckedStore(store), TOPIC_ID, 0, listing(store), 5, NOW)
     assert [name.rpartition(".")[2] for name in store.objects] == ["deleted"]
 
@@ -178,6 +179,21 @@ def test_a_store_that_keeps_other_bytes_is_noticed_before_the_manifest(tmp_path:
 def test_a_crash_is_a_failure_of_the_store_for_its_callers() -> None:
     with pytest.raises(StoreFailure, match="Crash"):
         CheckedStore(FailingStore(fails_at=0, error=Crash())).put("name", [b""])
+
+
+def test_a_lost_transaction_index_ends_the_copy(tmp_path: Path) -> None:
+    """It would hide from readers of committed records that transactions were aborted."""
+    log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
+    log.append(batch([b"x"], (), (1, 0, 0), transactional=True), NOW)
+    log.append(marker(False, 1), NOW, origin=Origin.COORDINATOR)
+    fill(log, 10)
+    [source, *_] = sources(log)
+    assert source.transactions == 1
+    for path in (tmp_path / "t-0").glob("*.txnindex"):
+        path.unlink()
+    with pytest.raises(CopyAborted):
+        copy(CheckedStore(store), source, "a" * 32)
+    assert not any(name.endswith(".manifest") for name in store.objects)
 
 
 def test_ids_differ() -> None:
