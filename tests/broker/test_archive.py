@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 
+from twisted.internet.defer import ensureDeferred
+
 from pylogbroker.broker.apis import alter_replica_log_dirs
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.image import topic_resource
+from pylogbroker.metadata.delta import ConfigChanged, Delta
+from pylogbroker.metadata.image import group_resource, topic_resource
 from pylogbroker.metrics.archive import collect_archive
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.web.partition_logs import LedLog
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -26,6 +30,7 @@ from tests.broker.archives import (
     values_of,
 )
 from tests.broker.log_lines import logged_lines
+from tests.broker.share_members import ShareMember, offsets
 from tests.broker.trees import now
 from tests.storage.support import batch
 
@@ -194,3 +199,29 @@ class OtherChangesTests(ArchiveTests):
 
     def alter(self, name: str, settings: dict[str, str]) -> None:
         now(self.node.broker.controller.alter_config(topic_resource(name), lambda _: settings))
+
+
+class OtherReadersTests(ArchiveTests):
+    more_settings = {"share.coordinator.state.topic.num.partitions": "3"}
+
+    def test_share_groups_get_archived_records(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        change = ConfigChanged(group_resource("g"), {"share.auto.offset.reset": "earliest"})
+        now(self.node.broker.metadata.publish(Delta.of(change)))
+        topic_id = self.node.broker.metadata.topics["t"].id
+        member = ShareMember(self.node)
+        found = offsets(member.fetch((topic_id, 0)))
+        for _ in range(2 * len(VALUES)):
+            found += offsets(member.fetch())
+        self.assertEqual(sorted(set(found)), list(range(len(VALUES))))
+
+    def test_the_web_ui_shows_archived_records(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        log = LedLog.find(self.node.broker, "t", 0)
+        self.assertEqual((log.log_start_offset, log.high_watermark), (0, len(VALUES)))
+        region = now(ensureDeferred(log.region_at(3, log.high_watermark)))
+        self.assertIn((3, VALUES[3]), values_of(region.read()))

@@ -182,7 +182,7 @@ def test_a_crash_is_a_failure_of_the_store_for_its_callers() -> None:
 
 
 def test_a_lost_transaction_index_ends_the_copy(tmp_path: Path) -> None:
-    """It would hide from readers of committed records that transactions were aborted."""
+    """Otherwise, readers of committed records would not know that transactions were aborted."""
     log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
     log.append(batch([b"x"], (), (1, 0, 0), transactional=True), NOW)
     log.append(marker(False, 1), NOW, origin=Origin.COORDINATOR)
