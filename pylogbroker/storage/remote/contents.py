@@ -11,6 +11,8 @@ a manifest without the others, or a damaged one    damaged: does not count, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -19,6 +21,9 @@ from pylogbroker.storage.remote import manifest, object_names
 from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
 from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
 from pylogbroker.storage.remote.object_names import SegmentName
+
+_READERS: Final = 8
+"""Threads that read manifests, if there are more of them: a request to a store far away takes long."""
 
 
 @attrs.frozen
@@ -45,20 +50,29 @@ def load(
         parsed = object_names.parse(listed.name)
         if parsed is not None:
             sizes.setdefault(parsed[0], {})[parsed[1]] = listed.size
-    segments, damaged = [], []
-    for name, present in sorted(sizes.items()):
-        if object_names.TOMBSTONE in present or object_names.MANIFEST not in present:
-            continue
+    names = sorted(
+        name
+        for name, present in sizes.items()
+        if object_names.MANIFEST in present and object_names.TOMBSTONE not in present
+    )
+
+    def segment_of(name: SegmentName) -> RemoteSegment | DamagedObject | None:
         try:
             segment = read_before.get(name) or _read(store, prefix, name, partition)
-            if (present.get(object_names.LOG), present.get(object_names.INDEX)) != (segment.size, segment.index_size):
-                raise DamagedObject(f"{prefix}{name}: objects are missing, or have other sizes than in the manifest")
         except MissingObject:  # deleted since the listing
-            continue
+            return None
         except DamagedObject as error:
-            damaged.append(error.detail)
-        else:
-            segments.append(segment)
+            return error
+        present = sizes[name]
+        if (present.get(object_names.LOG), present.get(object_names.INDEX)) != (segment.size, segment.index_size):
+            return DamagedObject(f"{prefix}{name}: objects are missing, or have other sizes than in the manifest")
+        return segment
+
+    unread = sum(name not in read_before for name in names)
+    with ThreadPoolExecutor(_READERS) as executor:  # its threads begin with the first call
+        outcomes = list((executor.map if unread > _READERS else map)(segment_of, names))
+    segments = [outcome for outcome in outcomes if isinstance(outcome, RemoteSegment)]
+    damaged = [outcome.detail for outcome in outcomes if isinstance(outcome, DamagedObject)]
     deleted = frozenset(name for name, present in sizes.items() if object_names.TOMBSTONE in present)
     return Contents(
         tuple(segments),

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from sys import intern
 from typing import Any, Final
 
 import attrs
@@ -100,7 +101,7 @@ def decode(name: SegmentName, partition: int, data: bytes) -> RemoteSegment:
             )
         segment = RemoteSegment(
             name,
-            str(fields["topic"]),
+            intern(str(fields["topic"])),
             _number(fields["partition"]),
             _number(fields["size"], 1, _SEGMENT_BYTES_MAX),
             _number(fields["max_timestamp"], -1),

@@ -196,6 +196,19 @@ def test_a_lost_transaction_index_ends_the_copy(tmp_path: Path) -> None:
     assert not any(name.endswith(".manifest") for name in store.objects)
 
 
+def test_many_manifests_are_read_in_order_and_once(tmp_path: Path) -> None:
+    log, store = open_log(tmp_path / "t-0", attrs.evolve(CONFIG, segment_bytes=200)), MemoryStore()
+    fill(log, 40)
+    copy_all(CheckedStore(store), log)
+    store.calls.clear()
+    loaded = contents.load(CheckedStore(store), TOPIC_ID, 0, {})
+    assert [segment.base_offset for segment in loaded.segments] == [source.base_offset for source in sources(log)]
+    assert store.calls.count("read manifest") == len(loaded.segments) > 20
+    store.calls.clear()
+    again = contents.load(CheckedStore(store), TOPIC_ID, 0, {segment.name: segment for segment in loaded.segments})
+    assert (again, store.calls) == (loaded, ["list"])
+
+
 def test_ids_differ() -> None:
     new_id = ids()
     assert new_id() != new_id()
