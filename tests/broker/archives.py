@@ -44,7 +44,7 @@ class ArchiveTests(NodeTests):
         """Make an archived topic of small segments that keeps nothing on the local disk but the active one."""
         self.node.create(
             name,
-            **{"remote_storage_enable": "true", "segment_bytes": "200", "local_retention_ms": "1"} | settings,
+            **{"remote_storage_enable": "true", "segment_bytes": "200", "local_retention_bytes": "1"} | settings,
         )
         return self.partition(name)
 

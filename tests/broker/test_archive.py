@@ -1,4 +1,14 @@
-"""Archived topics: sealed segments are copied, deleted locally, and still read."""
+"""Archived topics: sealed segments are copied, deleted locally, and still read.
+
+Kafka's own tests of tiered storage (`org.apache.kafka.tiered.storage.integration`), and where they are retold:
+
+    OffloadAndConsumeFromLeader, ListOffsets, RollAndOffloadActiveSegment, EnableRemoteLogOnTopic, PartitionsExpand,
+    AlterLogDir                                                                here
+    DisableRemoteLogOnTopic, DeleteTopic, DeleteSegmentsByRetentionSize and -Time,
+    DeleteSegmentsDueToLogStartOffsetBreach, FetchFromLeaderWithCorruptedCheckpoint    `test_archive_failures`
+    TransactionsWithTieredStore                                                `test_archive_failures`, `tests.clients`
+    ReassignReplicaExpand, -Move and -Shrink                                   `tests.broker.replication`
+"""
 
 from __future__ import annotations
 
@@ -147,6 +157,17 @@ class OtherChangesTests(ArchiveTests):
         self.archive_all()
         self.assertGreater(self.partition().log.local_start_offset, 0)
         self.assertEqual(self.read_all(), ALL)
+
+    def test_an_active_segment_that_expires_locally_is_sealed_and_archived(self) -> None:
+        log = self.create(segment_bytes="100000", local_retention_ms="1").log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.assertEqual(log.local_start_offset, 0)
+        self.archive_all()
+        self.assertEqual((log.log_start_offset, log.local_start_offset, log.size), (0, len(VALUES), 0))
+        self.assertEqual(self.read_all(), ALL)
+        self.append("t", b"later")
+        self.assertEqual(self.read_all(), [*ALL, (len(VALUES), b"later")])
 
     def test_partitions_that_are_added_are_archived(self) -> None:
         self.create()

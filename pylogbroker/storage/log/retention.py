@@ -41,7 +41,8 @@ def expire_archived(
     """Like `expire` for an archived log, of which only records below `safe_end` may be deleted.
 
     `policies` name segments of the whole log, of which `remote` are those below the local start: the log starts behind
-    them then. `local_policies` name local segments alone, which are dropped.
+    them then. `local_policies` name local segments alone, which are dropped. If they name the active one, it is sealed,
+    so that it can be copied.
     """
     views = yield from _views(log)
     if views is None or log.is_swapping:
@@ -51,10 +52,12 @@ def expire_archived(
     count = _count_expired(log, both, now_ms, policies, safe_end)
     if count:
         log.start_at(both[count - 1].next_offset)
-    count = _count_expired(log, views, now_ms, local_policies, safe_end)
+    count = _count_expired(log, views, now_ms, local_policies, log.high_watermark)
     if count and count == len(log.segments):
         log.roll(now_ms)
-    yield from log.drop_oldest(count)
+    yield from log.drop_oldest(
+        sum(1 for view in views[:count] if view.next_offset <= max(safe_end, log.log_start_offset))
+    )
 
 
 def expired_segments(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[SegmentView | None]:

@@ -18,7 +18,7 @@ from tests.broker.replication.cluster import TOPIC, ClusterTests
 from tests.broker.trees import now
 
 VALUES = [b"%020d" % number for number in range(9)]
-ARCHIVED = {"remote.storage.enable": "true", "segment.bytes": "200", "local.retention.ms": "1"}
+ARCHIVED = {"remote.storage.enable": "true", "segment.bytes": "200", "local.retention.bytes": "1"}
 
 
 class ArchivedClusterTests(ClusterTests):
