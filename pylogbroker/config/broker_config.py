@@ -161,12 +161,17 @@ class BrokerConfig(
 
     @property
     def controller_listener(self) -> listeners.Listener:
-        """Listener of the controllers that a member of their cluster connects to; raise ConfigError."""
+        """Listener of the controllers that a member of their cluster connects to; raise ConfigError.
+
+        As in Kafka, it is PLAINTEXT if listener.security.protocol.map is not set.
+        """
         name = self.controller_listeners[0].upper()
         try:
             protocol = listeners.parse_protocols(self.listener_security_protocol_map).get(name)
         except ValueError as error:
             raise ConfigError(f"listener.security.protocol.map: {error}") from None
+        if protocol is None and not self.is_set("listener.security.protocol.map"):
+            protocol = listeners.PLAINTEXT
         if protocol is None:
             raise ConfigError(
                 f"listener.security.protocol.map: expected a protocol for the controllers' listener {name}"

@@ -13,8 +13,8 @@ from pylogbroker.broker.share.led_partitions import LedSharePartitions
 from pylogbroker.broker.share.persister import SharePersister
 from pylogbroker.broker.share.service import ShareGroupService
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups.share import partition as share_partition
 from pylogbroker.groups.share.partition import SharePartition, StateChange
+from pylogbroker.groups.share.record_range import RecordRange
 from pylogbroker.groups.share.state_coordinator import StateWrite
 from pylogbroker.groups.share.state_records import UPDATE, SharePartitionKey
 from pylogbroker.groups.share.state_shard import ReplayedStates, decode_key
@@ -55,7 +55,7 @@ def test_a_leader_that_goes_on_with_records_of_an_earlier_epoch(monkeypatch: pyt
 
     monkeypatch.setattr(LedSharePartitions, "led", led)
     monkeypatch.setattr(LedSharePartitions, "resign", lambda partitions, topic, index: None)
-    check_found(("expire_session", "isolate"), "18", "19", likely=9, fault_seconds=0.5, **TWO)
+    check_found(("expire_session", "isolate"), "18", "19", "20", likely=9, fault_seconds=0.5, **TWO)
 
 
 def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: py
 
 def test_locks_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedSharePartition, "_expire", lambda led: None)
-    check_found(("cut_one_way", "isolate"), "no rest without faults", likely=16, **TWO)
+    check_found(("cut_one_way", "isolate"), "20", "no rest without faults", likely=16, **TWO)
 
 
 def test_a_start_offset_that_steps_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,16 +87,17 @@ def test_a_dead_member_that_keeps_its_records(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_records_that_several_members_get(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_free = property(lambda piece: piece.state in (RecordState.AVAILABLE, RecordState.ACQUIRED))
-    monkeypatch.setattr(share_partition._Range, "is_free", is_free)
+    is_available = property(lambda piece: piece.state in (RecordState.AVAILABLE, RecordState.ACQUIRED))
+    monkeypatch.setattr(RecordRange, "is_available", is_available)
     check_found((), "17", "18", likely=1, **TWO)
 
 
 def test_states_that_are_made_in_an_epoch_of_the_coordinator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     run = StateKeeper._run
 
-    def run_at_newest(keeper: StateKeeper, group: Any, work: Any, epoch: int, error: ErrorCode, now_ms: int) -> None:
-        run(keeper, group, work, group.epoch, error, now_ms)
+    def run_at_newest(keeper: StateKeeper, group: Any, work: Any, error: ErrorCode, now_ms: int) -> None:
+        work.epoch = group.epoch
+        run(keeper, group, work, error, now_ms)
 
     monkeypatch.setattr(StateKeeper, "_run", run_at_newest)
     fixed = {"share_members": 3, "partitions": 2, "prunes_share_states": True}
