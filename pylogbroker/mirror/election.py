@@ -59,6 +59,7 @@ class Election:
         self._on_elected = changed
         self._stopped = stopped
         self.is_elected = False
+        self._is_assigned = False
         self._connector = ConsumerConnector(
             bootstrap,
             group=group,
@@ -74,7 +75,7 @@ class Election:
     async def join(self) -> None:
         """Join the group, and wait for its first decision."""
         await self._connector.create_message_streams({self._topic: 1})
-        if self.is_elected and (self._topic, 0) not in self._connector.assignment:
+        if self.is_elected and not self._is_assigned:
             await self._changed_to(False)
 
     async def _changed_to(self, is_elected: bool) -> None:
@@ -87,7 +88,7 @@ class Election:
         await self._connector.shutdown()
 
     def _changed(self, is_elected: bool) -> Awaitable[None] | None:
-        self.is_elected = is_elected
+        self.is_elected = self._is_assigned = is_elected
         if is_elected:
             self._on_elected()
             return None

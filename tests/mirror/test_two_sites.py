@@ -44,14 +44,14 @@ def test_both_sites_are_copied_and_a_restart_goes_on(tmp_path: Path) -> None:
                 producer.send("orders", text)
         with AdminClient(f"127.0.0.1:{offline}") as admin:
             names = lambda: {topic.name for topic in admin.topics.list()}  # noqa: E731
-            wait_until(lambda: {"east.orders", "west.orders"} <= names(), 60)
-        wait_until(lambda: values(offline, "east.orders") == [b"tea"], 60)
-        wait_until(lambda: values(offline, "west.orders") == [b"rice"], 60)
+            wait_until(lambda: {"east.orders", "west.orders"} <= names(), 60, lambda: process.lines)
+        wait_until(lambda: values(offline, "east.orders") == [b"tea"], 60, lambda: process.lines)
+        wait_until(lambda: values(offline, "west.orders") == [b"rice"], 60, lambda: process.lines)
         process.kill()
         process = start(tmp_path, ports)
         with Producer(f"127.0.0.1:{east}") as producer:
             producer.send("orders", b"milk")
-        wait_until(lambda: values(offline, "east.orders") == [b"tea", b"milk"], 60)
+        wait_until(lambda: values(offline, "east.orders") == [b"tea", b"milk"], 60, lambda: process.lines)
     finally:
         process.kill()
 
