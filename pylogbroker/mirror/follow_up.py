@@ -104,7 +104,8 @@ class FollowUp:
         self.recorder = OffsetRecorder(self._translation, self._write_sync)
         self.listeners: tuple[CopyListener, ...] = (self.recorder,)
         self._checkpoints = Checkpoints(self._write_checkpoint)
-        self._back = Checkpoints(self._write_back)
+        self._unwritten_back: dict[bytes, Checkpoint] = {}
+        self._back = Checkpoints(self._keep_back)
         self._groups = GroupSync(
             GroupCluster(source.alias, source.admin, settings.group_offsets_back),
             GroupCluster(target.alias, target.admin, settings.group_offsets),
@@ -241,6 +242,7 @@ class FollowUp:
         await self._loaded()
         await self._make_topic(self._target, self._checkpoints_topic)
         await self._groups.run(topics())
+        await self._try("writing checkpoints in the source", self._write_back)
 
     async def _store(self) -> None:
         self.recorder.store()
@@ -294,12 +296,14 @@ class FollowUp:
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         self._target.write(self._checkpoints_topic, checkpoint.key(), checkpoint.value())
 
-    def _write_back(self, checkpoint: Checkpoint) -> None:
-        run_in_background(log, self._write_back_when_made(checkpoint), "a checkpoint in the source failed")
+    def _keep_back(self, checkpoint: Checkpoint) -> None:
+        self._unwritten_back[checkpoint.key()] = checkpoint
 
-    async def _write_back_when_made(self, checkpoint: Checkpoint) -> None:
-        async def write() -> None:
-            await self._make_topic(self._source, self._back_topic)
-            self._source.write(self._back_topic, checkpoint.key(), checkpoint.value())
-
-        await self._try("checkpoints in the source", write)
+    async def _write_back(self) -> None:
+        """Write checkpoints of groups that moved back; most mirrors have none, and need no topic for them."""
+        if not self._unwritten_back:
+            return
+        await self._make_topic(self._source, self._back_topic)
+        for key, checkpoint in self._unwritten_back.items():
+            self._source.write(self._back_topic, key, checkpoint.value())
+        self._unwritten_back.clear()

@@ -13,6 +13,7 @@ from pylogbroker.client import ConsumerConnector, Producer
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.settings import MirroredCluster
 from pylogbroker.mirror.sync_settings import SyncSettings
+from pylogbroker.mirror_records.formats import Checkpoint
 from pylogbroker.plugins.replication_policies import PrefixPolicy
 from pylogbroker.testing import Broker
 from tests.mirror.conftest import TwoClusters
@@ -79,6 +80,22 @@ async def test_group_moves_to_the_target_and_back(clusters: TwoClusters, topic: 
     values += await read(clusters.target, group, remote, 17, protocol)
     await mirror.stop()
     assert sorted(values) == list(range(50))
+
+
+async def test_group_that_moves_back_has_a_checkpoint_in_the_source(clusters: TwoClusters, topic: str) -> None:
+    group, remote = f"readers-{topic}", f"east.{topic}"
+    await produce(clusters.source, topic, 0, 20, partitions=1)
+    await read(clusters.source, group, topic, 5)
+    for count in (7, 0):
+        mirror = mirror_of(clusters, topic, sync=attrs.evolve(QUICK, checkpoints_interval=1000.0))
+        mirror.run()
+        await mirror.caught_up()
+        await mirror.stop()
+        if count:
+            await read(clusters.target, group, remote, count)
+    stored = [Checkpoint.decode(row.key, row.value) for row in clusters.source.records("offline.checkpoints.internal")]
+    [checkpoint] = [checkpoint for checkpoint in stored if checkpoint.group == group]
+    assert (checkpoint.topic, checkpoint.partition, checkpoint.downstream) == (topic, 0, 12)
 
 
 async def followed(mirror: Mirror) -> None:
