@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
@@ -81,12 +82,17 @@ class TopicDatabase:
 
     @contextmanager
     def explained(self, sql: str) -> Iterator[None]:
-        """Raise errors of scans as they were, and errors of DuckDB as SqlError."""
+        """Raise errors of scans as they were, and errors of DuckDB as SqlError.
+
+        Some reach the caller through a stream of Arrow, which has types of its own, also OSError.
+        """
         try:
             yield
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             if self._observer.errors:
                 raise self._observer.errors[0] from error
+            if isinstance(error, OSError):
+                raise
             raise self._explanation(sql, error) from error
 
     def _parsed(self, sql: str) -> str:

@@ -55,8 +55,7 @@ def fill(topics: Topics, topic: str, start: int, end: int) -> None:
 
 
 def first_offset(topic: str, place: dict[str, Any]) -> int:
-    offsets = read_table(topic, **place, columns=["offset"])["offset"].to_pylist()
-    return int(offsets[0]) if offsets else COUNT
+    return dataset(topic, **place).plan().ranges[0].start
 
 
 def test_reads_across_archive_and_log(archived: tuple[str, dict[str, Any]]) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import duckdb
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
@@ -173,6 +175,21 @@ def test_names_that_differ_in_case_alone(database: Database, topics: Topics) -> 
 def test_wrong_queries_are_explained(database: Database, sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         rows(database("orders"), sql)
+
+
+@pytest.mark.parametrize("kind", [duckdb.Error, pa.ArrowInvalid, OSError])
+def test_an_error_of_a_scan_is_raised_as_it_was(database: Database, kind: type[Exception]) -> None:
+    """Engines wrap it in errors of their own, by when it comes."""
+    observer = ScanObserver()
+    opened = database("orders", observer=observer)
+    observer.errors.append(UndecodableRecord("orders/0, offset 5: oh", "value"))
+    with pytest.raises(UndecodableRecord, match="offset 5"), opened.explained("SELECT 1"):
+        raise kind("reading the stream failed")
+
+
+def test_an_error_of_the_output_is_no_error_of_a_query(database: Database) -> None:
+    with pytest.raises(OSError, match="disk full"), database("orders").explained("SELECT 1"):
+        raise OSError("disk full")
 
 
 @pytest.mark.parametrize(
