@@ -20,6 +20,8 @@ from pylogbroker.client.admin.replicas import Reassignment, ReplicaAdmin
 from pylogbroker.client.admin.routing import deferred
 from pylogbroker.client.admin.tokens import TokenAdmin
 from pylogbroker.client.sync import ShareConsumer
+from pylogbroker.mirror_records.formats import MirrorHeartbeat
+from pylogbroker.mirror_records.status import MirroredTopicReport, StatusReport
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from tests.peers.processes import free_ports
 from tests.support.broker_process import BrokerProcess
@@ -145,6 +147,7 @@ def test_members(
     printed = _Printed(broker.bootstrap)
     _topics_and_groups(printed, broker, topic, group)
     _share_groups(printed, broker, topic, f"{group}-shared")
+    _mirrors(printed, broker)
     _security(printed)
     _registry(printed, tmp_path)
     with monkeypatch.context() as patch:
@@ -218,6 +221,16 @@ def _share_groups(printed: _Printed, broker: BrokerProcess, topic: str, group: s
     shown = ["share", "letters", group, "--format", "json", *options]
     wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n")
     printed.run("share letters", group)
+
+
+def _mirrors(printed: _Printed, broker: BrokerProcess) -> None:
+    """Write the heartbeat of a mirror, which then is shown."""
+    report = StatusReport(7, 100, 2000, 5.5, 60.0, (MirroredTopicReport("a", "b", 3, 7),), {"c": "why"})
+    beat = MirrorHeartbeat("east", "here", 1_700_000_000_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("heartbeats", beat.value(), beat.key(), headers=[report.header()])
+    assert producer.flush(120) == 0
+    printed.run("mirror status")
 
 
 def _security(printed: _Printed) -> None:

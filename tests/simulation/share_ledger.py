@@ -177,9 +177,9 @@ class ShareLedger:
         headers = {name.removeprefix(_PREFIX): (value or b"").decode() for name, value in letter.headers}
         record = (headers["topic"], int(headers["partition"])), int(headers["offset"])
         count, why = int(headers["delivery.count"]), headers["message"]
-        may_be = {_EXHAUSTED} if count == SHARE_DELIVERIES_MAX else {_REJECTED}
-        is_known = count == SHARE_DELIVERIES_MAX or (record, count) in self._rejected
-        if why not in may_be or not is_known or headers["group"] != SHARE_GROUP:
+        may_be = {_EXHAUSTED} if count == SHARE_DELIVERIES_MAX else set()
+        may_be |= {_REJECTED} if (record, count) in self._rejected else set()
+        if why not in may_be or headers["group"] != SHARE_GROUP:
             raise Violation(f"20: a dead letter says {headers}")
         if letter.value != values[record[0]].get(record[1]):
             raise Violation(f"20: the dead letter of {record} is {letter.value!r}")
