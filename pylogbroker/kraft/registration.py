@@ -17,7 +17,7 @@ that one has ended. Source: Kafka's class BrokerLifecycleManager, KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -31,12 +31,13 @@ from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequ
 from pylogbroker.wire.metadata_records import BrokerEndpoint, FeatureRange
 
 _NO_EPOCH: Final = -1
-_FATAL: Final = {
+FATAL: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers are of another cluster: compare cluster.id in meta.properties",
     ErrorCode.UNSUPPORTED_VERSION: "the cluster has a feature at a level that this release does not have",
     ErrorCode.INVALID_REGISTRATION: "the controllers reject the listeners, features or log directories",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "its principal needs CLUSTER_ACTION on the cluster",
 }
+"""Errors after which a broker cannot be a member, and what to do."""
 _REGISTERS_AGAIN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
@@ -120,8 +121,8 @@ class KraftRegistration:
         if code is ErrorCode.NONE:
             self.epoch = self.previous_epoch = answer.broker_epoch
             self.state = RegistrationState.FENCED
-        elif code in _FATAL:
-            self.rejection = f"the controllers do not register this broker, {code.name}: {_FATAL[code]}"
+        elif code in FATAL:
+            self.rejection = f"the controllers do not register this broker, {code.name}: {FATAL[code]}"
             self.state = RegistrationState.REJECTED
         return code
 

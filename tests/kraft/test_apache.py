@@ -29,7 +29,12 @@ RELEASES = ("kafka-3.9", "kafka-4.4")
 def of_copies(count: int) -> dict[str, str]:
     """Return settings for internal topics with so many replicas."""
     names = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
-    return {**dict.fromkeys(names, str(count)), "transaction.state.log.min.isr": "1"}
+    return {
+        **dict.fromkeys(names, str(count)),
+        "transaction.state.log.min.isr": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.num.partitions": "5",
+    }
 
 
 def create(cluster: KraftCluster, topic: str, partitions: int = PARTITIONS) -> None:
@@ -184,7 +189,8 @@ def test_joining_a_cluster_whose_log_begins_with_a_snapshot(tmp_path: Path) -> N
         cluster.controller.settings = {
             **cluster.controller.settings,
             "metadata.log.max.record.bytes.between.snapshots": "200",
-            "metadata.log.segment.bytes": "12",
+            "metadata.log.segment.bytes": "8192",
+            "metadata.log.segment.min.bytes": "8192",
             "metadata.max.retention.bytes": "1",
             "metadata.log.segment.ms": "1000",
         }

@@ -18,6 +18,7 @@ from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError
+from pylogbroker.kraft.registration import FATAL
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import ClientError, Closed, code_of, error_of
 from pylogbroker.rpc.retries import Pauses
@@ -39,7 +40,6 @@ _LEADER_ERRORS: Final = frozenset(
     }
 )
 _SNAPSHOT_ERRORS: Final = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE})
-_FATAL: Final = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class ReadingEnded(PylogbrokerError):
@@ -110,8 +110,8 @@ class MetadataReader:
     async def _pause_after(self, error: Exception) -> None:
         if self._pauses.is_closed:
             raise Closed("the broker stops")
-        if isinstance(error, KafkaError) and error.code in _FATAL:
-            raise ReadingEnded(f"the controllers reject this broker: {error}") from error
+        if isinstance(error, KafkaError) and error.code in FATAL:
+            raise ReadingEnded(f"the controllers reject this broker, {error.code.name}: {FATAL[error.code]}") from error
         self._failures += 1
         self._log.leader_lost()
         self._quorum.leader_lost()
