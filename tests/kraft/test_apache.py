@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -42,6 +43,10 @@ def create(cluster: KraftCluster, topic: str, partitions: int = PARTITIONS) -> N
     wait_until(lambda: cluster.is_in_sync(topic), SECONDS)
 
 
+def leaders(cluster: KraftCluster, topic: str) -> set[int]:
+    return {part.leader for part in cluster.admin.list_topics(topic).topics[topic].partitions.values()}
+
+
 def read(cluster: KraftCluster, topic: str, count: int) -> list[Message]:
     """Return the records of all partitions, `count` at least."""
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "check", "isolation.level": "read_committed"}
@@ -63,12 +68,9 @@ def read(cluster: KraftCluster, topic: str, count: int) -> list[Message]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_beside_apache_kafka(tmp_path: Path, release: str) -> None:
     """A broker of ours leads, follows, coordinates, and passes on what only the controller can do."""
-    with KraftCluster(
-        tmp_path, release, apaches=1, brokers=2, settings={"offsets.topic.replication.factor": "2"}
-    ) as cluster:
+    with KraftCluster(tmp_path, release, apaches=1, brokers=2, settings=of_copies(2)) as cluster:
         create(cluster, "orders")
-        leaders = {part.leader for part in cluster.admin.list_topics("orders").topics["orders"].partitions.values()}
-        assert leaders == {1, 2}
+        wait_until(lambda: leaders(cluster, "orders") == {1, 2}, SECONDS, lambda: leaders(cluster, "orders"))
         producer = Producer({"bootstrap.servers": cluster.address(2), "transactional.id": "t", "log_level": 0})
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
@@ -84,7 +86,7 @@ def test_beside_apache_kafka(tmp_path: Path, release: str) -> None:
         ).stdout
         assert "retention.ms=12345678" in described
         status = tool("kafka-metadata-quorum", "--bootstrap-server", cluster.address(2), "describe", "--status").stdout
-        assert "LeaderId:              100" in status
+        assert re.search(r"^LeaderId: +100$", status, re.MULTILINE)
         cluster.admin.delete_topics(["orders"])["orders"].result(SECONDS)
         wait_until(lambda: not list(cluster.own[2].data_dir.glob("orders_*")), SECONDS)
         assert cluster.own[2].stop() == 0
@@ -189,8 +191,8 @@ def test_joining_a_cluster_whose_log_begins_with_a_snapshot(tmp_path: Path) -> N
         cluster.controller.settings = {
             **cluster.controller.settings,
             "metadata.log.max.record.bytes.between.snapshots": "200",
-            "metadata.log.segment.bytes": "8192",
-            "metadata.log.segment.min.bytes": "8192",
+            "metadata.log.segment.bytes": "1048576",
+            "metadata.log.segment.min.bytes": "1048576",
             "metadata.max.retention.bytes": "1",
             "metadata.log.segment.ms": "1000",
         }
