@@ -24,9 +24,8 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
-from pylogbroker.web.records_api.fetching import REGION_BYTES, PieceSelection, read_piece
+from pylogbroker.web.records_api.fetching import REGION_BYTES, PieceSelection, RecordForm, read_piece
 from pylogbroker.web.records_api.framing import Framing
-from pylogbroker.web.records_api.json_records import Format
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
 from pylogbroker.web.records_api.positions import Positions, positions_text
 from pylogbroker.web.router.values import NUMBER_MAX
@@ -83,8 +82,8 @@ class Follower(Protocol):
         """Say why no more events come, and close the connection."""
 
 
-FeedKey = tuple[str, tuple[int, ...], Format]
-"""Topic, partitions, and format of keys and values."""
+FeedKey = tuple[str, tuple[int, ...], RecordForm]
+"""Topic, partitions, and form of keys and values."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -101,16 +100,16 @@ class Feeds:
     def followers(self) -> int:
         return sum(len(feed.followers) for feed in self._feeds.values())
 
-    def find(self, topic: str, positions: Positions, format: Format) -> Feed | None:
+    def find(self, topic: str, positions: Positions, form: RecordForm) -> Feed | None:
         """Return the feed of the partitions that have positions; None if nobody follows them."""
-        return self._feeds.get((topic, tuple(sorted(positions)), format))
+        return self._feeds.get((topic, tuple(sorted(positions)), form))
 
-    def feed(self, services: Services, topic: str, positions: Positions, format: Format) -> Feed:
+    def feed(self, services: Services, topic: str, positions: Positions, form: RecordForm) -> Feed:
         """Return the feed of partitions; a new one begins at the positions, which are their ends."""
-        feed = self.find(topic, positions, format)
+        feed = self.find(topic, positions, form)
         if feed is None:
-            key = topic, tuple(sorted(positions)), format
-            feed = Feed(services, topic, format, dict(positions), self.kept_bytes_max, self.readers)
+            key = topic, tuple(sorted(positions)), form
+            feed = Feed(services, topic, form, dict(positions), self.kept_bytes_max, self.readers)
             self._feeds[key] = feed
             services.runtime.clock.callLater(0, self._begin, key, feed)
         return feed
@@ -146,7 +145,7 @@ class Feed:
 
     services: Services
     topic: str
-    format: Format
+    form: RecordForm
     positions: Positions
     """Head: behind the last chunk."""
     _kept_bytes_max: Callable[[], int]
@@ -257,7 +256,7 @@ class Feed:
             piece = await read_piece(
                 self.services,
                 self.topic,
-                PieceSelection(index, offset, NUMBER_MAX, NUMBER_MAX, CHUNK_CHARACTERS_MAX - characters, self.format),
+                PieceSelection(index, offset, NUMBER_MAX, NUMBER_MAX, CHUNK_CHARACTERS_MAX - characters, self.form),
                 REGION_BYTES,
             )
             if piece is None or piece.next_offset <= offset:

@@ -3,13 +3,15 @@
     here         the log is read as for a fetch; parts that are not in memory are brought by worker threads
     elsewhere    the leader is asked by a fetch request between brokers
 
-A worker thread decodes records, and makes JSON of them.
+A worker thread decodes records, and makes JSON of them. With a schema store, their schemas are loaded before.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import attrs
@@ -19,13 +21,14 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.image import NO_LEADER
-from pylogbroker.records import Buffer, LogEntry, entries
+from pylogbroker.records import Buffer, LogEntry, Record, entries
 from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.storage import NotCached
 from pylogbroker.web.partition_logs import FetchedRecords
 from pylogbroker.web.record_rows import RecordRegion
 from pylogbroker.web.records_api.json_records import Format, record_text
+from pylogbroker.web.schema_store import SchemaKey, SchemaStore, frames_of
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 REGION_BYTES: Final = 64 * 1024
@@ -151,6 +154,22 @@ def committed_log(services: Services, topic: str, index: int) -> CommittedLog:
 
 
 @attrs.frozen
+class RecordForm:
+    """Form of keys and values; a schema store decodes those that name a schema."""
+
+    format: Format
+    schemas: SchemaStore | None = None
+
+    def text(self, topic: str, partition: int, record: Record) -> str:
+        """Return a record as JSON in one line. Blocks."""
+        if self.schemas is None:
+            return record_text(partition, record, self.format)
+        frames = frames_of(record.key, record.value, record.headers)
+        decoded = {field: self.schemas.decoded(topic, field, frame) for field, frame in frames.items()}
+        return record_text(partition, record, self.format, decoded)
+
+
+@attrs.frozen
 class PieceSelection:
     """Records of a partition from an offset to below `upto`: at most so many, or so many characters of JSON."""
 
@@ -159,7 +178,7 @@ class PieceSelection:
     upto: int
     records_max: int
     characters_max: int
-    format: Format
+    form: RecordForm
 
 
 async def read_piece(
@@ -170,41 +189,57 @@ async def read_piece(
     region = await log.read(selection.offset, selection.upto, size)
     if region is None:
         return None
-    piece: JsonPiece = await services.runtime.in_reading_thread(_decode, region, selection)
+    schemas = selection.form.schemas
+    if schemas is not None:
+        await schemas.load(await services.runtime.in_reading_thread(_schemas_of, region, selection))
+    piece: JsonPiece = await services.runtime.in_reading_thread(_decode, topic, region, selection)
     if log.partition is not None:
         log.partition.traffic.fetches += 1
         log.partition.traffic.bytes_out += piece.size
     return piece
 
 
-def _decode(region: _Region, selection: PieceSelection) -> JsonPiece:
+def _schemas_of(region: _Region, selection: PieceSelection) -> list[SchemaKey]:
+    """Return the schemas that the contents of records name, up to damage. Blocks."""
+    keys: list[SchemaKey] = []
+    with suppress(KafkaError):
+        for record in islice(_records(region.records.read(), region.aborted, selection), selection.records_max):
+            keys += (frame.schema for frame in frames_of(record.key, record.value, record.headers).values())
+    return keys
+
+
+def _decode(topic: str, region: _Region, selection: PieceSelection) -> JsonPiece:
     """Read a region, and make JSON of its records. Blocks. Raise KafkaError for damage at its begin."""
-    data: Buffer = region.records.read()
+    data = region.records.read()
+    size = len(data)
     texts: list[str] = []
     characters = 0
     next_offset = selection.offset
-    visible = _visible(entries(data, partial=True), region.aborted)
     try:
-        for entry in visible:
-            for record in entry.records(_INFLATED_BYTES_MAX):
-                if record.offset < selection.offset:
-                    continue
-                if record.offset >= selection.upto:
-                    return JsonPiece(selection.partition, texts, selection.upto, len(data))
-                if len(texts) >= selection.records_max or characters > selection.characters_max:
-                    return JsonPiece(selection.partition, texts, next_offset, len(data))
-                text = record_text(selection.partition, record, selection.format)
-                texts.append(text)
-                characters += len(text)
-                next_offset = record.offset + 1
+        for record in _records(data, region.aborted, selection):
+            if len(texts) >= selection.records_max or characters > selection.characters_max:
+                return JsonPiece(selection.partition, texts, next_offset, size)
+            text = selection.form.text(topic, selection.partition, record)
+            texts.append(text)
+            characters += len(text)
+            next_offset = record.offset + 1
     except KafkaError as error:
         if not texts:
             where = f"partition {selection.partition} is damaged at or behind offset {next_offset}"
             raise KafkaError(f"{where}: {error}. Go on behind the damage with from=", error.code) from None
-        return JsonPiece(selection.partition, texts, next_offset, len(data))
-    return JsonPiece(
-        selection.partition, texts, min(selection.upto, max(next_offset, region.records.next_offset)), len(data)
-    )
+        return JsonPiece(selection.partition, texts, next_offset, size)
+    next_offset = min(selection.upto, max(next_offset, region.records.next_offset))
+    return JsonPiece(selection.partition, texts, next_offset, size)
+
+
+def _records(data: Buffer, aborted: _Aborted, selection: PieceSelection) -> Iterator[Record]:
+    """Yield the records of a region that are selected by their offsets; raise KafkaError for damage."""
+    for entry in _visible(entries(data, partial=True), aborted):
+        for record in entry.records(_INFLATED_BYTES_MAX):
+            if record.offset >= selection.upto:
+                return
+            if record.offset >= selection.offset:
+                yield record
 
 
 def _visible(all_entries: Iterable[LogEntry], aborted: _Aborted) -> Iterable[LogEntry]:

@@ -42,9 +42,8 @@ from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
 from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
-from pylogbroker.web.records_api.fetching import PieceSelection, out_of_range, read_piece
+from pylogbroker.web.records_api.fetching import PieceSelection, RecordForm, out_of_range, read_piece
 from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
-from pylogbroker.web.records_api.json_records import Format
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
 from pylogbroker.web.router import BadRequest
@@ -103,7 +102,7 @@ def is_websocket(request: CheckedRequest) -> bool:
     return (request.getHeader("upgrade") or "").lower() == "websocket"
 
 
-async def follow(call: HttpCall, topic: str, positions: Positions, format: Format, is_new: bool) -> None:
+async def follow(call: HttpCall, topic: str, positions: Positions, form: RecordForm, is_new: bool) -> None:
     """Let the connection follow a topic; raise Rejected or KafkaError.
 
     A follower of new records begins at the head of the feed.
@@ -119,7 +118,7 @@ async def follow(call: HttpCall, topic: str, positions: Positions, format: Forma
         head, framing = _websocket(request)
     else:
         head = _event_head(request)
-    begun = call.shared.feeds.find(topic, positions, format)
+    begun = call.shared.feeds.find(topic, positions, form)
     ends = positions
     if begun is not None:
         ends = begun.positions
@@ -127,7 +126,7 @@ async def follow(call: HttpCall, topic: str, positions: Positions, format: Forma
         ends = await resolve(visitor, topic, [*positions], LATEST, "from")
     if not is_new and any(offset > ends[index] for index, offset in positions.items()):
         await _check_ends(visitor, topic, positions)
-    feed = call.shared.feeds.feed(visitor.services, topic, ends, format)
+    feed = call.shared.feeds.feed(visitor.services, topic, ends, form)
     if is_new:
         positions = feed.positions
     transport, connections = request.channel.transport, request.channel.site.connections
@@ -375,7 +374,7 @@ class ConnectionFollower:
         while self._positions[index] < upto:
             await self._taking()
             offset = self._positions[index]
-            selection = PieceSelection(index, offset, upto, NUMBER_MAX, CHUNK_CHARACTERS_MAX, feed.format)
+            selection = PieceSelection(index, offset, upto, NUMBER_MAX, CHUNK_CHARACTERS_MAX, feed.form)
             await feed.readers.acquire()
             try:
                 piece = await read_piece(services, feed.topic, selection)

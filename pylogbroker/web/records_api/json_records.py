@@ -11,7 +11,9 @@
 | `key_base64`, `value_base64`           | any bytes                                          |
 
 A record that is read has the same form. Bytes that are a JSON object or array are that, with line breaks between tokens
-as spaces; other UTF-8 is a text, and all else is base64. So what is read can be written again.
+as spaces; other UTF-8 is a text, and all else is base64. So what is read can be written again. In the format `schema`,
+content of a schema registry's serializers is the JSON that it stands for, with `key_schema` or `value_schema`, or stays
+as it is, with `key_problem` or `value_problem`.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ import attrs
 
 from pylogbroker.json_text import NumberText, is_json, reject_constant
 from pylogbroker.records import Header, Record
+from pylogbroker.schemas.framing import Field
 from pylogbroker.web.parameters import INT32_MAX, milliseconds
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import whole_number
+from pylogbroker.web.schema_store import DecodedContent
 
-Format = Literal["auto", "text", "base64"]
+Format = Literal["auto", "text", "base64", "schema"]
 FORMATS: Final[tuple[str, ...]] = get_args(Format)
 RECORDS_MAX: Final = 5000
 """Records of a body that is one JSON object."""
@@ -293,16 +297,31 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def record_text(partition: int, record: Record, format: Format = "auto") -> str:
-    """Return a record as JSON in one line."""
+def record_text(
+    partition: int, record: Record, format: Format = "auto", decoded: Mapping[Field, DecodedContent] | None = None
+) -> str:
+    """Return a record as JSON in one line; `decoded` has contents that name a schema."""
     headers = ",".join(
         f'{{"name":{json.dumps(name, ensure_ascii=False)},{_member("value", value, format, is_plain=True)}}}'
         for name, value in record.headers
     )
+    key, value = _member("key", record.key, format), _member("value", record.value, format)
+    if decoded:
+        key, value = _with_schema("key", key, decoded), _with_schema("value", value, decoded)
     return (
         f'{{"partition":{partition},"offset":{record.offset},"timestamp":{record.timestamp},'
-        f'{_member("key", record.key, format)},{_member("value", record.value, format)},"headers":[{headers}]}}'
+        f'{key},{value},"headers":[{headers}]}}'
     )
+
+
+def _with_schema(field: Field, stored: str, decoded: Mapping[Field, DecodedContent]) -> str:
+    """Return the member of decoded content with its schema, or the stored one with the reason for it."""
+    content = decoded.get(field)
+    if content is None:
+        return stored
+    if content.text is None:
+        return f'{stored},"{field}_problem":{json.dumps(content.problem, ensure_ascii=False)}'
+    return f'"{field}":{content.text},"{field}_schema":{json.dumps(content.label, ensure_ascii=False)}'
 
 
 def _member(name: str, content: bytes | None, format: Format, is_plain: bool = False) -> str:
@@ -314,7 +333,7 @@ def _member(name: str, content: bytes | None, format: Format, is_plain: bool = F
         except UnicodeDecodeError:
             pass
         else:
-            if format == "auto" and not is_plain and is_json(text):
+            if format != "text" and not is_plain and is_json(text):
                 return f'"{name}":' + text.replace("\n", " ").replace("\r", " ")
             return f'"{name}":{json.dumps(text, ensure_ascii=False)}'
     return f'"{name}_base64":"{b64encode(content).decode()}"'

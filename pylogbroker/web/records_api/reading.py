@@ -16,7 +16,7 @@ import attrs
 
 from pylogbroker.web.parameters import Index, Name
 from pylogbroker.web.records_api.calls import HttpCall, finish, json_line
-from pylogbroker.web.records_api.fetching import PieceSelection, read_piece
+from pylogbroker.web.records_api.fetching import PieceSelection, RecordForm, read_piece
 from pylogbroker.web.records_api.followers import follow, wants_to_follow
 from pylogbroker.web.records_api.group_offsets import committed_positions
 from pylogbroker.web.records_api.json_records import Format
@@ -33,6 +33,7 @@ from pylogbroker.web.records_api.positions import (
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.routes import JSON, NDJSON
 from pylogbroker.web.router.values import NUMBER_MAX, Capped
+from pylogbroker.web.visitors import Visitor
 
 LIMIT_MAX: Final = 10_000
 _LIMIT: Final = 500
@@ -57,8 +58,12 @@ class CommittedRecord(TypedDict):
     timestamp: int
     key: NotRequired[Any]
     key_base64: NotRequired[str]
+    key_schema: NotRequired[str]
+    key_problem: NotRequired[str]
     value: NotRequired[Any]
     value_base64: NotRequired[str]
+    value_schema: NotRequired[str]
+    value_problem: NotRequired[str]
     headers: list[CommittedHeader]
 
 
@@ -86,11 +91,12 @@ async def read_records(
     limit: Annotated[int, Capped(LIMIT_MAX), f"at most so many records, {LIMIT_MAX} at most"] = _LIMIT,
     wait: Wait = 0.0,
     group: GroupName = "",
-    format: Annotated[Format, "of keys and values: auto, or all as text or base64"] = "auto",
+    format: Annotated[Format, "of keys and values: auto, all as text or base64, or decoded by schema"] = "auto",
     **begin_fields: Unpack[_Begin],
 ) -> None:
     """Return committed records from a place on; with Accept: text/event-stream, or as a WebSocket, follow the topic."""
     visitor = call.visitor
+    form = _form(visitor, format)
     follows = wants_to_follow(call.request)
     indexes = chosen_partitions(visitor, topic, partition)
     begin = begin_fields.get("from", "") or (LATEST if follows and not group else EARLIEST)
@@ -103,7 +109,7 @@ async def read_records(
     if follows:
         if to or wait:
             raise BadRequest("a request that follows a topic has no end: leave to and wait out")
-        await follow(call, topic, positions, format, is_new=begin == LATEST and not group)
+        await follow(call, topic, positions, form, is_new=begin == LATEST and not group)
         return
     if not 0 <= wait <= WAIT_SECONDS_MAX:
         raise BadRequest(f"wait must be 0 to {WAIT_SECONDS_MAX:.0f} seconds, not {wait:g}", "wait")
@@ -113,9 +119,22 @@ async def read_records(
     if to:
         named = await resolve(visitor, topic, [*positions], to, "to")
         ends = {index: named.get(index, positions[index]) for index in positions}
-    reading = _Reading(call, topic, dict(positions), ends, limit, format)
+    reading = _Reading(call, topic, dict(positions), ends, limit, form)
     await reading.run(wait)
     await reading.answer()
+
+
+def _form(visitor: Visitor, format: Format) -> RecordForm:
+    """Return the form of keys and values; raise BadRequest if there is nothing that could decode them."""
+    if format != "schema":
+        return RecordForm(format)
+    if visitor.schemas is None:
+        raise BadRequest(
+            "this broker knows no schema registry: name one by schema.registry.url, or let the broker be one by "
+            "schema.registry.listeners",
+            "format",
+        )
+    return RecordForm(format, visitor.schemas)
 
 
 @attrs.define(eq=False, repr=False)
@@ -127,7 +146,7 @@ class _Reading:
     _positions: dict[int, int]
     _ends: Positions
     _limit: int
-    _format: Format
+    _form: RecordForm
     _texts: list[str] = attrs.field(factory=list, init=False)
     _characters: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
@@ -166,7 +185,7 @@ class _Reading:
         offset, end = self._positions[index], self._ends[index]
         records_max = min(records_max, self._limit - len(self._texts))
         characters_max = ANSWER_CHARACTERS_MAX - self._characters
-        selection = PieceSelection(index, offset, end, records_max, characters_max, self._format)
+        selection = PieceSelection(index, offset, end, records_max, characters_max, self._form)
         piece = await read_piece(self._call.visitor.services, self._topic, selection)
         if piece is None or piece.next_offset <= offset:
             return False

@@ -91,7 +91,8 @@ class RecordsResource(Resource):
         try:
             if route.method != _GET:
                 rules.check(request)
-            visitor = await visitor_of(services, self._source.samples, None, None, request)
+            schemas = self._source.schemas.store(services.config, services.runtime)
+            visitor = await visitor_of(services, self._source.samples, None, schemas, request)
             context = attrs.evolve(visitor.context, client_id=_CLIENT_ID)
             call = HttpCall(attrs.evolve(visitor, context=context), request, self._shared, rules)
             await route.handle(call, **route.arguments(parts, texts_of(request, _TEXT_BYTES_MAX), {}))
