@@ -7,6 +7,7 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.share.led_partition import LedSharePartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import group_resource
@@ -254,6 +255,27 @@ class ShareSessionTests(ShareTests):
         member.fetch(self.p0)
         self.assertEqual(member.leave().error_code, NONE)
         self.assertEqual(acquired(other.fetch()), {0: [(0, 3, 2)]})
+
+    def test_partitions_may_be_rotated_while_the_end_of_a_session_releases(self) -> None:
+        self.produce(10)
+        self.member("a").fetch(self.p0, (self.topic, 1))
+        groups = self.node.broker.share_groups
+        session = groups.sessions.find("g", "a")
+        assert session is not None
+        stored: Deferred[None] = Deferred()
+        release = LedSharePartition.release
+
+        async def release_late(led: LedSharePartition, member: str) -> None:
+            await stored
+            await release(led, member)
+
+        with patch.object(LedSharePartition, "release", release_late):
+            groups.end_session(session)
+            for partition in tuple(session.partitions):
+                session.rotate(partition)
+            stored.callback(None)
+        self.assertEqual(groups.partitions.entered, 0)
+        self.assertEqual(acquired(self.member("b").fetch(self.p0)), {0: [(0, 9, 2)]})
 
     def test_last_fetch_acknowledges_and_releases(self) -> None:
         self.produce(4)

@@ -142,7 +142,7 @@ class ShareGroupService:
         )
 
     async def _release(self, session: ShareSession) -> None:
-        for partition in session.partitions:
+        for partition in tuple(session.partitions):  # a fetch that ends meanwhile rotates them
             led = self.led(session.group_id, partition)
             if led is not None:
                 await led.release(session.member_id)
