@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
-from pylogbroker.web.records_api.fetching import REGION_BYTES, PieceSelection, RecordForm, read_piece
+from pylogbroker.web.records_api.fetching import REGION_BYTES, MemberForm, PieceSelection, read_piece
 from pylogbroker.web.records_api.framing import Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
 from pylogbroker.web.records_api.positions import Positions, positions_text
@@ -82,7 +82,7 @@ class Follower(Protocol):
         """Say why no more events come, and close the connection."""
 
 
-FeedKey = tuple[str, tuple[int, ...], RecordForm]
+FeedKey = tuple[str, tuple[int, ...], MemberForm]
 """Topic, partitions, and form of keys and values."""
 
 
@@ -100,11 +100,11 @@ class Feeds:
     def followers(self) -> int:
         return sum(len(feed.followers) for feed in self._feeds.values())
 
-    def find(self, topic: str, positions: Positions, form: RecordForm) -> Feed | None:
+    def find(self, topic: str, positions: Positions, form: MemberForm) -> Feed | None:
         """Return the feed of the partitions that have positions; None if nobody follows them."""
         return self._feeds.get((topic, tuple(sorted(positions)), form))
 
-    def feed(self, services: Services, topic: str, positions: Positions, form: RecordForm) -> Feed:
+    def feed(self, services: Services, topic: str, positions: Positions, form: MemberForm) -> Feed:
         """Return the feed of partitions; a new one begins at the positions, which are their ends."""
         feed = self.find(topic, positions, form)
         if feed is None:
@@ -145,7 +145,7 @@ class Feed:
 
     services: Services
     topic: str
-    form: RecordForm
+    form: MemberForm
     positions: Positions
     """Head: behind the last chunk."""
     _kept_bytes_max: Callable[[], int]

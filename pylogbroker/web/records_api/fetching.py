@@ -154,7 +154,7 @@ def committed_log(services: Services, topic: str, index: int) -> CommittedLog:
 
 
 @attrs.frozen
-class RecordForm:
+class MemberForm:
     """Form of keys and values; a schema store decodes those that name a schema."""
 
     format: Format
@@ -178,7 +178,7 @@ class PieceSelection:
     upto: int
     records_max: int
     characters_max: int
-    form: RecordForm
+    form: MemberForm
 
 
 async def read_piece(

@@ -42,7 +42,7 @@ from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
 from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
-from pylogbroker.web.records_api.fetching import PieceSelection, RecordForm, out_of_range, read_piece
+from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, out_of_range, read_piece
 from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
@@ -102,7 +102,7 @@ def is_websocket(request: CheckedRequest) -> bool:
     return (request.getHeader("upgrade") or "").lower() == "websocket"
 
 
-async def follow(call: HttpCall, topic: str, positions: Positions, form: RecordForm, is_new: bool) -> None:
+async def follow(call: HttpCall, topic: str, positions: Positions, form: MemberForm, is_new: bool) -> None:
     """Let the connection follow a topic; raise Rejected or KafkaError.
 
     A follower of new records begins at the head of the feed.

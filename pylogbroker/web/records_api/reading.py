@@ -16,7 +16,7 @@ import attrs
 
 from pylogbroker.web.parameters import Index, Name
 from pylogbroker.web.records_api.calls import HttpCall, finish, json_line
-from pylogbroker.web.records_api.fetching import PieceSelection, RecordForm, read_piece
+from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, read_piece
 from pylogbroker.web.records_api.followers import follow, wants_to_follow
 from pylogbroker.web.records_api.group_offsets import committed_positions
 from pylogbroker.web.records_api.json_records import Format
@@ -124,17 +124,17 @@ async def read_records(
     await reading.answer()
 
 
-def _form(visitor: Visitor, format: Format) -> RecordForm:
+def _form(visitor: Visitor, format: Format) -> MemberForm:
     """Return the form of keys and values; raise BadRequest if there is nothing that could decode them."""
     if format != "schema":
-        return RecordForm(format)
+        return MemberForm(format)
     if visitor.schemas is None:
         raise BadRequest(
             "this broker knows no schema registry: name one by schema.registry.url, or let the broker be one by "
             "schema.registry.listeners",
             "format",
         )
-    return RecordForm(format, visitor.schemas)
+    return MemberForm(format, visitor.schemas)
 
 
 @attrs.define(eq=False, repr=False)
@@ -146,7 +146,7 @@ class _Reading:
     _positions: dict[int, int]
     _ends: Positions
     _limit: int
-    _form: RecordForm
+    _form: MemberForm
     _texts: list[str] = attrs.field(factory=list, init=False)
     _characters: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)

@@ -75,7 +75,7 @@ class TestDecoded(FollowingTests):
         members = [{*record} for event in events_of(plain) for record in event["records"]]
         self.assertEqual(["value_base64" in names for names in members], [True, True])
 
-    def test_what_cannot_be_decoded_stays_with_the_reason(self) -> None:
+    def test_undecodable_content_stays_as_it_is_with_the_reason(self) -> None:
         self.fill((None, order(1, schema_id=99)), (None, order(1)[:-1]))
         unknown, cut = self.rows()
         self.assertIn("has no schema 99", unknown["value_problem"])
