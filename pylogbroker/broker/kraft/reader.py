@@ -116,7 +116,11 @@ class MetadataReader:
         self._log.leader_lost()
         self._quorum.leader_lost()
         if self._failures > 1 and self._runtime.may_log("metadata log"):
-            log.warn("the metadata of the cluster cannot be read now: {why}", why=error)
+            log.warn(
+                "no controller of controller.quorum.bootstrap.servers gives the metadata of the cluster, it is asked "
+                "again: {why}",
+                why=error,
+            )
         await self._pauses.pause(_BACKOFF.pause(self._failures))
 
     def _take_fetch(self, answer: FetchResponse) -> bool:
