@@ -56,8 +56,11 @@ from pylogbroker.wire import (
     request_codec,
     response_codec,
 )
+from pylogbroker.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from pylogbroker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
@@ -69,7 +72,10 @@ ORDERS: Final[dict[int, type[Response]]] = {
     StopReplicaRequest.api_key: StopReplicaResponse,
     UpdateMetadataRequest.api_key: UpdateMetadataResponse,
 }
-HANDLERS: Final = {api.key: api for api in APIS if api.cluster_only}
+OF_CONTROLLER: Final = (AlterPartitionReassignmentsRequest, ElectLeadersRequest, ListPartitionReassignmentsRequest)
+"""Requests that a broker alone in its cluster answers, too."""
+_KEYS: Final = {request.api_key for request in OF_CONTROLLER}
+HANDLERS: Final = {api.key: api for api in APIS if api.cluster_only or api.key in _KEYS}
 
 
 @attrs.frozen
