@@ -10,20 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.image_waits import WAIT_SECONDS, ImageWaits, has_leaders
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.delta import Delta, NewTopic
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
-    NO_LEADER,
-    ClusterImage,
     ConfigChange,
     ConfigResource,
     ConfigResourceType,
@@ -51,7 +49,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-_WAIT_SECONDS: Final = 30.0
+_LATE: Final = "the change is made, but this broker has not seen it yet"
 _PURPOSE: Final = "requests"
 _RESOURCE_NUMBERS: Final[Mapping[ConfigResourceType, int]] = {
     ConfigResourceType.TOPICS: 2,
@@ -63,7 +61,7 @@ _SET, _DELETE = 0, 1
 
 @attrs.define(eq=False, repr=False)
 class KraftAdmin:
-    """Implements `Controller` of the handlers' services; follows the metadata."""
+    """Implements `Controller` of the handlers' services; its waits follow the metadata."""
 
     _broker_id: int
     _config: BrokerConfig
@@ -72,20 +70,10 @@ class KraftAdmin:
     _runtime: Runtime
     _quorum: Quorum
     _broker_epoch: Callable[[], int]
-    _waiting: dict[Deferred[None], Callable[[ClusterImage], bool]] = attrs.field(factory=dict, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
+    waits: ImageWaits = attrs.field(init=False)
 
-    def close(self) -> None:
-        """Wait for nothing any more."""
-        self._is_closed = True
-        for waiting in tuple(self._waiting):
-            waiting.cancel()
-
-    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        for waiting, is_there in tuple(self._waiting.items()):
-            if is_there(after):
-                del self._waiting[waiting]
-                waiting.callback(None)
+    def __attrs_post_init__(self) -> None:
+        self.waits = ImageWaits(self._metadata, self._runtime)
 
     def check_is_controller(self) -> None:
         """Do nothing: any broker takes changes, and passes them on."""
@@ -104,9 +92,9 @@ class KraftAdmin:
             assignments,
             [CreatableTopicConfig(name, value) for name, value in planned.settings.items()],
         )
-        answer = await self._ask(CreateTopicsRequest([topic], int(_WAIT_SECONDS * 1000)))
+        answer = await self._ask(CreateTopicsRequest([topic], int(WAIT_SECONDS * 1000)))
         raise_for(answer.topics[0].error_code, answer.topics[0].error_message)
-        await self._until(lambda image: _has_leaders(image, new_topic.name, partitions))
+        await self.waits.until(lambda image: has_leaders(image, new_topic.name, partitions), _LATE)
         return self._metadata.topics[new_topic.name]
 
     async def create_partitions(
@@ -118,10 +106,10 @@ class KraftAdmin:
     ) -> TopicImage:
         self.plans.plan_partitions(name, count, assignments, allowance)
         given = None if assignments is None else [CreatePartitionsAssignment(list(brokers)) for brokers in assignments]
-        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, given)], int(_WAIT_SECONDS * 1000))
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, given)], int(WAIT_SECONDS * 1000))
         answer = await self._ask(request)
         raise_for(answer.results[0].error_code, answer.results[0].error_message)
-        await self._until(lambda image: _has_leaders(image, name, count))
+        await self.waits.until(lambda image: has_leaders(image, name, count), _LATE)
         return self._metadata.topics[name]
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
@@ -135,14 +123,14 @@ class KraftAdmin:
         altered = AlterConfigsResource(_RESOURCE_NUMBERS[resource.type], name, changed)
         answer = await self._ask(IncrementalAlterConfigsRequest([altered]))
         raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
-        await self._until(lambda image: image.settings(resource) == after)
+        await self.waits.until(lambda image: image.settings(resource) == after, _LATE)
 
     async def delete_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(name_or_id)
-        request = DeleteTopicsRequest([DeleteTopicState(None, topic.id)], timeout_ms=int(_WAIT_SECONDS * 1000))
+        request = DeleteTopicsRequest([DeleteTopicState(None, topic.id)], timeout_ms=int(WAIT_SECONDS * 1000))
         answer = await self._ask(request)
         raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
-        await self._until(lambda image: image.topic_by_id(topic.id) is None)
+        await self.waits.until(lambda image: image.topic_by_id(topic.id) is None, _LATE)
         return topic
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
@@ -156,29 +144,3 @@ class KraftAdmin:
             return await self._quorum.send(_PURPOSE, request)
         except ClientError as error:
             raise KafkaError(f"the active controller does not answer: {error}", ErrorCode.REQUEST_TIMED_OUT) from error
-
-    async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:
-        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long, or the broker stops."""
-        if is_there(self._metadata.image):
-            return
-        waiting: Deferred[None] = Deferred()
-        self._waiting[waiting] = is_there
-        waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
-        if self._is_closed:
-            waiting.cancel()
-        try:
-            await waiting
-        except (CancelledError, TimeoutError) as error:
-            self._waiting.pop(waiting, None)
-            raise KafkaError(
-                "the change is made, but this broker has not seen it yet", ErrorCode.REQUEST_TIMED_OUT
-            ) from error
-
-
-def _has_leaders(image: ClusterImage, name: str, partitions: int) -> bool:
-    topic = image.topics.get(name)
-    return (
-        topic is not None
-        and len(topic.partitions) >= partitions
-        and all(state.leader != NO_LEADER for state in topic.partitions.values())
-    )

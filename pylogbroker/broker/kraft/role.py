@@ -159,7 +159,7 @@ class KraftRole(MemberRole):
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         """Services that follow the image, besides those of each broker."""
-        return self.controller, self._directories
+        return self.controller.waits, self._directories
 
     async def open(self) -> None:
         """Read the metadata log up to its end; raise StartupError if that cannot be, ConfigError for wrong stores."""
@@ -264,7 +264,7 @@ class KraftRole(MemberRole):
         for lifecycle in self._lifecycles:
             lifecycle.close()
         self._reader.stop()
-        self.controller.close()
+        self.controller.waits.close()
         self.forwarding.close()
         self.isr_updates.stop()
         self.replicas.close()

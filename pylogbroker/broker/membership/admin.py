@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.logger import Logger
 
 from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.metadata.image_waits import ImageWaits, has_leaders
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.metadata.tree_errors import kafka_error
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
@@ -42,11 +42,9 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
-from pylogbroker.metadata.delta import Delta, NewTopic
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import (
-    NO_LEADER,
     NO_TOPIC_ID,
-    ClusterImage,
     ConfigChange,
     ConfigResource,
     ConfigResourceType,
@@ -59,7 +57,7 @@ from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsR
 
 log = Logger()
 T = TypeVar("T")
-_WAIT_SECONDS: Final = 30.0
+_LATE: Final = "the change is stored, but the controller has not acted on it yet"
 _ATTEMPTS_MAX: Final = 5
 
 
@@ -71,7 +69,7 @@ class ControllerRole(Protocol):
 
 @attrs.define(eq=False, repr=False)
 class ClusterAdmin:
-    """Implements `Controller` of the handlers' services; follows the metadata."""
+    """Implements `Controller` of the handlers' services; its waits follow the metadata."""
 
     _broker_id: int
     _tree: ITree
@@ -83,20 +81,10 @@ class ClusterAdmin:
     _role: ControllerRole
     _config_watch: ConfigWatch
     _broker_epoch: Callable[[], int]
-    _waiting: dict[Deferred[None], Callable[[ClusterImage], bool]] = attrs.field(factory=dict, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
+    waits: ImageWaits = attrs.field(init=False)
 
-    def close(self) -> None:
-        """Wait for nothing any more."""
-        self._is_closed = True
-        for waiting in tuple(self._waiting):
-            waiting.cancel()
-
-    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        for waiting, is_there in tuple(self._waiting.items()):
-            if is_there(after):
-                del self._waiting[waiting]
-                waiting.callback(None)
+    def __attrs_post_init__(self) -> None:
+        self.waits = ImageWaits(self._metadata, self._runtime)
 
     def check_is_controller(self) -> None:
         """Raise NOT_CONTROLLER, unless this broker is the controller.
@@ -115,7 +103,7 @@ class ClusterAdmin:
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=NO_TOPIC_ID)
         await self._change(lambda: topic_administration.create(self._tree, topic, planned.settings))
-        await self._until(lambda image: _has_leaders(image, topic.name, len(topic.partitions)))
+        await self.waits.until(lambda image: has_leaders(image, topic.name, len(topic.partitions)), _LATE)
         return self._metadata.topics.get(topic.name, topic)
 
     async def create_partitions(
@@ -127,7 +115,7 @@ class ClusterAdmin:
     ) -> TopicImage:
         added = self.plans.plan_partitions(name, count, assignments, allowance)
         await self._change(lambda: topic_administration.enlarge(self._tree, added))
-        await self._until(lambda image: _has_leaders(image, name, count))
+        await self.waits.until(lambda image: has_leaders(image, name, count), _LATE)
         return self._metadata.topics[name]
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
@@ -158,7 +146,9 @@ class ClusterAdmin:
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(wanted)
         await self._change(lambda: topic_administration.mark_deleted(self._tree, topic.name))
-        await self._until(lambda image: topic.name not in image.topics or image.topics[topic.name].id != topic.id)
+        await self.waits.until(
+            lambda image: topic.name not in image.topics or image.topics[topic.name].id != topic.id, _LATE
+        )
         return topic
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
@@ -197,29 +187,3 @@ class ClusterAdmin:
                 report = log.warn if isinstance(error, Unavailable) else log.error  # ZooKeeper will be reached again
                 report("a change of topics or settings failed: {why}", why=error)
             raise kafka_error(error) from error
-
-    async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:
-        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long, or the broker stops."""
-        if is_there(self._metadata.image):
-            return
-        waiting: Deferred[None] = Deferred()
-        self._waiting[waiting] = is_there
-        waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
-        if self._is_closed:
-            waiting.cancel()
-        try:
-            await waiting
-        except (CancelledError, TimeoutError) as error:
-            self._waiting.pop(waiting, None)
-            raise KafkaError(
-                "the change is stored, but the controller has not acted on it yet", ErrorCode.REQUEST_TIMED_OUT
-            ) from error
-
-
-def _has_leaders(image: ClusterImage, name: str, partitions: int) -> bool:
-    topic = image.topics.get(name)
-    return (
-        topic is not None
-        and len(topic.partitions) >= partitions
-        and all(state.leader != NO_LEADER for state in topic.partitions.values())
-    )

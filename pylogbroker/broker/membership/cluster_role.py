@@ -130,7 +130,7 @@ class ClusterRole(MemberRole):
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         """Services that follow the image, besides those of each broker."""
-        return self.controller, UncleanElections(self._config, self.driver.allow_unclean_elections)
+        return self.controller.waits, UncleanElections(self._config, self.driver.allow_unclean_elections)
 
     async def open(self) -> None:
         """Read the image from the tree, without topics under deletion."""
@@ -182,7 +182,7 @@ class ClusterRole(MemberRole):
         self.orders.close()
         self.stray_replicas.stop()
         self.driver.stop()
-        self.controller.close()
+        self.controller.waits.close()
         self._config_watch.stop()
         self.isr_updates.stop()
         self._log_dir_failures.stop()

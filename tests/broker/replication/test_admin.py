@@ -138,7 +138,7 @@ class TopicTests(AdminTests):
         outcome: list[Any] = []
         begin(self.admin.create_topic(NewTopic("new", 1, 1))).addBoth(outcome.append)
         before = len(self.cluster.clock.getDelayedCalls())
-        self.admin.close()
+        self.admin.waits.close()
         self.assertEqual(outcome[0].value.code, ErrorCode.REQUEST_TIMED_OUT)
         self.assertEqual(len(self.cluster.clock.getDelayedCalls()), before - 1)
         error = error_of(self.admin.create_topic(NewTopic("other", 1, 1)))
@@ -161,7 +161,7 @@ class TopicTests(AdminTests):
         waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1)))
         error = error_of(self.admin.create_topic(NewTopic("new", 1, 1)))
         self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
-        self.admin.close()
+        self.admin.waits.close()
         self.failureResultOf(waiting, KafkaError)
 
     def test_settings_of_a_topic_that_another_broker_creates_are_kept(self) -> None:
@@ -198,7 +198,7 @@ class TopicTests(AdminTests):
         now(self.tree.commit([Create(path, zk_schema.encode_config({"retention.ms": "5"}))]))
         waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1, settings={"flush.ms": "6"})))
         self.assertEqual(self.stored(path), {"flush.ms": "6"})
-        self.admin.close()
+        self.admin.waits.close()
         self.failureResultOf(waiting, KafkaError)
 
     def test_a_topic_of_format_07_has_one_replica(self) -> None:
@@ -233,7 +233,7 @@ class TopicTests(AdminTests):
         error = error_of(self.enlarge(2))
         self.assertEqual(getattr(error, "code", None), ErrorCode.INVALID_PARTITIONS)
         self.assertEqual(self.assigned(), {0: (1,), 1: (1,)})
-        self.admin.close()
+        self.admin.waits.close()
         self.failureResultOf(waiting, KafkaError)
 
     def test_partitions_are_added_to_what_another_broker_writes_meanwhile(self) -> None:
@@ -250,7 +250,7 @@ class TopicTests(AdminTests):
         with patch.object(EmbeddedTree, "commit", behind):
             waiting = begin(self.enlarge(1))
         self.assertEqual(self.assigned(), {0: (2,), 1: (1,)})
-        self.admin.close()
+        self.admin.waits.close()
         self.failureResultOf(waiting, KafkaError)
 
     def test_no_partitions_are_added_during_a_reassignment(self) -> None:
@@ -269,7 +269,7 @@ class TopicTests(AdminTests):
         deletion: Deferred[Any] = begin(self.admin.delete_topic(TOPIC))
         self.assertIsNotNone(now(self.tree.exists(zk_paths.deleted_topic(TOPIC))))
         self.assertNoResult(deletion)
-        self.admin.close()
+        self.admin.waits.close()
         self.failureResultOf(deletion, KafkaError)
 
     def test_only_the_controller_creates_topics_for_clients(self) -> None:
