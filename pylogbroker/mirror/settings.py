@@ -79,4 +79,4 @@ class MirrorSettings:
     buffer_bytes: int = 67_108_864
     transaction_timeout: float = 60.0
     sync: SyncSettings | None = attrs.field(factory=SyncSettings)
-    """What follows besides records; None: nothing."""
+    """Settings, groups and ACLs that are synchronized; None stands for records alone."""

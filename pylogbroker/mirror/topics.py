@@ -33,7 +33,7 @@ _NAMES_MAX: Final = 100_000
 
 @attrs.frozen(eq=False, repr=False)
 class TopicChoice:
-    """Whole names that match one of the expressions, and none of the excluded ones. Expressions are those of Java."""
+    """Topics whose whole names match one of Java's regular expressions, and none of the excluded ones."""
 
     _included: tuple[Pattern, ...]
     _excluded: tuple[Pattern, ...]

@@ -37,7 +37,7 @@ _HEADER_BYTES_MAX: Final = 61
 
 @attrs.frozen
 class RemoteRecords:
-    """Whole batches; `next_offset` is above the offsets of all records in them."""
+    """Batches, none of them cut; `next_offset` is above the offsets of all records in them."""
 
     data: Buffer
     next_offset: int

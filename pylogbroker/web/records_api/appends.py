@@ -43,7 +43,7 @@ _BUILT_INLINE_BYTES: Final = 16 * 1024
 _PLANNED_INLINE: Final = 200
 """More records are divided into batches in a worker thread."""
 _RECORD_BYTES: Final = 200
-"""What it costs to encode a record, besides its bytes."""
+"""Cost to encode a record, as a number of bytes that is added to its own."""
 
 
 @attrs.frozen

@@ -179,7 +179,7 @@ class ConnectionFollower:
     """Bytes that are being sent, with those that are; at first the head of the answer."""
     _positions: Positions
     parser: Any = attrs.field(default=None, init=False)
-    """What the framing knows of the bytes that have come."""
+    """State of the framing that reads what the client sends."""
     _sent: int = attrs.field(default=0, init=False)
     """Number of the pending bytes that are sent."""
     _next: int = attrs.field(default=-1, init=False)

@@ -29,7 +29,7 @@ class Splitter(Protocol):
     number: int
     """Number of the part that begins next."""
     name: str
-    """What a part is, for messages."""
+    """Name of one part in messages, such as line."""
 
     def add(self, data: bytes) -> Iterator[Numbered]:
         """Yield the parts that are complete; raise BadRecord for one that is too long."""
