@@ -21,6 +21,7 @@ Source: Kafka's class KafkaRaftClient, KIP-595, KIP-630, KIP-868; the formats ar
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, cast
@@ -48,7 +49,8 @@ from pylogbroker.wire.metadata_records import (
 
 TOPIC: Final = "__cluster_metadata"
 TOPIC_ID: Final = UUID(int=1)
-_BYTES_MAX: Final = 8 << 20
+_BYTES_MAX: Final = 1 << 20
+"""Of an answer: its batches are checked in one go."""
 _SNAPSHOT_BYTES_MAX: Final = 4 << 30
 _NO_EPOCH: Final = -1
 _SNAPSHOT_FOOTER: Final = 4
@@ -140,7 +142,7 @@ class MetadataLog:
     committed_offset: int = attrs.field(default=0, init=False)
     high_watermark: int = attrs.field(default=0, init=False)
     _committed_epoch: int = attrs.field(default=0, init=False)
-    _pending: list[_Batch] = attrs.field(factory=list, init=False)
+    _pending: deque[_Batch] = attrs.field(factory=deque, init=False)
     _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
     _loaded: list[CommittedMetadata] = attrs.field(factory=list, init=False)
     """A snapshot that is not handed out yet."""
@@ -251,7 +253,7 @@ class MetadataLog:
             raise CorruptRecords("a metadata snapshot ends without its footer")
         end = snapshot.name.end_offset
         self._loaded = [CommittedMetadata(end, _decoded(snapshot.entries), is_snapshot=True)]
-        self._step, self._transactions, self._pending = _Fetching(), _Transactions(), []
+        self._step, self._transactions, self._pending = _Fetching(), _Transactions(), deque()
         self.end_offset = self.committed_offset = end
         self.high_watermark = max(self.high_watermark, end)
         self._committed_epoch = snapshot.name.epoch
@@ -287,7 +289,7 @@ class MetadataLog:
         loaded, self._loaded = self._loaded, []
         yield from loaded
         while self._pending and self._pending[0].end_offset <= self.high_watermark:
-            batch = self._pending.pop(0)
+            batch = self._pending.popleft()
             self.committed_offset, self._committed_epoch = batch.end_offset, batch.epoch
             yield CommittedMetadata(batch.end_offset, self._transactions.ended(_decoded(batch.entries)))
 
