@@ -28,11 +28,13 @@ from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequ
 from pylogbroker.wire.messages.envelope import EnvelopeRequest
 from pylogbroker.wire.metadata_records import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    UserScramCredentialRecord,
 )
 from tests.kraft.logs import Entry
 from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
@@ -344,6 +346,25 @@ def test_a_record_of_a_newer_release_ends_the_membership(cluster: Cluster) -> No
         cluster.reactor.advance(SESSION_SECONDS + 3)
     [line] = [eventAsText(event) for event in events if "leaves the cluster" in eventAsText(event)]
     assert "of type 30 are not known; a newer release of pylogbroker is needed" in line
+    assert cluster.controller.members[1].is_fenced
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        AccessControlEntryRecord(uuid.uuid4(), 99, "t", 3, "User:a", "*", 3, 3),
+        UserScramCredentialRecord("a", 99, b"s", b"k", b"v", 4096),
+        ConfigRecord(4, "no number", "num.io.threads", "3"),
+    ],
+)
+def test_a_value_of_a_newer_release_ends_the_membership(cluster: Cluster, record: MetadataRecord) -> None:
+    cluster.start(1)
+    with capturedLogs() as events:
+        cluster.controller.append(record)
+        cluster.reactor.advance(SESSION_SECONDS + 3)
+    [line] = [eventAsText(event) for event in events if "leaves the cluster" in eventAsText(event)]
+    assert f"a value of a {type(record).__name__} is not known" in line
+    assert "a newer release of pylogbroker is needed" in line
     assert cluster.controller.members[1].is_fenced
 
 

@@ -43,6 +43,7 @@ from pylogbroker.metadata.delta import (
 )
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.wire.metadata_records import UnknownMetadataRecord
 
 log = Logger()
 _ANY_EPOCH: Final = -1
@@ -68,15 +69,18 @@ class MetadataPublisher:
         self.fold = MetadataFold(self._broker_id)
 
     async def publish(self, committed: CommittedMetadata) -> None:
-        """Apply records that belong together; raise CorruptRecords."""
+        """Apply records that belong together; raise CorruptRecords, of which UnknownMetadataRecord is one."""
         before, former = self.fold.image, self.entities
         if committed.is_snapshot:
             self.fold, self.entities = MetadataFold(self._broker_id), Entities()
             self.entities.replace(former)
         edits = self.fold.begin()
         async for record in self._runtime.slices.over(committed.records):
-            edits.apply(record)
-            self.entities.apply(record)
+            try:
+                edits.apply(record)
+                self.entities.apply(record)
+            except (KeyError, ValueError) as error:
+                raise UnknownMetadataRecord(f"a value of a {type(record).__name__} is not known: {error}") from error
         delta = self.fold.commit(edits)
         if committed.is_snapshot:
             delta = difference(before, self.fold.image)
@@ -92,9 +96,16 @@ class MetadataPublisher:
             await self._lead_and_follow(replicas, topic, frozenset())
 
     async def _apply(self, delta: Delta) -> None:
-        deleted: list[Change] = [change for change in delta if isinstance(change, TopicDeleted)]
-        topics: list[Change] = [change for change in delta if isinstance(change, TopicCreated | PartitionsChanged)]
-        others = [self._accepted(change) for change in delta if change not in (*deleted, *topics)]
+        deleted: list[Change] = []
+        topics: list[Change] = []
+        others: list[Change] = []
+        for change in delta:
+            if isinstance(change, TopicDeleted):
+                deleted.append(change)
+            elif isinstance(change, TopicCreated | PartitionsChanged):
+                topics.append(change)
+            else:
+                others.append(self._accepted(change))
         if deleted:
             await self._delete(deleted)
         before = self._metadata.image

@@ -192,6 +192,9 @@ class KraftRole(MemberRole):
         except ReadingEnded as error:
             log.critical("this broker leaves the cluster: {why}", why=error)
             self.close()
+        except Exception:
+            log.failure("this broker leaves the cluster: it cannot follow the metadata any more")
+            self.close()
 
     async def register(self, node: BrokerNode) -> None:
         """Register, and return when the broker is unfenced; raise StartupError."""
