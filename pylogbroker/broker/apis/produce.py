@@ -265,12 +265,10 @@ class _Appends:
                 return
             check = None
             if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
-                transactional_id = self._transactional_id()
-                coordinator = ask_coordinator(services, transactional_id, partition, records, self._version)
+                coordinator, check = self._verification(partition, records)
                 if coordinator is not None:
                     self._queue(answer, partition, records, self._append_verified(partition, records, coordinator))
                     return
-                check = partial(verify, services, transactional_id, partition, records, self._version)
             appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
                 check = partial(self._check_queued, partition, records, check)
@@ -296,10 +294,13 @@ class _Appends:
         if check is not None:
             check()
 
-    def _transactional_id(self) -> str:
-        if self._request.transactional_id is None:
+    def _verification(self, partition: Partition, records: Buffer) -> tuple[AskedCoordinator | None, Check]:
+        """Return the coordinator, if another broker is it and was asked, and the check by this broker's own."""
+        transactional_id = self._request.transactional_id
+        if transactional_id is None:
             raise missing_transactional_id()
-        return self._request.transactional_id
+        asked = ask_coordinator(self._services, transactional_id, partition, records, self._version)
+        return asked, partial(verify, self._services, transactional_id, partition, records, self._version)
 
     async def _append_verified(self, partition: Partition, records: Buffer, coordinator: AskedCoordinator) -> Appended:
         """Append after the answer of a coordinator on another broker."""
@@ -322,11 +323,9 @@ class _Appends:
             await checked.check.check(records)
             check = None
             if self._version >= FIRST_WITH_V2 and records[ATTRIBUTES_AT] & TRANSACTIONAL:
-                transactional_id = self._transactional_id()
-                coordinator = ask_coordinator(self._services, transactional_id, partition, records, self._version)
+                coordinator, check = self._verification(partition, records)
                 if coordinator is not None:
                     return await self._append_verified(partition, records, coordinator)
-                check = partial(verify, self._services, transactional_id, partition, records, self._version)
             check = partial(self._check_queued, partition, records, check)
             return await self._append_queued(partition, records, self._services.runtime.now_ms(), check)
         finally:
