@@ -123,10 +123,14 @@ class MetadataReader:
             )
         await self._pauses.pause(_BACKOFF.pause(self._failures))
 
-    def _take_fetch(self, answer: FetchResponse) -> bool:
+    def _heard(self, answer: FetchResponse | FetchSnapshotResponse) -> None:
+        """Take what each answer says of the controllers; raise its error."""
         for endpoint in answer.node_endpoints:
             self._quorum.learned(endpoint.node_id, endpoint.host, endpoint.port)
         _raise_for(answer.error_code)
+
+    def _take_fetch(self, answer: FetchResponse) -> bool:
+        self._heard(answer)
         try:
             data = answer.responses[0].partitions[0]
         except IndexError:
@@ -144,9 +148,7 @@ class MetadataReader:
         return self._log.fetched(data)
 
     def _take_chunk(self, answer: FetchSnapshotResponse) -> bool:
-        for endpoint in answer.node_endpoints:
-            self._quorum.learned(endpoint.node_id, endpoint.host, endpoint.port)
-        _raise_for(answer.error_code)
+        self._heard(answer)
         try:
             chunk = answer.topics[0].partitions[0]
         except IndexError:
