@@ -147,7 +147,12 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.schemas.errors",
         "pylogbroker.schemas.registry_client",
     ),
-    "mirrors": ("pylogbroker.cli.mirror_run", "pylogbroker.mirror_records.status", "pylogbroker.mirror.metrics"),
+    "mirrors": (
+        "pylogbroker.cli.mirror_run",
+        "pylogbroker.mirror_records.formats",
+        "pylogbroker.mirror_records.status",
+        "pylogbroker.mirror.metrics",
+    ),
     "commands for files: half a broker": (
         "pylogbroker.offline.backup",
         "pylogbroker.offline.dry_run",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
-from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.output import format_option, note, show
 from pylogbroker.cli.partition_reader import PartitionReader
 from pylogbroker.cli.topic import existing_topics
 from pylogbroker.cli.watching import views, watch_option
@@ -17,17 +17,17 @@ from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
+    from pylogbroker.client import admin as admin_api
+    from pylogbroker.mirror_records import formats
     from pylogbroker.mirror_records import status as mirror_status
     from pylogbroker.mirror_records.status import MirrorSign
 else:
+    admin_api = on_first_use("pylogbroker.client.admin")
+    formats = on_first_use("pylogbroker.mirror_records.formats")
     mirror_status = on_first_use("pylogbroker.mirror_records.status")
 
-_HEARTBEATS: Final = ("heartbeats", 0)
 _RECORDS_MAX: Final = 1000
 """Heartbeats that are read: those of some seconds."""
-
-_EARLIEST: Final = -2
-_LATEST: Final = -1
 
 
 @click.command("status", short_help="Show mirrors into a cluster, their lag and rate.")
@@ -49,21 +49,21 @@ def status(by_topic: bool, watch: float | None, connection: Connection, output: 
             signs = _signs(connection, admin)
             rows = [*_topic_rows(signs)] if by_topic else [*_rows(signs, time.time())]
             if not signs:
-                click.echo("No mirror has written a heartbeat to this cluster.", err=True)
+                note("No mirror has written a heartbeat to this cluster.")
             show(rows, output)
             for sign in signs:
                 for topic, why in (sign.report.stopped if sign.report is not None else {}).items():
-                    click.echo(f"{sign.source}->{sign.target}: topic {topic} is not mirrored: {why}", err=True)
+                    note(f"{sign.source}->{sign.target}: topic {topic} is not mirrored: {why}")
 
 
 def _signs(connection: Connection, admin: BlockingAdmin) -> list[MirrorSign]:
-    topic, _ = _HEARTBEATS
-    if topic not in existing_topics(admin, [topic]):
+    partition = formats.HEARTBEATS_TOPIC, 0
+    if not existing_topics(admin, [formats.HEARTBEATS_TOPIC]):
         return []
-    end = admin.records.offsets({_HEARTBEATS: _LATEST})[_HEARTBEATS].or_end(0)
-    first = admin.records.offsets({_HEARTBEATS: _EARLIEST})[_HEARTBEATS].or_end(0)
+    end = admin.records.offsets({partition: admin_api.LATEST})[partition].or_end(0)
+    first = admin.records.offsets({partition: admin_api.EARLIEST})[partition].or_end(0)
     start = max(first, end - _RECORDS_MAX)
-    reader = PartitionReader(connection, admin, {_HEARTBEATS: start}, {_HEARTBEATS: end})
+    reader = PartitionReader(connection, admin, {partition: start}, {partition: end})
     return mirror_status.signs_of((message.key, message.value, message.headers) for message in reader.messages())
 
 

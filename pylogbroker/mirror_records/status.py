@@ -119,7 +119,9 @@ def report_of(text: bytes | None) -> StatusReport | None:
     if not isinstance(fields, dict):
         return None
     topics = [_topic(name, row) for name, row in _mapping(fields, "topics").items() if isinstance(row, dict)]
-    stopped = {name: why for name, why in _mapping(fields, "stopped").items() if isinstance(why, str)}
+    stopped = {
+        _encodable(name): _encodable(why) for name, why in _mapping(fields, "stopped").items() if isinstance(why, str)
+    }
     return StatusReport(
         _count(fields, "lag"),
         _count(fields, "records"),
@@ -133,6 +135,7 @@ def report_of(text: bytes | None) -> StatusReport | None:
 
 
 def _topic(name: str, row: Mapping[str, Any]) -> MirroredTopicReport:
+    name = _encodable(name)
     return MirroredTopicReport(name, _text(row, "target") or name, _count(row, "partitions"), _count(row, "lag"))
 
 
@@ -143,7 +146,12 @@ def _mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _text(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
-    return value[:_TEXT_MAX] if isinstance(value, str) else ""
+    return _encodable(value[:_TEXT_MAX]) if isinstance(value, str) else ""
+
+
+def _encodable(text: str) -> str:
+    """Return a text with question marks for halves of surrogate pairs, which JSON may have and UTF-8 has not."""
+    return text.encode(errors="replace").decode()
 
 
 def _count(fields: Mapping[str, Any], name: str) -> int:
@@ -153,5 +161,10 @@ def _count(fields: Mapping[str, Any], name: str) -> int:
 
 def _rate(fields: Mapping[str, Any], name: str) -> float:
     value = fields.get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
-    return float(value) if is_number else 0.0  # type: ignore[arg-type]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return 0.0
+    try:
+        rate = float(value)
+    except OverflowError:
+        return 0.0
+    return rate if isfinite(rate) and rate >= 0 else 0.0

@@ -75,10 +75,17 @@ def test_fields_of_other_types_have_their_defaults(value):
     assert report == expected
 
 
-@pytest.mark.parametrize("value", [None, "1", -1, True, float("inf"), float("nan")])
+@pytest.mark.parametrize("value", [None, "1", -1, True, float("inf"), float("nan"), 10**400])
 def test_rates_that_are_none_are_zero(value):
     report = report_of(json.dumps({"records_per_second": value, "topics": {"t": value}}).encode())
     assert (report.records_per_second, report.topics) == (0.0, ())
+
+
+def test_texts_of_a_report_can_be_written_as_utf_8():
+    text = rb'{"trouble": "a\ud800", "stopped": {"b\udfff": "\ud800"}, "topics": {"c\ud800": {"target": "\udfffd"}}}'
+    report = report_of(text)
+    assert (report.trouble, report.stopped) == ("a?", {"b?": "?"})
+    assert report.topics == (MirroredTopicReport("c?", "?d", 0, 0),)
 
 
 def test_records_that_are_no_heartbeats_are_ignored():
