@@ -2,6 +2,7 @@
 
 Compared are: type, enum, const, bounds of strings, numbers, arrays and objects, pattern, multipleOf, uniqueItems,
 properties, required, additionalProperties, items, additionalItems, dependencies, allOf, anyOf, oneOf, not, if.
+Patterns that find properties are those of Java.
 A property that is added to an open object is a problem, as in Confluent's registry: older values may have any value
 there. Ignored are: format, and changes of patternProperties themselves.
 """
@@ -14,6 +15,13 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.java.pattern import Pattern, TooManySteps
+from pylogbroker.java.pattern_syntax import PatternError
+from pylogbroker.registry.errors import RegistryError
+
+_COMPARISONS_MAX: Final = 500_000
+"""Pairs of schemas that are compared at most: alternatives and `$ref` may repeat them without end."""
+_SHOWN_MAX: Final = 60
 _SUMS: Final = ("anyOf", "oneOf")
 _CONDITION: Final = ("if", "then", "else")
 _ANNOTATIONS: Final = frozenset(
@@ -56,8 +64,16 @@ class JsonComparison:
     """One comparison; what it finds below a pair of schemas that contain themselves holds for the pair."""
 
     _running: set[tuple[int, int]] = attrs.field(factory=set, init=False)
+    _left: int = attrs.field(default=_COMPARISONS_MAX, init=False)
+    _patterns: dict[str, Pattern] = attrs.field(factory=dict, init=False)
 
     def problems(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
+        """Yield what an older schema allows and a new one does not; raise RegistryError if that takes too long."""
+        self._left -= 1
+        if self._left < 0:
+            raise RegistryError.invalid_schema(
+                "it takes too many steps to be compared: use fewer alternatives and references within each other"
+            )
         old, new = old.resolved(), new.resolved()
         pair = (id(old.schema), id(new.schema))
         if pair in self._running or old.schema is False or _is_open(new.schema):
@@ -73,13 +89,12 @@ class JsonComparison:
 
     def _all_parts(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
         old_parts, new_parts = _parts(old), _parts(new)
+        if len(old_parts) == len(new_parts) == 1 and not (_is_sum(new_parts[0]) or _is_sum(old_parts[0])):
+            yield from self._simple(old_parts[0], new_parts[0], path)  # the reasons are those of this comparison
+            return
         for new_part in new_parts:
             if not any(self._allows(part, new_part, path) for part in old_parts):
-                # with one part on each side the reasons are those of its comparison
-                if len(old_parts) == len(new_parts) == 1 and not (_is_sum(new_part) or _is_sum(old_parts[0])):
-                    yield from self._simple(old_parts[0], new_part, path)
-                else:
-                    yield f"COMBINED_TYPE_SUBSCHEMAS_CHANGED at {path}: the older schema allows more"
+                yield f"COMBINED_TYPE_SUBSCHEMAS_CHANGED at {path}: the older schema allows more"
 
     def _allows(self, old: SchemaNode, new: SchemaNode, path: str) -> bool:
         return not any(True for _ in self._part_problems(old, new, path))
@@ -128,16 +143,34 @@ class JsonComparison:
                 continue
             if name in required and not _has_default(schema):
                 yield f"REQUIRED_PROPERTY_ADDED at {where}: older values do not have it"
-            covering = _covering(old.schema, name)
+            covering = self._covering(old.schema, name)
             if covering is True and not _is_open(schema):
                 yield f"PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL at {where}: older values may have another type there"
             elif isinstance(covering, dict):
                 yield from self.problems(old.at(covering), new.at(schema), where)
         for name in before.keys() - after.keys():
             yield from self.problems(
-                old.at(before[name]), new.at(_covering(new.schema, name)), f"{path}properties/{name}/"
+                old.at(before[name]), new.at(self._covering(new.schema, name)), f"{path}properties/{name}/"
             )
         yield from self._rest(old, new, "additionalProperties", path)
+
+    def _covering(self, schema: Mapping[str, Any], name: str) -> Any:
+        """Return the schema for a property that is not named: by its pattern, or additionalProperties."""
+        for pattern, subschema in schema.get("patternProperties", {}).items():
+            if self._is_in(name, pattern):
+                return subschema
+        return schema.get("additionalProperties", True)
+
+    def _is_in(self, name: str, pattern: str) -> bool:
+        """Return whether a pattern is found in a name; raise RegistryError."""
+        try:
+            compiled = self._patterns.get(pattern) or self._patterns.setdefault(pattern, Pattern.compile(pattern))
+            return next(compiled.find_all(name), None) is not None
+        except PatternError as error:
+            reason = str(error)
+        except TooManySteps:
+            reason = "it takes too many steps to match"
+        raise RegistryError.invalid_schema(f"the pattern {pattern[:_SHOWN_MAX]!r} cannot be compared: {reason}")
 
     def _arrays(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[str]:
         before, after = _tuple(old.schema), _tuple(new.schema)
@@ -223,14 +256,6 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _has_default(schema: Any) -> bool:
     return isinstance(schema, dict) and "default" in schema
-
-
-def _covering(schema: Mapping[str, Any], name: str) -> Any:
-    """Return the schema for a property that is not named: by its pattern, or additionalProperties."""
-    for pattern, subschema in schema.get("patternProperties", {}).items():
-        if re.search(pattern, name):
-            return subschema
-    return schema.get("additionalProperties", True)
 
 
 def _tuple(schema: Mapping[str, Any]) -> list[Any]:

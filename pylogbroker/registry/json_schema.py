@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
-from jsonschema import Draft7Validator
+from jsonschema import Draft7Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
+from pylogbroker.java.pattern import Pattern
+from pylogbroker.java.pattern_syntax import PatternError
 from pylogbroker.json_text import tokens_of, written
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.json_compatibility import JsonComparison, SchemaNode
 
 _ROOT: Final = ""
+_FORMATS: Final = FormatChecker(())
+"""Formats that a schema itself must have: its patterns are Java's."""
+
+
+def _is_pattern(text: Any) -> bool:
+    """Return whether a text is a regular expression; raise re.error."""
+    if not isinstance(text, str):
+        return True
+    try:
+        Pattern.compile(text)
+    except PatternError:  # Java has some that are not read here, such as look-behind
+        re.compile(text)
+    return True
+
+
+_FORMATS.checks("regex", raises=re.error)(_is_pattern)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -35,7 +54,7 @@ class JsonSchema:
             tokens, schema = tokens_of(text), json.loads(text)
             if not isinstance(schema, dict | bool):
                 raise ValueError(f"{text} is no JSON Schema: it is an object, or a boolean")
-            validator_for(schema, default=Draft7Validator).check_schema(schema)
+            validator_for(schema, default=Draft7Validator).check_schema(schema, format_checker=_FORMATS)
             documents = {name: json.loads(document) for name, document in references.items()} | {_ROOT: schema}
             resources = [(name, _resource(document)) for name, document in documents.items()]
             resolver = Registry().with_resources(resources).resolver(_ROOT)

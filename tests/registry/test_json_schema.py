@@ -113,6 +113,8 @@ def test_rejected_changes(old: Any, new: Any, problem: str) -> None:
     [
         ("", "Expecting value"),
         ('{"type": "strin"}', r"\$\.type: 'strin' is not valid"),
+        ('{"pattern": "("}', r"\$\.pattern: '\(' is not a 'regex'"),
+        ('{"patternProperties": {"[": {}}}', r"'\[' is not a 'regex'"),
         ('{"$ref": "#/definitions/missing"}', "definitions/missing"),
         ('{"$ref": "missing.json"}', "missing.json"),
         ("7", "7 is no JSON Schema"),
@@ -142,3 +144,42 @@ def test_numbers_of_a_schema_stay_as_they_are() -> None:
     for wrong in ('{"maximum": NaN}', "[" * 100_000):
         with pytest.raises(RegistryError, match="Invalid schema"):
             JsonSchema.parse(wrong, {})
+
+
+def test_deeply_nested_schemas_are_compared_in_time_that_grows_with_their_depth() -> None:
+    old, new = TEXT, INT
+    for _ in range(40):
+        old, new = thing(False, a=old), thing(False, a=new)
+    assert schema(new).problems(schema(old)) == [f"TYPE_CHANGED at #/{'properties/a/' * 40}: from string to integer"]
+
+
+def test_alternatives_within_each_other_are_compared_up_to_a_number_of_steps() -> None:
+    def pairs(leaf: Any) -> Any:
+        names = {f"d{level}": thing(a=f"d{level + 1}", b=f"d{level + 1}") for level in range(30)}
+        for below in names.values():
+            below["properties"] = {
+                name: {"$ref": f"#/definitions/{target}"} for name, target in below["properties"].items()
+            }
+        return {"definitions": {**names, "d30": leaf}, "$ref": "#/definitions/d0"}
+
+    with pytest.raises(RegistryError, match="too many steps"):
+        schema(pairs(NUMBER)).problems(schema(pairs(INT)))
+
+
+@pytest.mark.parametrize("pattern", [r"^\p{Lu}", "(?<first>X)", "[A-Z&&[^Y]]", "(?<=X)"])
+def test_patterns_are_those_of_java(pattern: str) -> None:
+    assert JsonSchema.parse(json.dumps({**TEXT, "pattern": pattern}), {}).text
+
+
+def test_patterns_find_properties_as_in_java() -> None:
+    old = {"type": "object", "patternProperties": {r"^\p{Lu}": TEXT}, "additionalProperties": False}
+    assert schema({**old, "properties": {"Name": TEXT, "name": TEXT}}).problems(schema(old)) == []
+    assert "TYPE_CHANGED" in schema({**old, "properties": {"Name": INT}}).problems(schema(old))[0]
+
+
+def test_a_pattern_that_takes_long_or_is_not_read_is_named() -> None:
+    name = "a" * 40_000
+    for pattern, reason in (("^(a+)+$", "too many steps"), ("(?<=a)b", "look-behind")):
+        old = {"type": "object", "patternProperties": {pattern: TEXT}}
+        with pytest.raises(RegistryError, match=reason):
+            schema({**old, "properties": {f"{name}!": TEXT}}).problems(schema(old))
