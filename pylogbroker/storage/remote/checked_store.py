@@ -37,7 +37,7 @@ class Requests:
 
 @attrs.frozen(eq=False, repr=False)
 class CheckedStore:
-    """Calls a store; raises StoreFailure alone. All methods block; several threads may call them."""
+    """Calls a store; its failures are StoreFailure. All methods block; several threads may call them."""
 
     _store: IRemoteStorage
     puts: Requests = attrs.field(factory=Requests, init=False)
@@ -46,12 +46,24 @@ class CheckedStore:
     deletions: Requests = attrs.field(factory=Requests, init=False)
 
     def put(self, name: str, parts: Iterable[bytes]) -> None:
-        def counted() -> Iterator[bytes]:
-            for part in parts:
-                self.puts.bytes += len(part)
-                yield part
+        """Write an object. An exception of `parts` is raised as it is: the store did not fail."""
+        of_parts: list[Exception] = []
 
-        self._call(self.puts, "writing", name, lambda: self._store.put(name, counted()))
+        def counted() -> Iterator[bytes]:
+            try:
+                for part in parts:
+                    self.puts.bytes += len(part)
+                    yield part
+            except Exception as error:
+                of_parts.append(error)
+                raise
+
+        try:
+            self._call(self.puts, "writing", name, lambda: self._store.put(name, counted()))
+        except StoreFailure:
+            if of_parts:
+                raise of_parts[0] from None
+            raise
 
     def read(self, name: str, start: int, length: int) -> bytes:
         try:

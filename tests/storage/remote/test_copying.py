@@ -8,11 +8,12 @@ import attrs
 import pytest
 
 from pylogbroker.storage import LogConfig, Origin
-from pylogbroker.storage.remote import contents, deletion
+from pylogbroker.storage.remote import contents, copying, deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.contents import Contents
 from pylogbroker.storage.remote.copying import CopyAborted
+from pylogbroker.storage.remote.object_names import SegmentName
 from pylogbroker.storage.remote.reading import RemoteReader
 from tests.storage.remote.segments import TOPIC_ID, copy, copy_all, ids, pieces_of, rows, sources
 from tests.storage.remote.stores import Crash, FailingStore, MemoryStore
@@ -194,6 +195,21 @@ def test_a_lost_transaction_index_ends_the_copy(tmp_path: Path) -> None:
     with pytest.raises(CopyAborted):
         copy(CheckedStore(store), source, "a" * 32)
     assert not any(name.endswith(".manifest") for name in store.objects)
+
+
+@pytest.mark.parametrize("error", [CopyAborted(), OSError("the local disk")])
+def test_a_copy_that_ends_early_is_no_failure_of_the_store(tmp_path: Path, error: Exception) -> None:
+    log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
+    fill(log, 10)
+    [source, *_] = sources(log)
+
+    def fail(size: int) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        copying.copy(CheckedStore(store), source, SegmentName(0, source.end_offset, 0, "a" * 32), NOW, fail)
+    assert raised.value is error
+    assert store.objects == {}
 
 
 def test_many_manifests_are_read_in_order_and_once(tmp_path: Path) -> None:
