@@ -46,15 +46,20 @@ class _Reader:
     codec: SchemaCodec
     references: Mapping[str, str]
 
-    def type_of(self, frame: FramedContent) -> tuple[str, pa.DataType] | None:
-        """Return a name of the content's type within the schema, and the type."""
+    def type_name(self, frame: FramedContent) -> str | None:
+        """Return a name of the content's type within the schema."""
         if self.schema.kind == AVRO:
-            return "", avro_types.arrow_type_of_avro(AvroTypes.parse(self.schema.text, self.references))
-        if self.schema.kind == PROTOBUF:
-            of_type: Any = self.codec.of_type
-            message = of_type.message_of(frame)
-            return message.full_name, protobuf_types.arrow_type_of_message(message)
-        return None
+            return ""
+        return self._message_of(frame).full_name if self.schema.kind == PROTOBUF else None
+
+    def type_of(self, frame: FramedContent) -> pa.DataType:
+        if self.schema.kind == AVRO:
+            return avro_types.arrow_type_of_avro(AvroTypes.parse(self.schema.text, self.references))
+        return protobuf_types.arrow_type_of_message(self._message_of(frame))
+
+    def _message_of(self, frame: FramedContent) -> Any:
+        of_type: Any = self.codec.of_type
+        return of_type.message_of(frame)
 
 
 @attrs.define(eq=False, repr=False)
@@ -67,7 +72,7 @@ class RegistryForm:
     is_sampled = True
     needs_headers = True
     _readers: dict[int | UUID, _Reader | SchemaError] = attrs.field(factory=dict, init=False)
-    _seen: set[tuple[int | UUID, bytes | None]] = attrs.field(factory=set, init=False)
+    _seen: set[tuple[int | UUID, str]] = attrs.field(factory=set, init=False)
     _inferred: pa.DataType = attrs.field(factory=pa.null, init=False)
     _has_bytes: bool = attrs.field(default=False, init=False)
     _has_frames: bool = attrs.field(default=False, init=False)
@@ -96,15 +101,12 @@ class RegistryForm:
     def _learn_framed(self, frame: FramedContent) -> bytes | None:
         """Learn the type of a content's schema, or return its JSON where only values show the type."""
         reader = self._reader(frame.schema)
-        if reader.schema.kind == AVRO and (frame.schema, None) in self._seen:
-            return None
-        typed = reader.type_of(frame)
-        if typed is None:
+        name = reader.type_name(frame)
+        if name is None:
             return reader.codec.decode(frame).encode()
-        name, kind = typed
-        if (frame.schema, name.encode()) not in self._seen:
-            self._seen |= {(frame.schema, None), (frame.schema, name.encode())}
-            self._inferred = unified(self._inferred, kind)
+        if (frame.schema, name) not in self._seen:
+            self._inferred = unified(self._inferred, reader.type_of(frame))
+            self._seen.add((frame.schema, name))
         return None
 
     def _learn_unframed(self, content: bytes) -> None:
