@@ -38,7 +38,10 @@ _NAME: Final = re.compile(r"(?!.*//)(?!.*\.\./)[a-zA-Z0-9][a-zA-Z0-9_./-]*")
 @implementer(IRemoteStorage)
 @attrs.frozen
 class DirectoryStorage:
-    """Objects as files. A file gets its name when all of it is on the disk."""
+    """Objects as files. A file gets its name when all of it is on the disk.
+
+    After a crash, the listing has the part that was written, with `.tmp` behind its name: the next leader deletes it.
+    """
 
     root: str
 
@@ -46,12 +49,17 @@ class DirectoryStorage:
         path = self._path(name)
         self._make_directory(os.path.dirname(path))
         temporary = path + _TEMPORARY
-        with open(temporary, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
         _sync(os.path.dirname(path))
 
     def read(self, name: str, start: int, length: int) -> bytes:
@@ -64,9 +72,8 @@ class DirectoryStorage:
         for directory, _, files in os.walk(self._path(prefix), onerror=_raise_unless_missing):
             for file in files:
                 path = f"{directory}/{file}"
-                if not file.endswith(_TEMPORARY):
-                    with suppress(FileNotFoundError):  # deleted since
-                        yield StoredObject(os.path.relpath(path, self.root), os.stat(path).st_size)
+                with suppress(FileNotFoundError):  # deleted since
+                    yield StoredObject(os.path.relpath(path, self.root), os.stat(path).st_size)
 
     def delete(self, name: str) -> None:
         self._check_root()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -13,6 +13,9 @@ from moto.server import ThreadedMotoServer
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
+from pylogbroker.storage.remote import contents, deletion, object_names
+from pylogbroker.storage.remote.checked_store import CheckedStore
+from pylogbroker.storage.remote.object_names import SegmentName
 from pylogbroker.tap.plugins import remote_storage
 
 ENABLED = {"remote.log.storage.system.enable": "true"}
@@ -107,6 +110,26 @@ def test_a_file_that_is_not_complete_has_no_name(tmp_path: Path) -> None:
     assert listed(storage, "topic/") == {}
     with pytest.raises(FileNotFoundError):
         storage.read("topic/a.log", 0, 1)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".manifest"])
+def test_what_a_crash_leaves_of_a_copy_is_deleted(tmp_path: Path, suffix: str) -> None:
+    store, topic_id = CheckedStore(opened(f"directory:{tmp_path}")), UUID(int=5)
+    name = SegmentName(0, 10, 3, "a" * 32)
+    prefix = object_names.partition_prefix(topic_id, 0)
+    for written in (".log", ".index"):
+        if (written, suffix) == (".log", ".index") or suffix == ".manifest":
+            store.put(f"{prefix}{name}{written}", [b"whole"])
+    directory = tmp_path / prefix
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{name}{suffix}.tmp").write_bytes(b"beg")
+    found = contents.load(store, topic_id, 0, {})
+    assert (found.segments, found.unfinished) == ((), {name})
+    deletion.sweep(store, topic_id, 0, found, 3, 0)
+    assert [path.name for path in directory.iterdir()] == [f"{name}.deleted"]
+    (directory / f"{name}{suffix}.tmp").write_bytes(b"beg")
+    deletion.delete_partition(store, topic_id, 0, lambda: None)
+    assert not directory.exists()
 
 
 def test_a_directory_that_is_not_mounted_is_no_empty_store(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@
 
 Offsets have 20 digits, so that names sort by them. The end offset is that of the next segment. A segment id is random:
 two brokers never write the same objects, even if both take themselves for the leader.
+
+A store may list what it has of an object that is not complete with `.tmp` behind the name. It goes with the object.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ LOG: Final = ".log"
 INDEX: Final = ".index"
 MANIFEST: Final = ".manifest"
 TOMBSTONE: Final = ".deleted"
-_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{1,10})-([0-9a-f]{32})(\.log|\.index|\.manifest|\.deleted)")
+_NAME: Final = re.compile(
+    r"([0-9]{20})-([0-9]{20})-([0-9]{1,10})-([0-9a-f]{32})((?:\.log|\.index|\.manifest|\.deleted)(?:\.tmp)?)"
+)
 _LONG_MAX: Final = 2**63 - 1
 
 
