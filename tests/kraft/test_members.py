@@ -195,6 +195,12 @@ def test_clients_create_write_read_and_delete(cluster: Cluster) -> None:
     cluster.run(admin.close())
 
 
+def test_each_api_has_the_services_that_it_declares(cluster: Cluster) -> None:
+    broker = cluster.start(1)
+    for api in broker.apis:
+        api.select_services(broker)
+
+
 def test_followers_catch_up_and_lead_after_a_failure(cluster: Cluster) -> None:
     for number in (1, 2, 3):
         cluster.start(number)

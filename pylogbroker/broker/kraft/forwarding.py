@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pylogbroker.broker.kraft.quorum import Quorum
-from pylogbroker.broker.requests.api import Api, Handler
+from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
@@ -83,22 +83,16 @@ class Forwarding:
 
     def forwarded(self, api: Api) -> Api:
         """Return an API whose requests the active controller answers."""
-        return api.handled_by(self._handler) if api.name in FORWARDED else api
+        return api.forwarded_by(self._forward) if api.name in FORWARDED else api
 
     def only_forwarded(self) -> Iterator[Api]:
         """Yield APIs that only a member of such a cluster offers."""
 
-        async def forward(services: object, context: RequestContext, request: Request) -> Response:
-            return await self.send(context, request)
-
         for request in (DescribeQuorumRequest, UnregisterBrokerRequest):
-            yield Api.of(request, forward)
+            yield Api.of(request, self._forward)
 
-    def _handler(self, api: Api) -> Handler:
-        async def forward(services: object, context: RequestContext, request: Request) -> Response:
-            return await self.send(context, request)
-
-        return forward
+    async def _forward(self, services: object, context: RequestContext, request: Request) -> Response:
+        return await self.send(context, request)
 
     async def send(self, context: RequestContext, request: Request) -> Response:
         """Return the controller's response; raise REQUEST_TIMED_OUT if no controller leads for long."""

@@ -137,6 +137,12 @@ class Api:
         load = lambda: attrs.evolve(self._handled, handle=wrap(self), learn=None)  # noqa: E731
         return attrs.evolve(self, load=load)
 
+    def forwarded_by(self, handle: Handler) -> Api:
+        """Return the API with a handler that passes requests on to another node: it needs other services."""
+        services = declared_services(handle)
+        load = lambda: attrs.evolve(self._handled, handle=handle, services=services, learn=None)  # noqa: E731
+        return attrs.evolve(self, load=load)
+
     def as_in_3_9(self) -> Api:
         """Return the API with the versions of Kafka 3.9."""
         return attrs.evolve(self, versions=versions_in_3_9(self.key))
