@@ -8,8 +8,8 @@
     cluster.wait_until_in_sync("orders")
     cluster.replicas("orders", 0)                       # the records in each replica's files
 
-States come from the coordination tree: `tree` has more of them.  The logs of all lives of a broker are in files such as
-`broker-1.log`.
+States come from the coordination tree, which has more of them (`tree`), or from KRaft controllers.  The logs of all
+lives of a broker are in files such as `broker-1.log`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.clients.stored_batches import ask
 from tests.cluster.members import ClusterBroker, Maker, Place
 from tests.cluster.network import Network
 from tests.cluster.replica_logs import LogRecord, partition_directories, read_directory
-from tests.cluster.tree import NONE, StoredState, Tree
+from tests.cluster.states import NONE, States, StoredState
+from tests.cluster.tree import Tree
 from tests.crash.history import Partition
 from tests.peers.processes import free_ports
 from tests.peers.tools import tool
@@ -46,7 +47,7 @@ class Cluster:
 
     directory: Path
     members: Mapping[int, ClusterBroker]
-    tree: Tree
+    states: States
     running: list[int] = attrs.field(factory=list)
     paused: list[int] = attrs.field(factory=list)
     errors: dict[int, list[str]] = attrs.field(factory=dict)  # in the logs of lives that are over
@@ -80,7 +81,13 @@ class Cluster:
     def __exit__(self, *exc_info: object) -> None:
         for number in list(self.running):
             self.kill(number)
-        self.tree.close()
+        self.states.close()
+
+    @property
+    def tree(self) -> Tree:
+        """The coordination tree of a cluster that has one."""
+        assert isinstance(self.states, Tree), "the cluster has no coordination tree"
+        return self.states
 
     @property
     def bootstrap(self) -> str:
@@ -114,7 +121,7 @@ class Cluster:
         metadata, and answers with what it has: nothing.
         """
         if wait_for_expiry:
-            wait_until(lambda: number not in self.tree.brokers(), WAIT_SECONDS_MAX, self.tree.brokers)
+            wait_until(lambda: number not in self.states.brokers(), WAIT_SECONDS_MAX, self.states.brokers)
         self.running.append(number)
         member = self.members[number]
         member.start()
@@ -201,11 +208,11 @@ class Cluster:
 
     def controller(self) -> int:
         """Return the id of the controller; NONE (-1) while there is none."""
-        return self.tree.controller()
+        return self.states.controller()
 
     def state(self, topic: str, partition: int) -> StoredState:
         """Return the state of a partition that there is."""
-        found = self.tree.state(topic, partition)
+        found = self.states.state(topic, partition)
         if found is None:
             raise LookupError(f"{topic}-{partition} has no state in the tree")
         return found
@@ -226,12 +233,12 @@ class Cluster:
 
         def is_led() -> bool:
             nonlocal leader
-            state = self.tree.state(topic, partition)
+            state = self.states.state(topic, partition)
             leader = NONE if state is None else state.leader  # the controller may not have made it yet
             able = leader in self.running and leader not in self.paused and leader != other_than
-            return able and leader in self.tree.brokers()
+            return able and leader in self.states.brokers()
 
-        wait_until(is_led, seconds, lambda: self.tree.state(topic, partition))
+        wait_until(is_led, seconds, lambda: self.states.state(topic, partition))
         return leader
 
     def wait_for_controller(self, seconds: float = WAIT_SECONDS_MAX) -> int:
@@ -255,8 +262,8 @@ class Cluster:
         """Wait until every partition of the topic has all its replicas in sync, and a leader."""
 
         def states() -> list[tuple[tuple[int, ...], StoredState | None]]:
-            assignment = self.tree.assignment(topic)
-            return [(replicas, self.tree.state(topic, each)) for each, replicas in assignment.items()]
+            assignment = self.states.assignment(topic)
+            return [(replicas, self.states.state(topic, each)) for each, replicas in assignment.items()]
 
         def is_in_sync() -> bool:
             found = states()
@@ -270,9 +277,9 @@ class Cluster:
     def wait_until_reassigned(self, topic: str, partition: int, *replicas: int) -> None:
         """Wait until a move of a partition, by `tree.reassign`, is over."""
         wait_until(
-            lambda: not self.tree.reassigned() and self.tree.assignment(topic)[partition] == replicas,
+            lambda: not self.states.reassigned() and self.states.assignment(topic)[partition] == replicas,
             WAIT_SECONDS_MAX,
-            lambda: (self.tree.reassigned(), self.tree.assignment(topic), self.state(topic, partition)),
+            lambda: (self.states.reassigned(), self.states.assignment(topic), self.state(topic, partition)),
         )
 
     def dump_logs(self, number: int) -> dict[Partition, list[LogRecord]]:
@@ -285,7 +292,7 @@ class Cluster:
 
     def replicas(self, topic: str, partition: int) -> dict[int, list[LogRecord]]:
         """Return the records in the files of each replica of a partition."""
-        numbers = self.tree.assignment(topic)[partition]
+        numbers = self.states.assignment(topic)[partition]
         return {number: self._read(self.members[number], topic, partition) for number in numbers}
 
     @staticmethod

@@ -20,11 +20,21 @@ offsets or transactions, or the controller, or any broker.
 | kill all       | SIGKILL of all brokers                                                          |
 | reassign       | a partition moves to other brokers; perhaps one is killed meanwhile            |
 | cut            | a broker cannot send to another one, in one direction or both                   |
-| cut zookeeper  | a broker does not reach ZooKeeper, for longer than a session or not             |
-| isolate        | a broker reaches neither ZooKeeper nor any broker                               |
+| cut metadata   | a broker does not reach ZooKeeper or any controller, for longer than a session or not |
+| isolate        | a broker reaches neither these nor any broker                                  |
 | cut and kill   | a broker does not reach another one, and the third is killed                    |
 
-The last four need a network, by which brokers connect.
+These befall controllers that are processes of their own (KRaft):
+
+| fault              | meaning                                                                     |
+|--------------------|-----------------------------------------------------------------------------|
+| kill controller    | SIGKILL of the active controller                                            |
+| pause controller   | SIGSTOP of the active controller                                            |
+| roll controllers   | each controller is stopped and started, one after the other                 |
+| kill controllers   | SIGKILL of all controllers                                                  |
+| isolate controller | the active controller reaches neither a controller nor a broker             |
+
+Cuts and isolation need a network, by which nodes connect.
 """
 
 from __future__ import annotations
@@ -44,6 +54,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.network import ZOOKEEPER, Network
 from tests.cluster.traffic import INTERNAL, Traffic
 from tests.crash.kill_moments import EventWaiter
+from tests.kraft.cluster import QuorumCluster
+from tests.kraft.quorum import ApacheQuorum
 from tests.support.line_process import ProcessFailed
 from tests.support.waiting import wait_until
 
@@ -70,9 +82,14 @@ class Fault(StrEnum):
     KILL_ALL = "kill all"
     REASSIGN = "reassign"
     CUT = "cut"
-    CUT_ZOOKEEPER = "cut zookeeper"
+    CUT_METADATA = "cut metadata"
     ISOLATE = "isolate"
     CUT_AND_KILL = "cut and kill"
+    KILL_CONTROLLER = "kill controller"
+    PAUSE_CONTROLLER = "pause controller"
+    ROLL_CONTROLLERS = "roll controllers"
+    KILL_CONTROLLERS = "kill controllers"
+    ISOLATE_CONTROLLER = "isolate controller"
 
 
 #: For clusters with brokers of Apache Kafka, which start slowly.
@@ -80,8 +97,16 @@ SINGLE_FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
 #: Also for topics of which as many replicas must be in sync as a reassignment leaves.
 MOVES: Final = (Fault.REASSIGN, Fault.REASSIGN, Fault.KILL, Fault.STOP)
 REASSIGNED_REPLICAS: Final = 3
-NETWORK_FAULTS: Final = (Fault.CUT, Fault.CUT_ZOOKEEPER, Fault.ISOLATE, Fault.CUT_AND_KILL)
-ALL_FAULTS: Final = (Fault.KILL, Fault.KILL, *(fault for fault in Fault if fault not in NETWORK_FAULTS))
+NETWORK_FAULTS: Final = (Fault.CUT, Fault.CUT_METADATA, Fault.ISOLATE, Fault.CUT_AND_KILL)
+#: Of controllers that are processes of their own.
+QUORUM_FAULTS: Final = (
+    Fault.KILL_CONTROLLER,
+    Fault.PAUSE_CONTROLLER,
+    Fault.ROLL_CONTROLLERS,
+    Fault.KILL_CONTROLLERS,
+)
+_NOT_EVERYWHERE: Final = (*NETWORK_FAULTS, *QUORUM_FAULTS, Fault.ISOLATE_CONTROLLER)
+ALL_FAULTS: Final = (Fault.KILL, Fault.KILL, *(fault for fault in Fault if fault not in _NOT_EVERYWHERE))
 
 
 @attrs.define
@@ -118,7 +143,7 @@ class Faults:
         if role == "controller":
             return role, self.cluster.wait_for_controller()
         topic = self.traffic.topics[0].name if role == "leader" else role
-        partitions = self.cluster.tree.assignment(topic)
+        partitions = self.cluster.states.assignment(topic)
         if not partitions:
             return "any", self.chance.choice(sorted(self.cluster.members))
         return role, self.cluster.wait_for_leader(topic, self.chance.choice(sorted(partitions)))
@@ -135,8 +160,12 @@ class Faults:
 
     def _return(self, broker: int) -> None:
         """Start a broker of which the session has ended or not."""
-        time.sleep(self.chance.choice(_SECONDS_AWAY))
+        self._pass(_SECONDS_AWAY)
         self.cluster.start(broker)
+
+    def _pass(self, choices: Sequence[float]) -> None:
+        """Let one of these times pass, in seconds."""
+        time.sleep(self.chance.choice(choices))
 
     def kill(self, broker: int) -> None:
         self._kill(broker)
@@ -149,7 +178,7 @@ class Faults:
 
     def pause(self, broker: int) -> None:
         self.cluster.pause(broker)
-        time.sleep(self.chance.choice(_SECONDS_PAUSED))
+        self._pass(_SECONDS_PAUSED)
         self.cluster.resume(broker)
 
     def roll(self, broker: int) -> None:
@@ -192,7 +221,7 @@ class Faults:
     def reassign(self, broker: int) -> None:
         topic, partition = self.traffic.topics[0].name, self.chance.randrange(PARTITIONS)
         target = self.chance.sample(sorted(self.cluster.members), REASSIGNED_REPLICAS)
-        self.cluster.tree.reassign(topic, partition, target)
+        self.cluster.states.reassign(topic, partition, target)
         if self.chance.random() < 0.5:
             time.sleep(self.chance.uniform(0, _STOP_SECONDS))
             self.kill(broker)
@@ -205,9 +234,10 @@ class Faults:
             if self.chance.random() < 0.5:
                 network.cut(other, broker)
 
-    def cut_zookeeper(self, broker: int) -> None:
+    def cut_metadata(self, broker: int) -> None:
         with self._cut() as network:
-            network.isolate(broker, [ZOOKEEPER])
+            cluster = self.cluster
+            network.isolate(broker, cluster.quorum.controllers if isinstance(cluster, QuorumCluster) else [ZOOKEEPER])
 
     def isolate(self, broker: int) -> None:
         with self._cut() as network:
@@ -220,6 +250,42 @@ class Faults:
             self._kill(victim)
         self._return(victim)
 
+    def kill_controller(self, broker: int) -> None:
+        quorum = self._controllers()
+        controller = quorum.wait_for_active()
+        self.kills += 1
+        quorum.kill(controller)
+        self._pass(_SECONDS_AWAY)
+        quorum.start(controller)
+
+    def pause_controller(self, broker: int) -> None:
+        quorum = self._controllers()
+        controller = quorum.wait_for_active()
+        quorum.pause(controller)
+        self._pass(_SECONDS_PAUSED)
+        quorum.resume(controller)
+
+    def roll_controllers(self, broker: int) -> None:
+        quorum = self._controllers()
+        for controller in sorted(quorum.controllers):
+            quorum.stop(controller)
+            quorum.start(controller)
+
+    def kill_controllers(self, broker: int) -> None:
+        quorum = self._controllers()
+        self.kills += len(quorum.running)
+        quorum.kill_all()
+        quorum.start_all()
+
+    def isolate_controller(self, broker: int) -> None:
+        controller = self._controllers().wait_for_active()
+        with self._cut() as network:
+            network.isolate(controller)
+
+    def _controllers(self) -> ApacheQuorum:
+        assert isinstance(self.cluster, QuorumCluster), "the cluster's controllers are brokers"
+        return self.cluster.quorum
+
     def _other(self, broker: int) -> int:
         return self.chance.choice(sorted(self.cluster.members.keys() - {broker}))
 
@@ -228,7 +294,7 @@ class Faults:
         """Give the network, whose links are cut inside the block, and heal them after some seconds."""
         assert self.network is not None, "the cluster has no network whose links can be cut"
         yield self.network
-        time.sleep(self.chance.choice(_SECONDS_CUT))
+        self._pass(_SECONDS_CUT)
         self.network.heal()
 
     @contextmanager
@@ -252,7 +318,12 @@ _FAULTS: Final[Mapping[Fault, Callable[[Faults, int], None]]] = {
     Fault.KILL_ALL: Faults.kill_all,
     Fault.REASSIGN: Faults.reassign,
     Fault.CUT: Faults.cut,
-    Fault.CUT_ZOOKEEPER: Faults.cut_zookeeper,
+    Fault.CUT_METADATA: Faults.cut_metadata,
     Fault.ISOLATE: Faults.isolate,
     Fault.CUT_AND_KILL: Faults.cut_and_kill,
+    Fault.KILL_CONTROLLER: Faults.kill_controller,
+    Fault.PAUSE_CONTROLLER: Faults.pause_controller,
+    Fault.ROLL_CONTROLLERS: Faults.roll_controllers,
+    Fault.KILL_CONTROLLERS: Faults.kill_controllers,
+    Fault.ISOLATE_CONTROLLER: Faults.isolate_controller,
 }

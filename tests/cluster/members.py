@@ -15,6 +15,7 @@ from typing import Protocol
 import attrs
 
 from tests.cluster.network import ZOOKEEPER, Network
+from tests.peers.kafka import KafkaServer
 from tests.peers.processes import SHORT_LIVED
 from tests.peers.zookeeper_mode import QUICK_FAILURES, ZooKeeperModeBroker
 from tests.support.broker_process import BrokerProcess
@@ -80,22 +81,10 @@ class Maker(Protocol):
 
 
 class ApacheMember(KafkaProcess):
-    """Apache Kafka in ZooKeeper mode."""
+    """Apache Kafka in either mode."""
 
-    def __init__(
-        self, place: Place, release: str, protocol: str | None, java_options: tuple[str, ...], start_timeout: float
-    ) -> None:
-        self._kafka = ZooKeeperModeBroker(
-            place.directory,
-            place.settings,
-            place.port,
-            broker_id=place.broker_id,
-            zookeeper=place.zookeeper,
-            protocol=protocol,
-            kafka_release=release,
-            java_options=java_options,
-            start_timeout=start_timeout,
-        )
+    def __init__(self, kafka: KafkaServer) -> None:
+        self._kafka = kafka
 
     @property
     def pid(self) -> int:
@@ -119,7 +108,19 @@ def apache(
     start_timeout: float = 120.0,
 ) -> ApacheMember:
     """Make a broker of Apache Kafka; its inter-broker protocol is that of its release, or an older one."""
-    return ApacheMember(place, release, protocol, java_options, start_timeout)
+    return ApacheMember(
+        ZooKeeperModeBroker(
+            place.directory,
+            place.settings,
+            place.port,
+            broker_id=place.broker_id,
+            zookeeper=place.zookeeper,
+            protocol=protocol,
+            kafka_release=release,
+            java_options=java_options,
+            start_timeout=start_timeout,
+        )
+    )
 
 
 def own(place: Place) -> BrokerProcess:

@@ -8,10 +8,10 @@
     network.delay(2, 1, 0.2)
     network.heal()                  # what was held back arrives now
 
-Each broker advertises a proxy's address, and reaches ZooKeeper by another proxy.  A proxy reads the sender's broker id
-in the first request of a connection: brokers' client ids are `1` and `broker-1-fetcher-0`.  Other clients are never cut
-off.  As in a network with TCP, connections stay open and nothing is lost, but it arrives late.  Unlike there, the
-start of a connection succeeds.
+Each broker advertises a proxy's address, and reaches ZooKeeper by another proxy.  KRaft controllers advertise a proxy,
+too.  A proxy reads the sender's id in the first request of a connection: brokers' client ids are `1` and
+`broker-1-fetcher-0`, and at KRaft controllers `raft-client-1`.  Other clients are never cut off.  As in a network with
+TCP, connections stay open and nothing is lost, but it arrives late.  Unlike there, the start of a connection succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLIENT: Final = -1
 _CHUNK: Final = 1 << 16
 #: Of a request: size, API key, version, correlation id, size of the client id.
 _HEAD: Final = struct.Struct(">ihhih")
-_BROKER: Final = re.compile(rb"(?:broker-)?(\d+)(?:-.*)?")
+_BROKER: Final = re.compile(rb"(?:broker-|raft-client-)?(\d+)(?:-.*)?")
 
 Link = tuple[int, int]  # sender, receiver
 

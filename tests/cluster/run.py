@@ -1,4 +1,4 @@
-"""A long run: three brokers of this project, faults at random, and clients of every sort that work meanwhile.
+"""A long run: three brokers, faults at random, and clients of every sort that work meanwhile.
 
 `python -m tests.crash --cluster` and a short test use it.  It ends at the first violation, after all kills, or when the
 time is over.  Then the clients finish, and everything is checked, the replicas' files record by record.
@@ -10,14 +10,14 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.faults import ALL_FAULTS, NETWORK_FAULTS, PARTITIONS, SETTINGS, Faults
+from tests.cluster.faults import ALL_FAULTS, NETWORK_FAULTS, PARTITIONS, SETTINGS, Fault, Faults
 from tests.cluster.members import own
 from tests.cluster.network import Network
 from tests.cluster.traffic import SEATS, Traffic, usual_plans
@@ -62,17 +62,20 @@ def all_share_members() -> Sharing:
 
 @attrs.define
 class ClusterRun:
-    """A cluster in a directory, on a chroot of a ZooKeeper; a seed decides about faults and what is sent.
+    """A cluster in a directory; a seed decides about faults and what is sent.
 
-    With a network, links are cut too.
+    `new_cluster` gets settings of all its brokers. With a network, links are cut too.
     """
 
     directory: Path
-    zookeeper: str
+    new_cluster: Callable[[Mapping[str, str]], Cluster]
     others: Sequence[Workload]
     seed: int
     report: Report = print
     network: Network | None = None
+    kinds: Sequence[Fault] = ALL_FAULTS
+    plans: Sequence[Plan] = PLANS
+    seats: Sequence[Seat] = SEATS_OF_BOTH
     _violations: list[Violation] = attrs.field(factory=list)
 
     def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
@@ -82,13 +85,13 @@ class ClusterRun:
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
         settings = {**SETTINGS, **CONSUMER_GROUPS, **sharing.SETTINGS, "api.versions.release": "4.4"}
-        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, settings, self.network)
-        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), PLANS, SEATS_OF_BOTH, self.others, trap.met)
-        kinds = ALL_FAULTS if self.network is None else (*ALL_FAULTS, *NETWORK_FAULTS)
-        faults = Faults(cluster, traffic, chance, trap, kinds, self.network)
+        cluster = self.new_cluster(settings)
+        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), self.plans, self.seats, self.others, trap.met)
+        faults = Faults(cluster, traffic, chance, trap, self.kinds, self.network)
         with cluster:
             self._attempt(traffic.start)
-            self._attempt(lambda: traffic.wait_until_busy(LEAST))
+            if not self._violations:
+                self._attempt(lambda: traffic.wait_until_busy(LEAST))
             began_to_kill = time.monotonic()
             while faults.kills < kills and not self._violations:
                 if time.monotonic() - began_to_kill > seconds and faults.kills >= fewest:
@@ -133,3 +136,20 @@ class ClusterRun:
             "commits acknowledged": sum(one.count for one in history.committed.values()),
             **{name: value for workload in self.others for name, value in workload.figures().items()},
         }
+
+
+def tree_run(
+    directory: Path,
+    zookeeper: str,
+    others: Sequence[Workload],
+    seed: int,
+    report: Report = print,
+    network: Network | None = None,
+) -> ClusterRun:
+    """Return a run of brokers of this project on a chroot of a ZooKeeper."""
+
+    def new_cluster(settings: Mapping[str, str]) -> Cluster:
+        return Cluster.make(directory, zookeeper, [own] * BROKERS, settings, network)
+
+    kinds = ALL_FAULTS if network is None else (*ALL_FAULTS, *NETWORK_FAULTS)
+    return ClusterRun(directory, new_cluster, others, seed, report, network, kinds)

@@ -19,7 +19,8 @@ import attrs
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster, knows_leaders
 from tests.cluster.members import apache
 from tests.cluster.own_controller import ControllerProcess, depose, produce, running_controller
-from tests.cluster.tree import NONE, Tree
+from tests.cluster.states import NONE
+from tests.cluster.tree import Tree
 from tests.support.budget import Budget
 from tests.support.line_process import ProcessFailed
 from tests.support.waiting import wait_until

@@ -14,8 +14,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import PARTITIONS, SETTINGS
 from tests.cluster.members import own
 from tests.cluster.network import ZOOKEEPER, Network
+from tests.cluster.states import NONE
 from tests.cluster.traffic import WAIT_SECONDS_MAX, Traffic
-from tests.cluster.tree import NONE
 from tests.crash.workloads import Topic
 from tests.support.waiting import wait_until
 

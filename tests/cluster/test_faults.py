@@ -15,7 +15,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.faults import MOVES, PARTITIONS, REASSIGNED_REPLICAS, SETTINGS, SINGLE_FAULTS, Fault, Faults
 from tests.cluster.members import Maker, apache, own
-from tests.cluster.run import LEAST, PLANS, STALE_SECONDS, ClusterRun
+from tests.cluster.run import LEAST, PLANS, STALE_SECONDS, tree_run
 from tests.cluster.traffic import Traffic, usual_plans
 from tests.crash.workloads import Topic
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
@@ -40,7 +40,7 @@ def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None
     records = budget.of(RECORDS, 10 * RECORDS)
     copying = Copying(records, [COPIERS], most=40, pause_ms=10)
     sharing = Sharing((librdkafka_worker, own_worker), STALE_SECONDS)
-    run = ClusterRun(tmp_path, tree_chroot, [copying, sharing], budget.seed_of("faults of a cluster"))
+    run = tree_run(tmp_path, tree_chroot, [copying, sharing], budget.seed_of("faults of a cluster"))
     outcome = run.go(kills, seconds, fewest=1)
     print(outcome)
     assert outcome.violations == []

@@ -80,7 +80,7 @@ class EndingSender:
 
 
 def test_nothing_waits_for_a_producer_that_has_ended(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, {}, tree=cast(Tree, None))
+    cluster = Cluster(tmp_path, {}, states=cast(Tree, None))
     plan = Plan("ending", EndingSender, Promise.ONCE, "all", "none", (Topic("orders", 1),))
     traffic = Traffic(cluster, [], 1, [plan], seats=()).start()
     with pytest.raises(AssertionError, match="no such topic"):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.tree import NONE, StoredState, Tree
+from tests.cluster.states import NONE, StoredState
+from tests.cluster.tree import Tree
 
 STATE = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2,1]}'
 UNCLEAN = b'{"controller_epoch":4,"leader":1,"version":1,"leader_epoch":8,"isr":[1],"leader_recovery_state":1}'

@@ -175,16 +175,16 @@ class Traffic:
         self.wait_until_in_sync()
         return [
             *self.problems(settled=True),
-            *(found for topic in self.cluster.tree.topics() for found in self._check_topic(topic)),
+            *(found for topic in self.cluster.states.topics() for found in self._check_topic(topic)),
         ]
 
     def wait_until_in_sync(self) -> None:
         """Wait until all replicas of all topics are in sync."""
-        for topic in self.cluster.tree.topics():
+        for topic in self.cluster.states.topics():
             self.cluster.wait_until_in_sync(topic)
 
     def _check_topic(self, topic: str) -> Iterator[Violation]:
-        for number in self.cluster.tree.assignment(topic):
+        for number in self.cluster.states.assignment(topic):
             partition = topic, number
             yield from self._check_internal(partition) if topic in INTERNAL else self._check_replicas(partition)
 

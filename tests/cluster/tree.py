@@ -10,24 +10,12 @@ import attrs
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from tests.cluster.states import NONE, StoredState
 from tests.support.shared_zookeeper import START_SECONDS_MAX
 
-NONE = -1  # no leader, no controller
 #: A connection is lost, too, when the machine stands still.
 AGAIN = {"max_tries": 30, "delay": 0.1, "max_delay": 1.0}
 REASSIGNMENTS = "/admin/reassign_partitions"
-
-
-@attrs.frozen
-class StoredState:
-    """The state node of a partition."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
-    version: int  # the partition epoch
-    leader_recovery_state: int = 0
 
 
 @attrs.define

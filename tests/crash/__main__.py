@@ -4,7 +4,8 @@
 compacted topic; `sharing`, members of a share group.
 
 With `--cluster`, brokers of a cluster are killed, stopped and paused while all clients work: `tests/cluster/run.py`.
-With `--cuts`, links between them are cut too.
+With `--cuts`, links between them are cut too. `--engine kraft` has controllers of Apache Kafka in place of ZooKeeper,
+which are killed, stopped and paused too; `--apaches 2` makes two of the three brokers Apache Kafka's.
 
 The exit status is 1 if anything was wrong. What was found, and the data, are left in the directory then.
 """
@@ -22,7 +23,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.cluster.network import Network
-from tests.cluster.run import ClusterRun, all_copiers, all_share_members
+from tests.cluster.run import all_copiers, all_share_members, tree_run
 from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING
 from tests.crash.run import Outcome, Run
 from tests.crash.workloads import Workload, compacting, copying, sharing
@@ -32,6 +33,7 @@ from tests.crash.workloads.copier_processes import COPIER_PROGRAMS
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.producing import Producing
 from tests.crash.workloads.sharing import Sharing
+from tests.kraft.run import RELEASES, Layout, kraft_run
 from tests.peers.zookeeper import ZooKeeper
 from tests.support.shared_zookeeper import fresh_chroot
 
@@ -70,6 +72,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
     parser.add_argument("--cluster", action="store_true", help="kill brokers of a cluster")
     parser.add_argument("--cuts", action="store_true", help="cut links of a cluster, too")
+    parser.add_argument("--engine", choices=["zookeeper", "kraft"], default="zookeeper", help="of the cluster")
+    parser.add_argument("--release", choices=RELEASES, default=RELEASES[-1], help="of the controllers")
+    parser.add_argument("--controllers", type=int, default=3)
+    parser.add_argument("--apaches", type=int, default=0, help="brokers of Apache Kafka on its controllers")
     parser.add_argument("--workload", choices=["clients", "copiers", "compaction", "sharing"], default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
     parser.add_argument(
@@ -98,14 +104,16 @@ def report(line: str) -> None:
 
 
 def _cluster_run(given: argparse.Namespace, directory: Path, seed: int) -> Outcome:
-    """Run brokers of a cluster on a ZooKeeper of their own."""
+    """Run brokers of a cluster on a ZooKeeper or controllers of their own."""
     with ExitStack() as stack:
+        network = stack.enter_context(closing(Network())) if given.cuts else None
+        if given.engine == "kraft":
+            layout = Layout(given.release, given.apaches, given.controllers)
+            return kraft_run(directory, layout, given.kills, seed, report, network).go(given.kills, given.seconds)
         zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
         chroot = stack.enter_context(fresh_chroot(zookeeper.address, "crash"))
-        network = stack.enter_context(closing(Network())) if given.cuts else None
         others = all_share_members() if given.workload == "sharing" else all_copiers(given.kills)
-        run = ClusterRun(directory, chroot, [others], seed, report, network)
-        return run.go(given.kills, given.seconds)
+        return tree_run(directory, chroot, [others], seed, report, network).go(given.kills, given.seconds)
 
 
 def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
