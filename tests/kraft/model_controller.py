@@ -59,6 +59,13 @@ from pylogbroker.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from pylogbroker.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumPartitionState,
+    QuorumReplica,
+    QuorumTopicState,
+)
 from pylogbroker.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from pylogbroker.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -91,6 +98,8 @@ CONTROLLER_ID: Final = 100
 SESSION_SECONDS: Final = 9.0
 _SIZE: Final = struct.Struct(">i")
 _CHUNK_BYTES: Final = 500
+_FETCH_DELAY: Final = 0.001
+"""Seconds after a commit, so that the answer to a change comes before its records."""
 _KNOWN: Final = (
     FetchRequest,
     ApiVersionsRequest,
@@ -104,6 +113,7 @@ _KNOWN: Final = (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
+    DescribeQuorumRequest,
 )
 
 
@@ -142,6 +152,11 @@ class ModelController:
     requests: list[Request] = attrs.field(factory=list)
     """All that came, the first one first."""
     snapshot_of: list[MetadataRecord] = attrs.field(factory=list)
+    observers: list[QuorumReplica] = attrs.field(factory=list)
+    described_high_watermark: int | None = None
+    """In answers to DescribeQuorum, if it is not that of the log."""
+    after_change: Callable[[], object] = lambda: None
+    """Called after a change of topics or settings, before its answer: others' changes come here."""
     _next_producer_id: int = 1000
     _waiting: list[Callable[[], None]] = attrs.field(factory=list)
 
@@ -294,11 +309,15 @@ class ModelController:
             case EnvelopeRequest():
                 return self._enveloped(request)
             case CreateTopicsRequest():
-                return CreateTopicsResponse(topics=[self._create(topic) for topic in request.topics])
+                created = [self._create(topic) for topic in request.topics]
+                self.after_change()
+                return CreateTopicsResponse(topics=created)
             case DeleteTopicsRequest():
                 return self._delete(request)
             case IncrementalAlterConfigsRequest():
                 return self._configure(request)
+            case DescribeQuorumRequest():
+                return self._describe(request)
         raise AssertionError(f"the model has no answer to {request!r}")
 
     def _fetch(self, request: FetchRequest, done: Callable[[Response], None]) -> None:
@@ -327,9 +346,16 @@ class ModelController:
 
         def early() -> None:
             timer.cancel()
-            answer()
+            self.reactor.callLater(_FETCH_DELAY, answer)
 
         self._waiting.append(early)
+
+    def _describe(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        voter = QuorumReplica(CONTROLLER_ID, log_end_offset=self.log.end)
+        given = self.described_high_watermark
+        high_watermark = self.log.high_watermark if given is None else given
+        state = QuorumPartitionState(0, 0, None, CONTROLLER_ID, self.epoch, high_watermark, [voter], self.observers)
+        return DescribeQuorumResponse(0, None, [QuorumTopicState(request.topics[0].topic_name, [state])])
 
     def _chunk(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         [asked] = request.topics[0].partitions
@@ -460,6 +486,7 @@ class ModelController:
                     for config in resource.configs
                 )
             )
+            self.after_change()
             answers.append(AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name))
         return IncrementalAlterConfigsResponse(responses=answers)
 

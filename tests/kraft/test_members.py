@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -138,17 +137,6 @@ class Cluster:
         }
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    reactor = MemoryReactor(now=1_000_000.0)
-    controller = ModelController(reactor, CONTROLLER)
-    reactor.listen("127.0.0.1", CONTROLLER, controller.factory)
-    made = Cluster(reactor, tmp_path, controller)
-    yield made
-    for number in list(made.services):
-        made.stop(number)
-
-
 async def read(connector: ConsumerConnector, topic: str, count: int) -> list[bytes]:
     values: list[bytes] = []
     streams = await connector.create_message_streams({topic: 1})
@@ -177,6 +165,7 @@ def test_clients_create_write_read_and_delete(cluster: Cluster) -> None:
     cluster.start(1)
     admin = AdminClient(cluster.bootstrap, reactor=cluster.reactor)
     cluster.run(admin.topics.create([NewTopic("orders", 2, configs={"retention.ms": "100000"})]))
+    cluster.reactor.advance(1)
     [envelope] = cluster.sent(EnvelopeRequest)
     assert envelope.client_host_address == bytes([127, 0, 0, 1])
     assert envelope.request_principal == b"\0\0\5User\nANONYMOUS\0\0"

@@ -1,16 +1,18 @@
 """Membership in a cluster of Apache Kafka's KRaft controllers.
 
-| module          | purpose                                                                              |
-|-----------------|--------------------------------------------------------------------------------------|
-| role            | joins what follows: opens, registers, and leaves the cluster                          |
-| addresses       | addresses of the controllers in the settings                                          |
-| quorum          | connections to the controllers, requests to the active one                            |
-| reader          | reads the metadata log                                                                |
-| publisher       | committed records become the image, nodes of the tree, and orders to the replicas     |
-| lifecycle       | registration, heartbeats and controlled shutdown                                      |
-| admin           | changes of the metadata that this broker asks for                                     |
-| forwarding      | clients' requests that only the active controller can carry out (Envelope)            |
-| directories     | reports the log directories of this broker's replicas                                 |
+| module           | purpose                                                                               |
+|------------------|---------------------------------------------------------------------------------------|
+| role             | joins what follows: opens, registers, and leaves the cluster                          |
+| addresses        | addresses of the controllers in the settings                                          |
+| quorum           | connections to the controllers, requests to the active one                            |
+| reader           | reads the metadata log                                                                |
+| publisher        | committed records become the image, nodes of the tree, and orders to the replicas     |
+| published_offset | offset of the last record whose changes are published                                 |
+| quorum_state     | state of the controllers' quorum, as its leader describes it                          |
+| lifecycle        | registration, heartbeats and controlled shutdown                                      |
+| admin            | changes of the metadata that this broker asks for                                     |
+| forwarding       | clients' requests that only the active controller can carry out (Envelope)            |
+| directories      | reports the log directories of this broker's replicas                                 |
 
 `pylogbroker.kraft` has the state machines, without I/O.
 """

@@ -1,6 +1,7 @@
 """Changes of the metadata that this broker asks the active controller for: internal topics, settings, producer ids.
 
-Clients' own requests are passed on as they are (`forwarding`). Each change is awaited until the image shows it.
+Clients' own requests are passed on as they are (`forwarding`). After each change, this broker reads the metadata log up
+to what is committed then: the image has the change, and perhaps later ones that others have made.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.broker.kraft.published_offset import WAIT_SECONDS, PublishedOffset
 from pylogbroker.broker.kraft.quorum import Quorum
+from pylogbroker.broker.kraft.quorum_state import described_quorum, end_of, partition_of
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.metadata.image_waits import WAIT_SECONDS, ImageWaits, has_leaders
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
@@ -28,8 +30,10 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import ClientError, raise_for
-from pylogbroker.wire import Request
+from pylogbroker.rpc.retries import Pauses, retrying
+from pylogbroker.wire import Request, WireError
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -57,11 +61,13 @@ _RESOURCE_NUMBERS: Final[Mapping[ConfigResourceType, int]] = {
     ConfigResourceType.GROUPS: 32,
 }
 _SET, _DELETE = 0, 1
+_OTHER_LEADS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+_BACKOFF: Final = Backoff(0.05, 1.0)
 
 
 @attrs.define(eq=False, repr=False)
 class KraftAdmin:
-    """Implements `Controller` of the handlers' services; its waits follow the metadata."""
+    """Implements `Controller` of the handlers' services."""
 
     _broker_id: int
     _config: BrokerConfig
@@ -70,10 +76,14 @@ class KraftAdmin:
     _runtime: Runtime
     _quorum: Quorum
     _broker_epoch: Callable[[], int]
-    waits: ImageWaits = attrs.field(init=False)
+    _published: PublishedOffset
+    _pauses: Pauses = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.waits = ImageWaits(self._metadata, self._runtime)
+        self._pauses = Pauses(self._runtime.clock)
+
+    def close(self) -> None:
+        self._pauses.close()
 
     def check_is_controller(self) -> None:
         """Do nothing: any broker takes changes, and passes them on."""
@@ -94,8 +104,8 @@ class KraftAdmin:
         )
         answer = await self._ask(CreateTopicsRequest([topic], int(WAIT_SECONDS * 1000)))
         raise_for(answer.topics[0].error_code, answer.topics[0].error_message)
-        await self.waits.until(lambda image: has_leaders(image, new_topic.name, partitions), _LATE)
-        return self._metadata.topics[new_topic.name]
+        await self._read_changes()
+        return self._metadata.require_topic(new_topic.name)
 
     async def create_partitions(
         self,
@@ -109,8 +119,8 @@ class KraftAdmin:
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, given)], int(WAIT_SECONDS * 1000))
         answer = await self._ask(request)
         raise_for(answer.results[0].error_code, answer.results[0].error_message)
-        await self.waits.until(lambda image: has_leaders(image, name, count), _LATE)
-        return self._metadata.topics[name]
+        await self._read_changes()
+        return self._metadata.require_topic(name)
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
         before = dict(self._metadata.image.settings(resource))
@@ -123,14 +133,14 @@ class KraftAdmin:
         altered = AlterConfigsResource(_RESOURCE_NUMBERS[resource.type], name, changed)
         answer = await self._ask(IncrementalAlterConfigsRequest([altered]))
         raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
-        await self.waits.until(lambda image: image.settings(resource) == after, _LATE)
+        await self._read_changes()
 
     async def delete_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(name_or_id)
         request = DeleteTopicsRequest([DeleteTopicState(None, topic.id)], timeout_ms=int(WAIT_SECONDS * 1000))
         answer = await self._ask(request)
         raise_for(answer.responses[0].error_code, answer.responses[0].error_message)
-        await self.waits.until(lambda image: image.topic_by_id(topic.id) is None, _LATE)
+        await self._read_changes()
         return topic
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
@@ -139,8 +149,27 @@ class KraftAdmin:
         first = answer.producer_id_start
         return ProducerIdBlock(self._broker_id, first, first + answer.producer_id_len - 1)
 
+    async def _read_changes(self) -> None:
+        """Return when this broker has published all that is committed now; raise REQUEST_TIMED_OUT."""
+
+        async def committed_end() -> int:
+            return end_of(partition_of(await described_quorum(self._quorum)))
+
+        try:
+            end = await retrying(committed_end, self._pauses, _BACKOFF, WAIT_SECONDS, retriable=_is_retriable)
+        except PylogbrokerError as error:
+            raise KafkaError(f"{_LATE}: {error}", ErrorCode.REQUEST_TIMED_OUT) from error
+        await self._published.reach(end - 1, _LATE)
+
     async def _ask(self, request: Request) -> Any:
         try:
             return await self._quorum.send(_PURPOSE, request)
         except ClientError as error:
             raise KafkaError(f"the active controller does not answer: {error}", ErrorCode.REQUEST_TIMED_OUT) from error
+
+
+def _is_retriable(error: BaseException) -> bool:
+    """Return whether another controller, or the same one later, may say what is committed."""
+    if isinstance(error, KafkaError):
+        return error.code in _OTHER_LEADS
+    return isinstance(error, ClientError | WireError)

@@ -22,6 +22,7 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
+from pylogbroker.broker.kraft.published_offset import PublishedOffset
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.metadata.stored_settings import StoredSettings
@@ -51,15 +52,13 @@ _ANY_EPOCH: Final = -1
 
 @attrs.define(eq=False, repr=False)
 class MetadataPublisher:
-    """`offset` is that of the last record whose changes are published."""
-
     _broker_id: int
     _metadata: ClusterMetadata
     _tree: ITree
     _runtime: Runtime
     _plans: MetadataPlans
     _stored_settings: StoredSettings
-    offset: int = attrs.field(default=-1, init=False)
+    _published: PublishedOffset
     fold: MetadataFold = attrs.field(init=False)
     entities: Entities = attrs.field(factory=Entities, init=False)
     _led: list[Replicas] = attrs.field(factory=list, init=False)
@@ -85,7 +84,7 @@ class MetadataPublisher:
         if committed.is_snapshot:
             delta = difference(before, self.fold.image)
         await self._apply(delta)
-        self.offset = committed.end_offset - 1
+        self._published.advance(committed.end_offset - 1)
 
     async def begin(self, replicas: Replicas) -> None:
         """Let this broker's replicas take the roles that the image gives them."""

@@ -27,6 +27,7 @@ from pylogbroker.broker.kraft.admin import KraftAdmin
 from pylogbroker.broker.kraft.directories import DirectoryReports
 from pylogbroker.broker.kraft.forwarding import Forwarding
 from pylogbroker.broker.kraft.lifecycle import BrokerLifecycle
+from pylogbroker.broker.kraft.published_offset import PublishedOffset
 from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.kraft.reader import MetadataReader, ReadingEnded
@@ -100,6 +101,7 @@ class KraftRole(MemberRole):
     interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
     forwarding: Forwarding = attrs.field(init=False)
     _quorum: Quorum = attrs.field(init=False)
+    _published: PublishedOffset = attrs.field(init=False)
     _publisher: MetadataPublisher = attrs.field(init=False)
     _reader: MetadataReader = attrs.field(init=False)
     _directories: DirectoryReports = attrs.field(init=False)
@@ -111,14 +113,22 @@ class KraftRole(MemberRole):
         MemberRole.__attrs_post_init__(self)
         config, runtime = self._config, self._runtime
         self._quorum = Quorum(QuorumAddresses.of(config), self._open_controller_channel)
+        self._published = PublishedOffset(runtime)
         plans = MetadataPlans(config, self._metadata, runtime.may_log, random.randrange)
         self._publisher = MetadataPublisher(
-            self._broker_id, self._metadata, self._tree, runtime, plans, StoredSettings(config)
+            self._broker_id, self._metadata, self._tree, runtime, plans, StoredSettings(config), self._published
         )
         metadata_log = MetadataLog(self._broker_id, self._cluster_id, uuid.uuid4())
         self._reader = MetadataReader(metadata_log, self._quorum, runtime, self._publisher.publish)
         self.controller = KraftAdmin(
-            self._broker_id, config, self._metadata, plans, runtime, self._quorum, self._broker_epoch
+            self._broker_id,
+            config,
+            self._metadata,
+            plans,
+            runtime,
+            self._quorum,
+            self._broker_epoch,
+            self._published,
         )
         self.isr_updates = IsrUpdates(
             self._broker_id, self._broker_epoch, self._quorum, config.inter_broker_protocol, runtime
@@ -159,7 +169,7 @@ class KraftRole(MemberRole):
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         """Services that follow the image, besides those of each broker."""
-        return self.controller.waits, self._directories
+        return (self._directories,)
 
     async def open(self) -> None:
         """Read the metadata log up to its end; raise StartupError if that cannot be, ConfigError for wrong stores."""
@@ -221,7 +231,7 @@ class KraftRole(MemberRole):
             self._quorum,
             self._runtime,
             config.broker_heartbeat_interval_ms / 1000,
-            lambda: self._publisher.offset,
+            lambda: self._published.offset,
         )
         lifecycle.on_registered += [self.replicas.set_broker_epoch, self._registered]
         self._lifecycles.append(lifecycle)
@@ -267,7 +277,8 @@ class KraftRole(MemberRole):
         for lifecycle in self._lifecycles:
             lifecycle.close()
         self._reader.stop()
-        self.controller.waits.close()
+        self.controller.close()
+        self._published.close()
         self.forwarding.close()
         self.isr_updates.stop()
         self.replicas.close()

@@ -22,8 +22,8 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.config_watch import ConfigWatch
+from pylogbroker.broker.membership.image_waits import ImageWaits, has_leaders
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.metadata.image_waits import ImageWaits, has_leaders
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.metadata.tree_errors import kafka_error
 from pylogbroker.broker.replication.controller_channel import ControllerChannel

@@ -14,7 +14,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.metadata.image import NO_LEADER, ClusterImage
 
-WAIT_SECONDS: Final = 30.0
+_WAIT_SECONDS: Final = 30.0
 
 
 @attrs.define(eq=False, repr=False)
@@ -47,7 +47,7 @@ class ImageWaits:
             return
         waiting: Deferred[None] = Deferred()
         self._waiting[waiting] = is_there
-        waiting.addTimeout(WAIT_SECONDS, self._runtime.clock)
+        waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
         if self._is_closed:
             waiting.cancel()
         try:
