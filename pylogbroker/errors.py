@@ -194,6 +194,10 @@ class StartupError(PylogbrokerError):
     """Failed start; the text is the one line shown to the operator."""
 
 
+class BrokerEnded(PylogbrokerError):
+    """A broker has stopped by itself; the text says why."""
+
+
 class ProtocolViolation(PylogbrokerError):
     """Bytes that are not of the protocol: the connection is closed without an answer."""
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -104,6 +104,11 @@ class ServingBroker:
     @property
     def schema_registry_addresses(self) -> Sequence[Endpoint]:
         return [address for registry in self._registries for address in registry.addresses]
+
+    @property
+    def ended(self) -> Deferred[str]:
+        """Fires with the reason when the broker cannot go on, and has to be stopped."""
+        return self.broker.role.ended
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:
         """Apply dynamic settings; raise ConfigError, and change nothing, if invalid."""

@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Endpoint, Listener, Reloaded, broker_texts
-from pylogbroker.errors import StartupError
+from pylogbroker.errors import BrokerEnded, StartupError
 from pylogbroker.tap.faults import BrokerFaults, faults_of
 from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
 
@@ -56,6 +56,7 @@ class BrokerService(Service):
         self._serving: ServingBroker | None = None
         self._outcome: Listeners | Failure | None = None
         self._awaiting: list[Deferred[Listeners]] = []
+        self._awaiting_end: list[Deferred[None]] = []
         self._one_at_a_time = DeferredLock()
         self.faults: BrokerFaults | None = faults_of(BrokerConfig(self._settings))
 
@@ -84,6 +85,16 @@ class BrokerService(Service):
     def has_busy_threads(self) -> bool:
         """True if the running broker's worker threads have work."""
         return self._serving is not None and self._serving.threads.is_busy
+
+    @property
+    def ended(self) -> Deferred[None]:
+        """New Deferred that fires when the broker has stopped; fails with BrokerEnded if it did so by itself.
+
+        A member of a cluster stops by itself when it cannot go on as one.
+        """
+        waiting: Deferred[None] = Deferred(self._awaiting_end.remove)
+        self._awaiting_end.append(waiting)
+        return waiting
 
     def startService(self) -> None:
         """Begin the start; `listening` fires at its end."""
@@ -146,13 +157,31 @@ class BrokerService(Service):
         else:
             self._starting = None
             self._decide(self._serving.listeners)
+            self._serving.ended.addCallback(self._end, self._serving)
 
-    async def _stop(self) -> None:
+    def _end(self, reason: str, serving: ServingBroker) -> None:
+        if self._serving is not serving:  # stopped meanwhile
+            return
+        log.critical("this broker leaves the cluster, and stops: {why}", why=reason)
+        self.running = 0
+        self._outcome = None
+        self._one_at_a_time.run(lambda: ensureDeferred(self._stop(BrokerEnded(reason))))
+
+    async def _stop(self, reason: BrokerEnded | None = None) -> None:
         serving, self._serving = self._serving, None
         if serving is not None:
             await serving.stop()
+            self._answer_end(reason)
         if not self.running:
             self._answer(Failure(StartupError("the broker was stopped")))
+
+    def _answer_end(self, reason: BrokerEnded | None) -> None:
+        awaiting, self._awaiting_end = self._awaiting_end, []
+        for waiting in awaiting:
+            if reason is None:
+                waiting.callback(None)
+            else:
+                waiting.errback(reason)
 
     def _decide(self, outcome: Listeners | Failure) -> None:
         self._outcome = outcome

@@ -76,6 +76,7 @@ class TwistdService(BrokerService):
         share_with_threads()
         super().startService()
         self.listening.addCallbacks(lambda _: self._full_collections.start(), self._end_process)
+        self.ended.addErrback(self._ended_by_itself)
 
     def _end_process(self, reason: Failure) -> None:
         """End the process with status 1, unless it ends anyway; `start_failed` has logged why, if a log is kept."""
@@ -85,6 +86,14 @@ class TwistdService(BrokerService):
             print(f"pylogbroker: {reason.value}", file=sys.__stderr__)
         elif not self._options.logs_elsewhere:
             log.failure("the broker cannot start", reason)
+        self._stop_reactor()
+
+    def _ended_by_itself(self, reason: Failure) -> None:
+        """End the process with status 1; the log has the reason."""
+        if not self._is_stopped:
+            self._stop_reactor()
+
+    def _stop_reactor(self) -> None:
         self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
         self._reactor.callLater(0, self._reactor.stop)  # at once is too early: it is not running yet
 

@@ -153,6 +153,7 @@ class ModelController:
     """All that came, the first one first."""
     snapshot_of: list[MetadataRecord] = attrs.field(factory=list)
     observers: list[QuorumReplica] = attrs.field(factory=list)
+    registration_error: int = ErrorCode.NONE
     described_high_watermark: int | None = None
     """In answers to DescribeQuorum, if it is not that of the log."""
     after_change: Callable[[], object] = lambda: None
@@ -375,6 +376,8 @@ class ModelController:
     def _register(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         if request.cluster_id != CLUSTER_ID:
             return BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        if self.registration_error:
+            return BrokerRegistrationResponse(error_code=self.registration_error)
         before = self.members.get(request.broker_id)
         if before is not None and not before.is_fenced and before.incarnation != request.incarnation_id:
             return BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)

@@ -10,14 +10,12 @@ from typing import Any
 import attrs
 import pytest
 from twisted.internet.defer import ensureDeferred
-from twisted.logger import capturedLogs, eventAsText
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.client import AdminClient, ConsumerConnector, Producer
 from pylogbroker.client.admin.topics import NewTopic
 from pylogbroker.errors import StartupError
 from pylogbroker.metadata.zk_schema import id_text, parse_id
-from pylogbroker.records import Record, build
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing.memory_network import MemoryReactor
 from pylogbroker.testing.settings import QUICK
@@ -27,15 +25,12 @@ from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequ
 from pylogbroker.wire.messages.envelope import EnvelopeRequest
 from pylogbroker.wire.metadata_records import (
     AbortTransactionRecord,
-    AccessControlEntryRecord,
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
-    UserScramCredentialRecord,
 )
-from tests.kraft.logs import Entry
 from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
 
 CONTROLLER = 9093
@@ -55,19 +50,6 @@ SETTINGS = {
 class Service(BrokerService):
     def start_failed(self, reason: Any) -> None:
         """Log nothing: the test gets the error."""
-
-
-@attrs.frozen
-class NewerEntry(Entry):
-    """A batch with one record of a type that this release does not know."""
-
-    @property
-    def end(self) -> int:
-        return self.base + 1
-
-    @property
-    def encoded(self) -> bytes:
-        return build([Record(0, 1000, None, b"\1\x1e\0\0")], base_offset=self.base, leader_epoch=self.epoch)
 
 
 @attrs.define
@@ -330,37 +312,6 @@ def test_a_feature_beyond_this_release_is_named(cluster: Cluster, record: Metada
         cluster.start(1)
     cluster.services.clear()
     assert cluster.sent(BrokerRegistrationRequest) == []
-
-
-def test_a_record_of_a_newer_release_ends_the_membership(cluster: Cluster) -> None:
-    cluster.start(1)
-    log = cluster.controller.log
-    log.entries.append(NewerEntry(log.end, cluster.controller.epoch, ()))
-    with capturedLogs() as events:
-        cluster.controller.commit()
-        cluster.reactor.advance(SESSION_SECONDS + 3)
-    [line] = [eventAsText(event) for event in events if "leaves the cluster" in eventAsText(event)]
-    assert "of type 30 are not known; a newer release of pylogbroker is needed" in line
-    assert cluster.controller.members[1].is_fenced
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        AccessControlEntryRecord(uuid.uuid4(), 99, "t", 3, "User:a", "*", 3, 3),
-        UserScramCredentialRecord("a", 99, b"s", b"k", b"v", 4096),
-        ConfigRecord(4, "no number", "num.io.threads", "3"),
-    ],
-)
-def test_a_value_of_a_newer_release_ends_the_membership(cluster: Cluster, record: MetadataRecord) -> None:
-    cluster.start(1)
-    with capturedLogs() as events:
-        cluster.controller.append(record)
-        cluster.reactor.advance(SESSION_SECONDS + 3)
-    [line] = [eventAsText(event) for event in events if "leaves the cluster" in eventAsText(event)]
-    assert f"a value of a {type(record).__name__} is not known" in line
-    assert "a newer release of pylogbroker is needed" in line
-    assert cluster.controller.members[1].is_fenced
 
 
 def test_another_clusters_directory_is_rejected(cluster: Cluster) -> None:

@@ -33,7 +33,10 @@ _ENDED: Final = (RegistrationState.LEFT, RegistrationState.REJECTED)
 
 @attrs.define(eq=False, repr=False)
 class BrokerLifecycle:
-    """`published` returns the offset of the image; `on_registered` gets each new broker epoch."""
+    """`published` returns the offset of the image; `on_registered` gets each new broker epoch.
+
+    `on_rejected` gets the reason when the controllers do not take the broker, or do not take it again.
+    """
 
     _registration: KraftRegistration
     _quorum: Quorum
@@ -41,6 +44,9 @@ class BrokerLifecycle:
     _interval: float
     _published: Callable[[], int]
     on_registered: list[Callable[[int], None]] = attrs.field(factory=list, init=False)
+    on_rejected: list[Callable[[str], None]] = attrs.field(factory=list, init=False)
+    _failure: str = attrs.field(default="", init=False)
+    """Reason why the broker must not start."""
     _pauses: Pauses = attrs.field(init=False)
     _waiting: list[Deferred[None]] = attrs.field(factory=list, init=False)
     """For the state ACTIVE, or an end."""
@@ -66,6 +72,8 @@ class BrokerLifecycle:
         if seconds < inf:
             unfenced.addTimeout(seconds, self._runtime.clock, self._late)
         await unfenced
+        if self._failure:
+            raise StartupError(self._failure)
         if self._registration.state is RegistrationState.REJECTED:
             raise StartupError(self._registration.rejection)
         if not self.is_active:
@@ -79,13 +87,18 @@ class BrokerLifecycle:
         """Ask for a controlled shutdown, and return when the controller has moved this broker's leaderships."""
         left: Deferred[None] = Deferred()
         self._registration.leave()
-        if self._registration.state is RegistrationState.LEFT:
+        if self._registration.state is RegistrationState.LEFT or self._pauses.is_closed:
             return
         self._waiting.append(left)
         if not self._pause.called:
             self._pause.callback(None)
         left.addTimeout(seconds, self._runtime.clock, lambda result, after: None)
         await left
+
+    def fail(self, reason: str) -> None:
+        """Let a start that waits raise StartupError."""
+        self._failure = reason
+        self._answer()
 
     def offline_directories(self, ids: Sequence[UUID]) -> None:
         """Let heartbeats name the log directories that have failed."""
@@ -138,6 +151,9 @@ class BrokerLifecycle:
             log.info("membership in the cluster: {state}, broker epoch {epoch}", state=state.value, epoch=self.epoch)
         if state is RegistrationState.ACTIVE or state in _ENDED:
             self._answer()
+        if state is RegistrationState.REJECTED:
+            for call in self.on_rejected:
+                call(self._registration.rejection)
         if state is RegistrationState.LEAVING:
             return _SHUTDOWN_SECONDS
         if code is not ErrorCode.NONE or state in (RegistrationState.FENCED, RegistrationState.REGISTERING):

@@ -7,6 +7,8 @@
 | `register`      | the controllers register the broker, and unfence it once it has read its registration      |
 | `leave`         | the controllers move leaderships away; then as `close`                                      |
 | `close`         | registration, reading and fetching end                                                      |
+
+`ended` fires when a record cannot be applied, or the controllers reject the broker for good: then the service stops it.
 """
 
 from __future__ import annotations
@@ -106,6 +108,7 @@ class KraftRole(MemberRole):
     _reader: MetadataReader = attrs.field(init=False)
     _directories: DirectoryReports = attrs.field(init=False)
     _controller_security: ConnectionSecurity = attrs.field(default=OPEN, init=False)
+    _end_reason: str = attrs.field(default="", init=False)
     _lifecycles: list[BrokerLifecycle] = attrs.field(factory=list, init=False)
     """One, once the broker registers."""
 
@@ -200,14 +203,24 @@ class KraftRole(MemberRole):
         try:
             await self._reader.follow()
         except ReadingEnded as error:
-            log.critical("this broker leaves the cluster: {why}", why=error)
-            self.close()
-        except Exception:
-            log.failure("this broker leaves the cluster: it cannot follow the metadata any more")
-            self.close()
+            self._end(str(error))
+        except Exception as error:
+            log.failure("the metadata of the cluster cannot be followed any more")
+            self._end(f"the metadata of the cluster cannot be followed: {error!r}")
+
+    def _end(self, reason: str) -> None:
+        """Let the service stop this broker; a start that goes on fails."""
+        if self.ended.called:
+            return
+        self._end_reason = reason
+        for lifecycle in self._lifecycles:
+            lifecycle.fail(reason)
+        self.ended.callback(reason)
 
     async def register(self, node: BrokerNode) -> None:
         """Register, and return when the broker is unfenced; raise StartupError."""
+        if self._end_reason:
+            raise StartupError(self._end_reason)
         config = self._config
         self._check_features()
         directories = [directory for directory in self._logs.directories.online if directory.id is not None]
@@ -234,6 +247,7 @@ class KraftRole(MemberRole):
             lambda: self._published.offset,
         )
         lifecycle.on_registered += [self.replicas.set_broker_epoch, self._registered]
+        lifecycle.on_rejected.append(self._end)
         self._lifecycles.append(lifecycle)
         await lifecycle.start(config.initial_broker_registration_timeout_ms / 1000)
         self._directories.check()

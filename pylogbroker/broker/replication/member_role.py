@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID, MarkerSender
 from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID, VerificationSender
@@ -35,6 +36,8 @@ class MemberRole:
     replicas: Replicas = attrs.field(init=False)
     isr_updates: IsrUpdates = attrs.field(init=False)
     peers: PeerRequests = attrs.field(init=False)
+    ended: Deferred[str] = attrs.field(factory=Deferred, init=False)
+    """Fires with the reason when this broker cannot go on as a member of its cluster: it has to stop."""
     _channels: BrokerChannels = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

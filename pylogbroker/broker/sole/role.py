@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata, MetadataFollower
 from pylogbroker.broker.partitions.service import Partitions
@@ -22,6 +23,8 @@ class SoleRole:
     _runtime: Runtime
     _metadata: ClusterMetadata
     controller: LocalController
+    ended: Deferred[str] = attrs.field(factory=Deferred, init=False)
+    """Never fires: the broker is the whole cluster."""
     _replicas: SoleReplicas = attrs.field(init=False)
 
     def host(self, partitions: Partitions) -> None:
