@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -69,6 +69,8 @@ class LeaderLog:
     entries: list[Entry] = attrs.field(factory=list)
     start: int = 0
     high_watermark: int = 0
+    snapshots: dict[int, bytes] = attrs.field(factory=dict)
+    """By end offset. There, too, a compact one replaces that of all records."""
 
     @property
     def end(self) -> int:
@@ -100,13 +102,31 @@ class LeaderLog:
     def _epoch_at_start(self) -> int:
         return max((entry.epoch for entry in self.entries if entry.end <= self.start), default=0)
 
+    def take_snapshot(self, compact: Callable[[list[MetadataRecord]], Sequence[MetadataRecord]] | None = None) -> None:
+        """Begin at the end of what is committed, before an open transaction; `compact` may make records fewer."""
+        is_open, end = False, self.start
+        for entry in self.entries:
+            if entry.end > self.high_watermark:
+                break
+            for record in entry.records or ():
+                if isinstance(record, BeginTransactionRecord):
+                    is_open = True
+                elif isinstance(record, EndTransactionRecord | AbortTransactionRecord):
+                    is_open = False
+            end = end if is_open else max(end, entry.end)
+        self.start = end
+        if compact is not None:
+            self.snapshots[end] = snapshot(compact(self.committed(end)))
+
     def committed(self, below: int | None = None) -> list[MetadataRecord]:
         """Return the committed records, by default all, transaction records among them."""
         end = self.high_watermark if below is None else below
         return [record for entry in self.entries if entry.end <= end for record in entry.records or ()]
 
     def chunk(self, name: SnapshotName, position: int, size: int) -> SnapshotChunk:
-        whole = snapshot(visible(self.committed(name.end_offset)))
+        whole = self.snapshots.get(name.end_offset)
+        if whole is None:
+            whole = self.snapshots[name.end_offset] = snapshot(visible(self.committed(name.end_offset)))
         return SnapshotChunk(
             0, 0, name, size=len(whole), position=position, unaligned_records=whole[position : position + size]
         )

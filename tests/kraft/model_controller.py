@@ -12,26 +12,22 @@ wire.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Factory
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire import (
     NO_ID,
     SUPPORTED,
     Request,
-    RequestHeader,
     Response,
     decode_request_header,
     request_codec,
-    response_codec,
 )
-from pylogbroker.wire.headers import response_header_format
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from pylogbroker.wire.messages.alter_partition import (
     AlterPartitionData,
@@ -47,18 +43,6 @@ from pylogbroker.wire.messages.assign_replicas_to_dirs import (
 )
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from pylogbroker.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from pylogbroker.wire.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from pylogbroker.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -73,30 +57,41 @@ from pylogbroker.wire.messages.fetch import (
     FetchResponse,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionData,
 )
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotChunks
-from pylogbroker.wire.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from pylogbroker.wire.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionChangeRecord,
-    PartitionRecord,
-    RegisterBrokerRecord,
+    ProducerIdsRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from tests.kraft import model_admin
+from tests.kraft.controller_connection import connections_to, encoded
 from tests.kraft.logs import LeaderLog
+from tests.kraft.model_replicas import ReplicaDecisions
+from tests.kraft.model_state import (
+    TOPIC,
+    Member,
+    ModelState,
+    Replicated,
+    partition_change,
+    partition_record,
+    registration_record,
+)
 
 CLUSTER_ID: Final = "bW9kZWwgY29udHJvbGxlcg"
 CONTROLLER_ID: Final = 100
 SESSION_SECONDS: Final = 9.0
-_SIZE: Final = struct.Struct(">i")
+ELR: Final = "eligible.leader.replicas.version"
+PRODUCER_IDS: Final = 1000
 _CHUNK_BYTES: Final = 500
 _FETCH_DELAY: Final = 0.001
 """Seconds after a commit, so that the answer to a change comes before its records."""
@@ -110,80 +105,109 @@ _KNOWN: Final = (
     FetchSnapshotRequest,
     AssignReplicasToDirsRequest,
     EnvelopeRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    IncrementalAlterConfigsRequest,
     DescribeQuorumRequest,
+    *model_admin.REQUESTS,
 )
-
-
-@attrs.define
-class Member:
-    """A broker as the controller knows it."""
-
-    epoch: int
-    incarnation: UUID
-    is_fenced: bool = True
-    heard: float = 0.0
-    is_leaving: bool = False
-
-
-@attrs.define
-class Replicated:
-    """A partition as of the end of the log."""
-
-    replicas: list[int]
-    isr: list[int]
-    leader: int
-    leader_epoch: int = 0
-    partition_epoch: int = 0
 
 
 @attrs.define(eq=False)
 class ModelController:
+    """One controller that leads in `epoch`, until it is deposed; `address` is where brokers reach it."""
+
     reactor: Any
     port: int = 9093
     holds_commits: bool = False
     epoch: int = 1
     log: LeaderLog = attrs.field(factory=LeaderLog)
-    members: dict[int, Member] = attrs.field(factory=dict)
-    topics: dict[str, UUID] = attrs.field(factory=dict)
-    partitions: dict[tuple[UUID, int], Replicated] = attrs.field(factory=dict)
+    node_id: int = CONTROLLER_ID
+    host: str = "127.0.0.1"
+    levels: Mapping[str, int] = attrs.field(factory=lambda: {"metadata.version": 33, "group.version": 1})
+    """Features of a new cluster."""
+    session_seconds: float = SESSION_SECONDS
+    in_transaction: Callable[[], bool] = lambda: False
+    """Says whether the records of a new topic are a metadata transaction."""
+    appended: Callable[[], object] = lambda: None
+    """Called after each batch."""
+    state: ModelState = attrs.field(factory=ModelState)
     requests: list[Request] = attrs.field(factory=list)
     """All that came, the first one first."""
-    snapshot_of: list[MetadataRecord] = attrs.field(factory=list)
     observers: list[QuorumReplica] = attrs.field(factory=list)
     registration_error: int = ErrorCode.NONE
     described_high_watermark: int | None = None
     """In answers to DescribeQuorum, if it is not that of the log."""
     after_change: Callable[[], object] = lambda: None
     """Called after a change of topics or settings, before its answer: others' changes come here."""
-    _next_producer_id: int = 1000
+    is_deposed: bool = False
     _waiting: list[Callable[[], None]] = attrs.field(factory=list)
+    """Fetches at the end of the log."""
+    _uncommitted: list[tuple[int, Response, Callable[[Response], None]]] = attrs.field(factory=list)
+    """Answers, and the end of the log that must be committed before."""
 
     def __attrs_post_init__(self) -> None:
-        self.log.append(self.epoch, None)
-        self.append(FeatureLevelRecord("metadata.version", 33), FeatureLevelRecord("group.version", 1))
+        self._lead()
+        if not self.log.high_watermark:
+            self.append(*(FeatureLevelRecord(name, level) for name, level in self.levels.items()))
         self._watch_sessions()
+
+    def _lead(self) -> None:
+        """Begin an epoch: take the state of the log, and end a transaction that nobody ends any more."""
+        self.state = ModelState.of(self.log.committed(self.log.end))
+        for member in self.state.members.values():
+            member.heard = self.reactor.seconds()
+        is_open = self.state.transaction is not None
+        self.log.append(self.epoch, None)
+        self._appended()
+        if is_open:
+            self.append(AbortTransactionRecord("another controller leads"))
+
+    @property
+    def members(self) -> dict[int, Member]:
+        return self.state.members
+
+    @property
+    def topics(self) -> dict[str, UUID]:
+        return self.state.topics
+
+    @property
+    def partitions(self) -> dict[tuple[UUID, int], Replicated]:
+        return self.state.partitions
+
+    @property
+    def replicas(self) -> ReplicaDecisions:
+        return ReplicaDecisions(self.state, bool(self.state.levels.get(ELR)))
 
     @property
     def factory(self) -> Factory:
-        made = Factory.forProtocol(_Connection)
-        made.controller = self
-        return made
+        return connections_to(self.answer)
 
     # the log
 
     def append(self, *records: MetadataRecord) -> int:
         """Append a batch; return the offset of its first record."""
         offset = self.log.end
-        self.log.append(self.epoch, records)
-        if not self.holds_commits:
-            self.commit()
+        if records:
+            self.log.append(self.epoch, records)
+            for record in records:
+                self.state.apply(record)
+            self._appended()
         return offset
 
-    def commit(self) -> None:
-        self.log.high_watermark = self.log.end
+    def _appended(self) -> None:
+        if not self.holds_commits:
+            self.commit()
+        else:
+            self._wake_fetches()
+            self.appended()
+
+    def commit(self, end: int | None = None) -> None:
+        self.log.high_watermark = max(self.log.high_watermark, self.log.end if end is None else end)
+        self._wake_fetches()
+        ready = [answer for answer in self._uncommitted if answer[0] <= self.log.high_watermark]
+        self._uncommitted = [answer for answer in self._uncommitted if answer[0] > self.log.high_watermark]
+        for _, answer, done in ready:
+            done(answer)
+
+    def _wake_fetches(self) -> None:
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
             answer()
@@ -192,142 +216,121 @@ class ModelController:
         """Lose what is not committed, and lead in a later epoch."""
         self.log.entries = [entry for entry in self.log.entries if entry.end <= self.log.high_watermark]
         self.epoch += epochs
-        self.log.append(self.epoch, None)
+        self._reject()
+        self._lead()
         self.commit()
 
+    def depose(self) -> None:
+        """Lead no more: another controller does."""
+        self.is_deposed = True
+        self._reject()
+        self._wake_fetches()
+
+    def _reject(self) -> None:
+        """Answer that the outcome of what was not committed is unknown."""
+        rejected, self._uncommitted = self._uncommitted, []
+        for _, answer, done in rejected:
+            if hasattr(answer, "error_code"):
+                done(type(answer)(error_code=ErrorCode.NOT_CONTROLLER))
+
     def begin_with_snapshot(self) -> None:
-        """Let the log begin at its end: who is behind has to take the snapshot."""
-        self.log.start = self.log.high_watermark
+        """Let the log begin at the end of what is committed: who is behind has to take the snapshot."""
+        self.log.take_snapshot(lambda records: list(ModelState.of(records).records()))
 
     # topics
 
     def create_topic(self, name: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str] = {}) -> UUID:
         topic_id = UUID(int=1000 + len(self.topics) + self.log.end)
         records: list[MetadataRecord] = [TopicRecord(name, topic_id)]
-        records += [ConfigRecord(2, name, key, value) for key, value in configs.items()]
+        records += [ConfigRecord(TOPIC, name, key, value) for key, value in configs.items()]
         for number, replicas in assignment.items():
-            live = [broker for broker in replicas if self._is_live(broker)]
+            live = [broker for broker in replicas if self.state.is_live(broker)]
             state = Replicated(list(replicas), live or [replicas[0]], live[0] if live else -1)
-            self.partitions[topic_id, number] = state
-            records.append(
-                PartitionRecord(
-                    number,
-                    topic_id,
-                    state.replicas,
-                    state.isr,
-                    leader=state.leader,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    directories=[UUID(int=0)] * len(replicas),
-                )
-            )
-        self.topics[name] = topic_id
-        self.append(*records)
+            records.append(partition_record(topic_id, number, state))
+        if self.in_transaction():
+            self.append(BeginTransactionRecord("topic"))
+            for record in records:
+                self.append(record)
+            self.append(EndTransactionRecord())
+        else:
+            self.append(*records)
         return topic_id
 
     def delete_topic(self, name: str) -> None:
-        topic_id = self.topics.pop(name)
-        for key in [key for key in self.partitions if key[0] == topic_id]:
-            del self.partitions[key]
-        self.append(RemoveTopicRecord(topic_id))
+        self.append(RemoveTopicRecord(self.topics[name]))
 
-    def change(
-        self, topic: UUID, number: int, *, isr: list[int] | None = None, leader: int | None = None
-    ) -> Replicated:
+    def change(self, topic: UUID, number: int, **after: Any) -> Replicated:
         state = self.partitions[topic, number]
-        record = PartitionChangeRecord(number, topic, isr=isr)
-        if leader is not None:
-            record.leader = state.leader = leader
-            state.leader_epoch += 1
-        if isr is not None:
-            state.isr = isr
-        state.partition_epoch += 1
+        record = partition_change((topic, number), state, **after) or PartitionChangeRecord(number, topic)
         self.append(record)
         return state
-
-    def _is_live(self, broker: int) -> bool:
-        member = self.members.get(broker)
-        return member is not None and not member.is_fenced and not member.is_leaving
 
     # brokers
 
     def fence(self, broker: int) -> None:
         """Fence a broker, and move its leaderships."""
-        self.members[broker].is_fenced = True
-        self.append(BrokerRegistrationChangeRecord(broker, self.members[broker].epoch, fenced=1))
-        self._move_away(broker)
-
-    def _move_away(self, broker: int) -> None:
-        for (topic, number), state in list(self.partitions.items()):
-            others = [other for other in state.isr if other != broker]
-            if state.leader == broker:
-                live = [other for other in others if self._is_live(other)]
-                self.change(topic, number, isr=others or None, leader=live[0] if live else -1)
-            elif broker in state.isr and others:
-                self.change(topic, number, isr=others)
-
-    def _elect(self) -> None:
-        for (topic, number), state in list(self.partitions.items()):
-            live = [broker for broker in state.isr if self._is_live(broker)]
-            if state.leader == -1 and live:
-                self.change(topic, number, leader=live[0])
+        fenced = BrokerRegistrationChangeRecord(broker, self.members[broker].epoch, fenced=1)
+        self.append(fenced, *self.replicas.without(broker))
 
     def _watch_sessions(self) -> None:
+        if self.is_deposed:
+            return
         now = self.reactor.seconds()
-        for broker, member in self.members.items():
-            if not member.is_fenced and now - member.heard > SESSION_SECONDS:
+        for broker, member in list(self.members.items()):
+            if not member.is_fenced and now - member.heard > self.session_seconds:
                 self.fence(broker)
-        self.reactor.callLater(1.0, self._watch_sessions)
+        self.reactor.callLater(self.session_seconds / 9, self._watch_sessions)
 
     # requests
 
     def answer(self, request: Any, version: int, done: Callable[[Response], None]) -> None:
+        """Answer a request once all is committed that the answer depends on."""
         self.requests.append(request)
         match request:
             case FetchRequest():
                 self._fetch(request, done)
+            case ApiVersionsRequest():
+                keys = [ApiVersion(known.api_key, known.versions.first, known.versions.last) for known in _KNOWN]
+                done(ApiVersionsResponse(api_keys=keys))
+            case FetchSnapshotRequest():
+                done(self._chunk(request))
             case _:
-                done(self._answer_at_once(request, version))
+                answer = self._answer_at_once(request, version)
+                if self.log.end <= self.log.high_watermark:
+                    done(answer)
+                else:
+                    self._uncommitted.append((self.log.end, answer, done))
 
     def _answer_at_once(self, request: Any, version: int) -> Response:
         match request:
-            case ApiVersionsRequest():
-                keys = [ApiVersion(known.api_key, known.versions.first, known.versions.last) for known in _KNOWN]
-                return ApiVersionsResponse(api_keys=keys)
             case BrokerRegistrationRequest():
                 return self._register(request)
             case BrokerHeartbeatRequest():
                 return self._hear(request)
             case AllocateProducerIdsRequest():
-                first, self._next_producer_id = self._next_producer_id, self._next_producer_id + 1000
-                return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=1000)
+                first = self.state.next_producer_id
+                self.append(ProducerIdsRecord(request.broker_id, request.broker_epoch, first + PRODUCER_IDS))
+                return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_IDS)
             case AlterPartitionRequest():
                 return self._alter(request)
-            case FetchSnapshotRequest():
-                return self._chunk(request)
             case AssignReplicasToDirsRequest():
                 return self._assign(request)
             case EnvelopeRequest():
                 return self._enveloped(request)
-            case CreateTopicsRequest():
-                created = [self._create(topic) for topic in request.topics]
-                self.after_change()
-                return CreateTopicsResponse(topics=created)
-            case DeleteTopicsRequest():
-                return self._delete(request)
-            case IncrementalAlterConfigsRequest():
-                return self._configure(request)
             case DescribeQuorumRequest():
                 return self._describe(request)
-        raise AssertionError(f"the model has no answer to {request!r}")
+        return model_admin.answer(self, request)
 
     def _fetch(self, request: FetchRequest, done: Callable[[Response], None]) -> None:
         [asked] = request.topics[0].partitions
 
         def answer() -> None:
+            if self.is_deposed:
+                done(other_leads(request))
+                return
             data = self.log.answer(asked.fetch_offset, asked.last_fetched_epoch, 3)
             if asked.current_leader_epoch != self.epoch:
-                data.current_leader = LeaderIdAndEpoch(CONTROLLER_ID, self.epoch)
+                data.current_leader = LeaderIdAndEpoch(self.node_id, self.epoch)
             if asked.current_leader_epoch > self.epoch:
                 data.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
             elif 0 <= asked.current_leader_epoch < self.epoch:
@@ -335,7 +338,7 @@ class ModelController:
             done(
                 FetchResponse(
                     responses=[FetchableTopicResponse(topic_id=request.topics[0].topic_id, partitions=[data])],
-                    node_endpoints=[NodeEndpoint(CONTROLLER_ID, "127.0.0.1", self.port)],
+                    node_endpoints=[NodeEndpoint(self.node_id, self.host, self.port)],
                 )
             )
 
@@ -352,10 +355,10 @@ class ModelController:
         self._waiting.append(early)
 
     def _describe(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        voter = QuorumReplica(CONTROLLER_ID, log_end_offset=self.log.end)
+        voter = QuorumReplica(self.node_id, log_end_offset=self.log.end)
         given = self.described_high_watermark
         high_watermark = self.log.high_watermark if given is None else given
-        state = QuorumPartitionState(0, 0, None, CONTROLLER_ID, self.epoch, high_watermark, [voter], self.observers)
+        state = QuorumPartitionState(0, 0, None, self.node_id, self.epoch, high_watermark, [voter], self.observers)
         return DescribeQuorumResponse(0, None, [QuorumTopicState(request.topics[0].topic_name, [state])])
 
     def _chunk(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
@@ -369,7 +372,6 @@ class ModelController:
                 for part in topic.partitions:
                     replicas = self.partitions[topic.topic_id, part.partition_index].replicas
                     known = [directory.id if broker == request.broker_id else NO_ID for broker in replicas]
-                    self.partitions[topic.topic_id, part.partition_index].partition_epoch += 1
                     self.append(PartitionChangeRecord(part.partition_index, topic.topic_id, directories=known))
         return AssignReplicasToDirsResponse()
 
@@ -378,27 +380,21 @@ class ModelController:
             return BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
         if self.registration_error:
             return BrokerRegistrationResponse(error_code=self.registration_error)
-        before = self.members.get(request.broker_id)
-        if before is not None and not before.is_fenced and before.incarnation != request.incarnation_id:
+        broker, before = request.broker_id, self.members.get(request.broker_id)
+        is_new_life = before is not None and before.incarnation != request.incarnation_id
+        if before is not None and not before.is_fenced and is_new_life:
             return BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
         epoch = self.log.end
-        self.members[request.broker_id] = Member(epoch, request.incarnation_id, heard=self.reactor.seconds())
-        self.append(
-            RegisterBrokerRecord(
-                request.broker_id,
-                False,
-                request.incarnation_id,
-                epoch,
-                request.listeners,
-                request.features,
-                request.rack,
-                log_dirs=request.log_dirs,
-            )
-        )
+        records: list[MetadataRecord] = [registration_record(request, epoch)]
+        if before is not None and is_new_life:
+            is_unclean = request.previous_broker_epoch != before.epoch
+            records += self.replicas.without(broker, is_unclean=is_unclean)
+        self.append(*records)
+        self.members[broker].heard = self.reactor.seconds()
         return BrokerRegistrationResponse(broker_epoch=epoch)
 
     def _hear(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        member = self.members.get(request.broker_id)
+        broker, member = request.broker_id, self.members.get(request.broker_id)
         if member is None:
             return BrokerHeartbeatResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
         if member.epoch != request.broker_epoch:
@@ -406,18 +402,19 @@ class ModelController:
         member.heard = self.reactor.seconds()
         is_caught_up = request.current_metadata_offset >= member.epoch
         if request.want_shut_down and not member.is_leaving:
-            member.is_leaving = True
-            self.append(BrokerRegistrationChangeRecord(request.broker_id, member.epoch, in_controlled_shutdown=1))
-            self._move_away(request.broker_id)
+            left = BrokerRegistrationChangeRecord(broker, member.epoch, in_controlled_shutdown=1)
+            self.append(left, *self.replicas.without(broker))
         elif member.is_fenced and is_caught_up and not request.want_fence:
-            member.is_fenced = False
-            self.append(BrokerRegistrationChangeRecord(request.broker_id, member.epoch, fenced=-1))
-            self._elect()
+            self.append(BrokerRegistrationChangeRecord(broker, member.epoch, fenced=-1))
+            self.append(*self.replicas.elected())
         if member.is_leaving and not member.is_fenced:
-            self.fence(request.broker_id)
+            self.fence(broker)
         return BrokerHeartbeatResponse(0, 0, is_caught_up, member.is_fenced, member.is_leaving)
 
     def _alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        member = self.members.get(request.broker_id)
+        if member is None or member.epoch != request.broker_epoch:
+            return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         topics = []
         for topic in request.topics:
             parts = [self._altered(request.broker_id, topic.topic_id, part) for part in topic.partitions]
@@ -425,21 +422,18 @@ class ModelController:
         return AlterPartitionResponse(topics=topics)
 
     def _altered(self, broker: int, topic: UUID, part: AlterPartitionData) -> AlterPartitionDataResponse:
-        state = self.partitions.get((topic, part.partition_index))
-        answer = AlterPartitionDataResponse(part.partition_index)
-        isr = [member.broker_id for member in part.new_isr_with_epochs]
-        if state is None:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif (broker, part.leader_epoch) != (state.leader, state.leader_epoch):
-            answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
-        elif part.partition_epoch != state.partition_epoch:
-            answer.error_code = ErrorCode.INVALID_UPDATE_VERSION
-        elif not all(self._is_live(member) for member in isr):
-            answer.error_code = ErrorCode.INELIGIBLE_REPLICA
-        else:
-            self.change(topic, part.partition_index, isr=isr)
-            answer.leader_id, answer.leader_epoch = state.leader, state.leader_epoch
-            answer.isr, answer.partition_epoch = state.isr, state.partition_epoch
+        number = part.partition_index
+        answer, decision = AlterPartitionDataResponse(number), self.replicas.alter(broker, (topic, number), part)
+        if isinstance(decision, ErrorCode):
+            answer.error_code = decision
+            return answer
+        self.append(*decision)
+        state = self.partitions[topic, number]
+        if state.leader_epoch != part.leader_epoch:
+            answer.error_code = ErrorCode.NEW_LEADER_ELECTED
+            return answer
+        answer.leader_id, answer.leader_epoch = state.leader, state.leader_epoch
+        answer.isr, answer.partition_epoch = list(state.isr), state.partition_epoch
         return answer
 
     def _enveloped(self, envelope: EnvelopeRequest) -> EnvelopeResponse:
@@ -447,81 +441,16 @@ class ModelController:
         header, position = decode_request_header(data)
         request = request_codec(header.api_key, header.api_version).decode(data, position)
         self.requests.append(request)
-        answer = self._answer_at_once(request, header.api_version)
-        return EnvelopeResponse(encoded(answer, header))
-
-    def _create(self, topic: CreatableTopic) -> CreatableTopicResult:
-        if topic.name in self.topics:
-            return CreatableTopicResult(topic.name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="exists")
-        live = [broker for broker in sorted(self.members) if self._is_live(broker)]
-        assignment = {given.partition_index: given.broker_ids for given in topic.assignments}
-        if not assignment:
-            factor = max(1, topic.replication_factor)
-            assignment = {
-                number: [live[(number + place) % len(live)] for place in range(factor)]
-                for number in range(max(1, topic.num_partitions))
-            }
-        configs = {config.name: config.value or "" for config in topic.configs}
-        return CreatableTopicResult(topic.name, self.create_topic(topic.name, assignment, configs))
-
-    def _delete(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        names = {topic_id: name for name, topic_id in self.topics.items()}
-        results = []
-        named = [DeleteTopicState(name) for name in request.topic_names]
-        for topic in [*request.topics, *named]:
-            name = topic.name or names[topic.topic_id]
-            topic_id = self.topics[name]
-            self.delete_topic(name)
-            results.append(DeletableTopicResult(name, topic_id))
-        return DeleteTopicsResponse(responses=results)
-
-    def _configure(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        answers = []
-        for resource in request.resources:
-            self.append(
-                *(
-                    ConfigRecord(
-                        resource.resource_type,
-                        resource.resource_name,
-                        config.name,
-                        None if config.config_operation == 1 else config.value,
-                    )
-                    for config in resource.configs
-                )
-            )
-            self.after_change()
-            answers.append(AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name))
-        return IncrementalAlterConfigsResponse(responses=answers)
+        return EnvelopeResponse(encoded(model_admin.answer(self, request), header))
 
 
-def encoded(answer: Response, header: RequestHeader) -> bytes:
-    """Return a response with its header, without its size."""
-    head = struct.pack(">" + response_header_format(header.api_key, header.api_version), header.correlation_id)
-    return head + response_codec(header.api_key, header.api_version).encode(answer)
-
-
-class _Connection(Protocol):
-    """One connection: requests are answered in their order, as they come."""
-
-    def __init__(self) -> None:
-        self._received = b""
-
-    def dataReceived(self, data: bytes) -> None:
-        self._received += data
-        while len(self._received) >= _SIZE.size:
-            end = _SIZE.size + _SIZE.unpack_from(self._received)[0]
-            if len(self._received) < end:
-                return
-            frame, self._received = self._received[_SIZE.size : end], self._received[end:]
-            self._handle(memoryview(frame))
-
-    def _handle(self, frame: memoryview) -> None:
-        header, position = decode_request_header(frame)
-        version = min(header.api_version, SUPPORTED[header.api_key][0].versions.last)
-        request = request_codec(header.api_key, version).decode(frame, position)
-
-        def done(answer: Response) -> None:
-            data = encoded(answer, header)
-            self.transport.write(_SIZE.pack(len(data)) + data)
-
-        self.factory.controller.answer(request, version, done)
+def other_leads(request: Request, leader: NodeEndpoint | None = None, epoch: int = -1) -> Response | None:
+    """Return the answer of a controller that does not lead; None for a request that has no such answer."""
+    if isinstance(request, FetchRequest):
+        data = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if epoch >= 0:
+            data.current_leader = LeaderIdAndEpoch(-1 if leader is None else leader.node_id, epoch)
+        topic = FetchableTopicResponse(topic_id=request.topics[0].topic_id, partitions=[data])
+        return FetchResponse(responses=[topic], node_endpoints=[] if leader is None else [leader])
+    kind = SUPPORTED[request.api_key][1]
+    return kind(error_code=ErrorCode.NOT_CONTROLLER) if hasattr(kind(), "error_code") else None
