@@ -21,7 +21,8 @@ from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.records_api.idempotence import EPOCH, KeyedProducer, KeyTaken
-from pylogbroker.web.records_api.json_records import RECORDS_MAX, NewRecord
+from pylogbroker.web.records_api.json_members import RECORDS_MAX
+from pylogbroker.web.records_api.json_records import NewRecord
 from pylogbroker.web.responsible_brokers import leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.produce import (

@@ -24,20 +24,17 @@ from pylogbroker.web.parameters import Name
 from pylogbroker.web.records_api.appends import ACKS, Appender, Outcome, Written
 from pylogbroker.web.records_api.calls import DOCUMENT_BYTES_MAX, HttpCall, json_line
 from pylogbroker.web.records_api.errors import RecordError, Rejected, error_row
-from pylogbroker.web.records_api.json_records import (
-    HEADERS_MAX,
+from pylogbroker.web.records_api.json_members import (
     BadRecord,
     JsonMember,
-    NewRecord,
     bytes_of_base64,
     check_names,
     decoded,
     encoded,
     members_at,
-    partition_of,
-    timestamp_of,
     whole,
 )
+from pylogbroker.web.records_api.json_records import HEADERS_MAX, NewRecord, partition_of, timestamp_of
 from pylogbroker.web.records_api.json_stream import BodyObjects, Numbered
 from pylogbroker.web.router.requests import content_type_of
 from pylogbroker.web.router.routes import JSON

@@ -6,7 +6,7 @@ from typing import Final, TypedDict
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.web.records_api.idempotence import KeyTaken
-from pylogbroker.web.records_api.json_records import BadRecord
+from pylogbroker.web.records_api.json_members import BadRecord
 
 _STATUSES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,

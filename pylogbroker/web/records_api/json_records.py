@@ -18,48 +18,29 @@ as it is, with `key_problem` or `value_problem`.
 
 from __future__ import annotations
 
-import binascii
 import json
-import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
-from difflib import get_close_matches
-from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # typeshed does not have it
 from typing import Any, Final, Literal, get_args
 
 import attrs
 
-from pylogbroker.json_text import NumberText, is_json, reject_constant
+from pylogbroker.json_text import NumberText, is_json
 from pylogbroker.records import Header, Record
 from pylogbroker.schemas.framing import Field
 from pylogbroker.web.parameters import INT32_MAX, milliseconds
+from pylogbroker.web.records_api.json_members import BadRecord, JsonMember, bytes_of_base64, check_names, encoded, shown
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import whole_number
 from pylogbroker.web.schema_store import DecodedContent
 
 Format = Literal["auto", "text", "base64", "schema"]
 FORMATS: Final[tuple[str, ...]] = get_args(Format)
-RECORDS_MAX: Final = 5000
-"""Records of a body that is one JSON object."""
 HEADERS_MAX: Final = 1000
 """Headers of a record that is written."""
 
 _MEMBERS: Final = ("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp")
 _HEADER_MEMBERS: Final = ("name", "value", "value_base64")
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
-_DECODER: Final = JSONDecoder(parse_int=NumberText, parse_float=NumberText, parse_constant=reject_constant)
-
-
-class BadRecord(ValueError):
-    """A record in JSON is wrong; the message says what, and what is expected."""
-
-
-@attrs.frozen
-class JsonMember:
-    """Value of JSON with its text."""
-
-    value: Any
-    text: str
 
 
 @attrs.frozen
@@ -79,95 +60,6 @@ class NewRecord:
         return len(self.key or b"") + len(self.value or b"") + headers + 20
 
 
-def decoded(data: bytes) -> str:
-    """Return a text in UTF-8; raise BadRecord."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise BadRecord(f"this is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from None
-
-
-def members_at(text: str, place: int = 0, array: str = "") -> tuple[dict[str, JsonMember], int]:
-    """Return the members of an object, which begins at a place or behind it, and the place behind it.
-
-    If the member named `array` is one, its value is a list of the members of its objects.
-    """
-    place = _skipped(text, place)
-    if text[place : place + 1] != "{":
-        raise BadRecord(f'expected a JSON object, such as {{"value": ...}}, not {_begin_of(text, place)}')
-    members: dict[str, JsonMember] = {}
-    place = _skipped(text, place + 1)
-    if text[place : place + 1] == "}":
-        return members, place + 1
-    while True:
-        if text[place : place + 1] != '"':
-            raise BadRecord(f"this is not JSON: expected a name in quotes at character {place + 1}")
-        try:
-            name, place = scanstring(text, place + 1, True)
-        except ValueError as error:
-            raise _not_json(error) from None
-        place = _skipped(text, place)
-        if text[place : place + 1] != ":":
-            raise BadRecord(f"this is not JSON: expected a colon at character {place + 1}")
-        begin = _skipped(text, place + 1)
-        is_array = name == array and text[begin : begin + 1] == "["
-        value, place = _elements_at(text, begin) if is_array else value_at(text, begin)
-        if name in members:
-            raise BadRecord(f"{_shown(name)} is given twice")
-        members[name] = JsonMember(value, text[begin:place])
-        place, is_last = _behind_separator(text, place, "}")
-        if is_last:
-            return members, place
-
-
-def _elements_at(text: str, place: int) -> tuple[list[dict[str, JsonMember]], int]:
-    """Return the members of each object of an array, one after the other: to parse all at once would take long."""
-    elements: list[dict[str, JsonMember]] = []
-    place = _skipped(text, place + 1)
-    if text[place : place + 1] == "]":
-        return elements, place + 1
-    while True:
-        try:
-            members, place = members_at(text, place)
-        except BadRecord as error:
-            raise BadRecord(f"record {len(elements) + 1}: {error}") from None
-        elements.append(members)
-        if len(elements) > RECORDS_MAX:
-            raise BadRecord(f"a body has at most {RECORDS_MAX:,} records: send more as lines, application/x-ndjson")
-        place, is_last = _behind_separator(text, place, "]")
-        if is_last:
-            return elements, place
-
-
-def _behind_separator(text: str, place: int, end: str) -> tuple[int, bool]:
-    """Return the place behind a comma or an end, and whether it is the end."""
-    place = _skipped(text, place)
-    mark = text[place : place + 1]
-    if mark == end:
-        return place + 1, True
-    if mark != ",":
-        raise BadRecord(f"this is not JSON: expected a comma or {end} at character {place + 1}")
-    return _skipped(text, place + 1), False
-
-
-def value_at(text: str, place: int) -> tuple[Any, int]:
-    """Return a value of JSON, with a NumberText for each number, and the place behind it."""
-    try:
-        value: tuple[Any, int] = _DECODER.raw_decode(text, place)
-        return value
-    except (ValueError, RecursionError) as error:
-        raise _not_json(error) from None
-
-
-def whole(text: str, array: str = "") -> dict[str, JsonMember]:
-    """Return the members of a text that is one object; `array` as for `members_at`."""
-    members, place = members_at(text, 0, array)
-    rest = _skipped(text, place)
-    if rest < len(text):
-        raise BadRecord(f"there is more behind the JSON object: {_begin_of(text, rest)}")
-    return members
-
-
 def record_of(members: Mapping[str, JsonMember]) -> NewRecord:
     """Return the record of an object; raise BadRecord."""
     check_names(members, _MEMBERS)
@@ -180,15 +72,6 @@ def record_of(members: Mapping[str, JsonMember]) -> NewRecord:
     )
 
 
-def check_names(members: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    """Raise BadRecord for a member with another name."""
-    for name in members:
-        if name not in names:
-            likely = get_close_matches(name, names, 1)
-            hint = f"did you mean {likely[0]}?" if likely else f"a record has {', '.join(names)}"
-            raise BadRecord(f"there is no member {_shown(name)}: {hint}")
-
-
 def _content(members: Mapping[str, JsonMember], name: str) -> bytes | None:
     member, in_base64 = members.get(name), members.get(f"{name}_base64")
     if member is not None and in_base64 is not None:
@@ -199,22 +82,6 @@ def _content(members: Mapping[str, JsonMember], name: str) -> bytes | None:
         return None
     is_text = isinstance(member.value, str) and not isinstance(member.value, NumberText)
     return encoded(member.value if is_text else member.text, name)
-
-
-def encoded(text: str, name: str) -> bytes:
-    """Return a text in UTF-8; raise BadRecord."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise BadRecord(f"{name} has half of a surrogate pair, which is no character: write it as base64") from None
-
-
-def bytes_of_base64(text: Any, name: str) -> bytes:
-    """Return bytes that are written as base64; raise BadRecord."""
-    try:
-        return b64decode(text, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        raise BadRecord(f"{name} is not base64: it has letters, digits, + and /, and = at its end") from None
 
 
 def _headers(value: Any) -> tuple[Header, ...]:
@@ -245,7 +112,7 @@ def _header(row: Any, number: int) -> Header:
         return name, bytes_of_base64(row["value_base64"], f"{place}.value_base64")
     text = row.get("value")
     if text is not None and (not isinstance(text, str) or isinstance(text, NumberText)):
-        raise BadRecord(f"{place}.value must be a text or null, not {_shown(text)}")
+        raise BadRecord(f"{place}.value must be a text or null, not {shown(text)}")
     return name, None if text is None else encoded(text, f"{place}.value")
 
 
@@ -255,7 +122,7 @@ def partition_of(member: JsonMember | None, name: str) -> int | None:
         return None
     number = whole_number(member.value) if isinstance(member.value, NumberText) else None
     if number is None or not 0 <= number <= INT32_MAX:
-        raise BadRecord(f"{name} must be a number of at least 0, not {_shown(member.text)}")
+        raise BadRecord(f"{name} must be a number of at least 0, not {shown(member.text)}")
     return number
 
 
@@ -272,29 +139,9 @@ def timestamp_of(member: JsonMember | None) -> int | None:
             number = None
     if number is None or not 0 <= number < 2**63:
         raise BadRecord(
-            f"timestamp must be milliseconds since 1970, or a text like 2026-01-31T12:00, not {_shown(member.value)}"
+            f"timestamp must be milliseconds since 1970, or a text like 2026-01-31T12:00, not {shown(member.value)}"
         )
     return number
-
-
-def _skipped(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return place if match is None else match.end()
-
-
-def _not_json(error: Exception) -> BadRecord:
-    if isinstance(error, RecursionError):
-        return BadRecord("this JSON is nested too deeply")
-    return BadRecord(f"this is not JSON: {error}")
-
-
-def _begin_of(text: str, place: int) -> str:
-    return _shown(text[place : place + 40]) if text[place:] else "nothing"
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(str(value), ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def record_text(

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from pylogbroker.web.records_api.json_records import BadRecord
+from pylogbroker.web.records_api.json_members import BadRecord
 
 Numbered = tuple[int, bytes]
 """A part and its number in the stream: its line, or which object it is, from 1 on."""

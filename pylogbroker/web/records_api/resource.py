@@ -21,7 +21,7 @@ from pylogbroker.web.records_api.confluent import confluent_error, is_confluent
 from pylogbroker.web.records_api.cross_origin import CrossOriginRules
 from pylogbroker.web.records_api.errors import Rejected, error_row, status_of_error
 from pylogbroker.web.records_api.feeds import Feeds
-from pylogbroker.web.records_api.json_records import BadRecord
+from pylogbroker.web.records_api.json_members import BadRecord
 from pylogbroker.web.records_api.routes import ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute, HttpRouter, MethodNotAllowed, NoRoute
 from pylogbroker.web.router.requests import texts_of

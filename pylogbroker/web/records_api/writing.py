@@ -22,15 +22,8 @@ from pylogbroker.web.records_api.appends import ACKS, Appender, Outcome, Written
 from pylogbroker.web.records_api.calls import DOCUMENT_BYTES_MAX, HttpCall, json_line
 from pylogbroker.web.records_api.errors import RecordError, Rejected, error_row, status_of_error
 from pylogbroker.web.records_api.idempotence import HEADER, keyed_producer
-from pylogbroker.web.records_api.json_records import (
-    RECORDS_MAX,
-    BadRecord,
-    NewRecord,
-    check_names,
-    decoded,
-    record_of,
-    whole,
-)
+from pylogbroker.web.records_api.json_members import RECORDS_MAX, BadRecord, check_names, decoded, whole
+from pylogbroker.web.records_api.json_records import NewRecord, record_of
 from pylogbroker.web.records_api.json_stream import BodyLines, Numbered, Splitter
 from pylogbroker.web.router.requests import content_type_of
 from pylogbroker.web.router.routes import JSON, NDJSON

@@ -11,15 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pylogbroker.records import Record
-from pylogbroker.web.records_api.json_records import (
-    RECORDS_MAX,
-    BadRecord,
-    NewRecord,
-    decoded,
-    record_of,
-    record_text,
-    whole,
-)
+from pylogbroker.web.records_api.json_members import RECORDS_MAX, BadRecord, decoded, whole
+from pylogbroker.web.records_api.json_records import NewRecord, record_of, record_text
 from pylogbroker.web.records_api.json_stream import BodyLines, BodyObjects
 
 
