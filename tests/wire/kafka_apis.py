@@ -72,6 +72,8 @@ LATEST = {
     "AllocateProducerIds": (67, 0),
     "ListConfigResources": (74, 1),
     "DescribeTopicPartitions": (75, 0),
+    "StreamsGroupHeartbeat": (88, 1),
+    "StreamsGroupDescribe": (89, 1),
 }
 
 OWN_APIS: set[str] = set()

@@ -176,7 +176,7 @@ def _theirs(fields: list[dict[str, Any]], path: str, parent: Range, commons: dic
     for field in fields:
         kind = field["type"].removeprefix("[]")
         inner = field.get("fields") or commons.get(kind)
-        versions = Range.parse(field["versions"]).within(parent)
+        versions = Range.parse(field.get("versions") or field["taggedVersions"]).within(parent)
         nullable = Range.parse(field.get("nullableVersions", "none")).within(versions)
         name, type = path + field["name"].lower(), "[]" * field["type"].startswith("[]") + ("struct" if inner else kind)
         default = _their_default(type, field.get("default"))
