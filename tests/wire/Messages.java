@@ -18,9 +18,18 @@ public class Messages {
         }
     }
 
+    private static String className(String name) {
+        if (name.endsWith("Record")) {
+            return "common.metadata." + name;
+        }
+        if (name.endsWith("Key") || name.endsWith("Value")) {
+            return "coordinator.group.generated." + name;
+        }
+        return "common.message." + name + "Data";
+    }
+
     private static void answer(String name, short version, byte[] bytes) throws Exception {
-        Class<?> type = Class.forName("org.apache.kafka.common."
-            + (name.endsWith("Record") ? "metadata." + name : "message." + name + "Data"));
+        Class<?> type = Class.forName("org.apache.kafka." + className(name));
         ApiMessage message = (ApiMessage) type.getConstructor().newInstance();
         ByteBuffer buffer = ByteBuffer.wrap(bytes);
         message.read(new ByteBufferAccessor(buffer), version);
