@@ -299,8 +299,8 @@ class _Appends:
         transactional_id = self._request.transactional_id
         if transactional_id is None:
             raise missing_transactional_id()
-        asked = ask_coordinator(self._services, transactional_id, partition, records, self._version)
-        return asked, partial(verify, self._services, transactional_id, partition, records, self._version)
+        coordinator = ask_coordinator(self._services, transactional_id, partition, records, self._version)
+        return coordinator, partial(verify, self._services, transactional_id, partition, records, self._version)
 
     async def _append_verified(self, partition: Partition, records: Buffer, coordinator: AskedCoordinator) -> Appended:
         """Append after the answer of a coordinator on another broker."""
