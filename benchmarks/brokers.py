@@ -28,6 +28,8 @@ SETTINGS: Mapping[str, str] = {"log.segment.delete.delay.ms": "100"}
 START_SECONDS = 180.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
+TWISTD = "from twisted.scripts.twistd import run; run()"
+"""Python code of a broker's process: twistd, with the package of the current directory."""
 
 
 @attrs.frozen
@@ -61,9 +63,11 @@ def exact_cpu_seconds(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
-def own_command(directory: Path, listener: str, settings: Mapping[str, str], *options: str) -> list[str]:
+def own_command(
+    directory: Path, listener: str, settings: Mapping[str, str], *options: str, program: str = TWISTD
+) -> list[str]:
     """Return the command that starts this project's broker on a data directory."""
-    command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]  # of the current directory
+    command = [sys.executable, "-c", program]
     command += ["-n", "--pidfile=", "pylogbroker"]
     command += ["--data-dir", str(directory), "--listener", listener, *options]
     return [*command, *(f"--override={name}={value}" for name, value in {**SETTINGS, **settings}.items())]
@@ -81,11 +85,13 @@ class OwnBroker:
     directory: Path
     settings: Mapping[str, str] = attrs.field(factory=dict)
     port: int = attrs.field(factory=lambda: free_ports(1)[0])
+    program: str = TWISTD
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
         """Start the broker and return the seconds until it accepted a connection."""
-        command = own_command(self.directory, f"PLAINTEXT://127.0.0.1:{self.port}", self.settings)
+        listener = f"PLAINTEXT://127.0.0.1:{self.port}"
+        command = own_command(self.directory, listener, self.settings, program=self.program)
         log = self.directory.parent / f"{self.directory.name}.log"
         begin = time.perf_counter()
         with log.open("ab") as output:
@@ -115,10 +121,10 @@ def _accepts(port: int) -> bool:
 
 
 @contextmanager
-def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Running]:
+def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS, program: str = TWISTD) -> Iterator[Running]:
     """Run this project's broker on a new directory for the length of a `with` block."""
     with scratch(parent) as directory:
-        broker = OwnBroker(directory / "data", settings)
+        broker = OwnBroker(directory / "data", settings, program=program)
         try:
             broker.start()
             yield broker.running

@@ -26,10 +26,11 @@ def _allow_many_files() -> None:
 
 
 def share_with_threads() -> None:
-    """Let threads wait less for the interpreter: each answer of ZooKeeper passes through kazoo's thread.
+    """Let threads wait less for each other: a thread that works keeps the interpreter for 5 ms by default.
 
-    While the reactor works, a thread waits for Python's switch interval, by default 5 ms. A controller that takes over
-    thousands of partitions waits for thousands of answers.
+    In a cluster each answer of ZooKeeper passes through kazoo's thread, and a controller that takes over thousands of
+    partitions waits for thousands of answers. With an archive, threads list segments and search records. The reactor
+    waits for them behind each call of the system.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 

@@ -4,6 +4,8 @@ Readers and logins run at a low priority (Linux has a niceness per thread). In p
 do not delay syncs and conversions. Neither do clients that send passwords, whose check takes milliseconds.
 
 With a remote storage there are two more, for reads and for copies: a store that does not answer delays nothing else.
+They have the reactor's priority. They hold the interpreter at times, and the reactor waits for it longer if another
+process then takes the processor from them.
 """
 
 from __future__ import annotations

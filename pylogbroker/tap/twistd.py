@@ -66,14 +66,16 @@ class TwistdService(BrokerService):
         self._is_stopped = False
 
     def startService(self) -> None:
-        if BrokerConfig(self._settings).in_cluster:
+        config = BrokerConfig(self._settings)
+        if config.in_cluster or config.remote_log_storage_system_enable:
+            share_with_threads()
+        if config.in_cluster:
             self._reactor.callWhenRunning(self._start_when_running)
         else:
             self._start_before_running()
 
     def _start_when_running(self) -> None:
         """Start a broker of a cluster: its connection to ZooKeeper needs a running reactor."""
-        share_with_threads()
         super().startService()
         self.listening.addCallbacks(lambda _: self._full_collections.start(), self._end_process)
         self.ended.addErrback(self._ended_by_itself)

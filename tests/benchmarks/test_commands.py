@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import (
+    archive,
     broker,
     client,
     cluster,
@@ -67,6 +68,15 @@ def test_mirror_copies_each_record(tmp_path: Path) -> None:
     options = ["--only", "1-kilobyte-zstd", "--rounds", "1", "--scale", "0.01", "--markdown"]
     done = CliRunner().invoke(mirror.main, [*options, "--directory", str(tmp_path)], catch_exceptions=False)
     assert "| 1-kilobyte-zstd | pylogbroker |" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_producers_are_measured_beside_a_reader_of_the_archive(tmp_path: Path) -> None:
+    options = ["--gigabytes", "0.1", "--pairs", "2", "--seconds", "0.3", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(archive.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == ["alone", "beside a reader of the archive"]
+    assert float(rows[3][5].replace(",", "")) > 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -113,7 +113,7 @@ def test_a_file_that_is_not_complete_has_no_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".manifest"])
-def test_remains_of_a_copy_that_a_crash_ended_are_deleted(tmp_path: Path, suffix: str) -> None:
+def test_a_deletion_includes_the_part_that_a_crash_left(tmp_path: Path, suffix: str) -> None:
     store, topic_id = CheckedStore(opened(f"directory:{tmp_path}")), UUID(int=5)
     name = SegmentName(0, 10, 3, "a" * 32)
     prefix = object_names.partition_prefix(topic_id, 0)

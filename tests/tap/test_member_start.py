@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,24 @@ def started(reactor: FakeReactor, start: OneStart, *, logs_elsewhere: bool) -> T
     assert start.begun == []
     reactor.begin()
     return service
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_short"),
+    [([], False), (["zookeeper.connect=zoo:2181"], True), (["remote.log.storage.system.enable=true"], True)],
+)
+def test_threads_share_the_interpreter_in_a_cluster_and_with_an_archive(
+    start: OneStart, monkeypatch: pytest.MonkeyPatch, settings: list[str], is_short: bool
+) -> None:
+    intervals: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
+    options = Options()
+    options.parent = {"nodaemon": True}  # type: ignore[assignment]
+    options.parseOptions(["--data-dir", "unused", *(f"--override={setting}" for setting in settings)])
+    reactor = FakeReactor()
+    with suppress(StartupError):  # a broker that is alone expects a whole start
+        TwistdService(reactor, options).startService()
+    assert [interval < sys.getswitchinterval() for interval in intervals] == [True] * is_short
 
 
 def ends_with_status_1(reactor: FakeReactor) -> bool:

@@ -54,9 +54,9 @@ class NewestSearch:
         self._scanned.add(segment.base_offset)
         return NewestScan(segment.file.handle, begin, start, self.bound, largest)
 
-    def note(self, found: TimestampedOffset | None) -> None:
-        if found is not None and self._is_newer(found.timestamp, found.offset):
-            self.newest = found
+    def note(self, candidate: TimestampedOffset | None) -> None:
+        if candidate is not None and self._is_newer(candidate.timestamp, candidate.offset):
+            self.newest = candidate
 
     def _is_newer(self, timestamp: int, offset: int) -> bool:
         newest = self.newest
