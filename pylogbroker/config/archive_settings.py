@@ -66,6 +66,34 @@ class ArchiveRows(Values):
         "medium",
         "Bytes per second that are copied to the remote storage, in all partitions together.",
     )
+    remote_log_manager_copy_quota_window_num = fixed(
+        "remote.log.manager.copy.quota.window.num",
+        at_least(1),
+        11,
+        "medium",
+        "Number of windows over which the rate of copies is measured.",
+    )
+    remote_log_manager_copy_quota_window_size_seconds = fixed(
+        "remote.log.manager.copy.quota.window.size.seconds", at_least(1), 1, "medium", "Length of such a window."
+    )
+    remote_log_manager_fetch_max_bytes_per_second = cluster_wide(
+        "remote.log.manager.fetch.max.bytes.per.second",
+        at_least(1, LONG),
+        LONG_MAX,
+        "medium",
+        "Bytes per second that are read from the remote storage, in all partitions together. Beyond that, reads begin "
+        "later, and fetches of old records are answered without any after `remote.fetch.max.wait.ms`.",
+    )
+    remote_log_manager_fetch_quota_window_num = fixed(
+        "remote.log.manager.fetch.quota.window.num",
+        at_least(1),
+        11,
+        "medium",
+        "Number of windows over which the rate of reads is measured.",
+    )
+    remote_log_manager_fetch_quota_window_size_seconds = fixed(
+        "remote.log.manager.fetch.quota.window.size.seconds", at_least(1), 1, "medium", "Length of such a window."
+    )
     remote_log_reader_threads = cluster_wide(
         "remote.log.reader.threads",
         at_least(1),
@@ -87,6 +115,14 @@ class ArchiveRows(Values):
         "medium",
         "Time that a fetch waits for the remote storage. Then it is answered without records, and the next one waits "
         "on.",
+    )
+    remote_list_offsets_request_timeout_ms = cluster_wide(
+        "remote.list.offsets.request.timeout.ms",
+        at_least(1, LONG),
+        30_000,
+        "medium",
+        "Time for which a search of an offset waits for the remote storage, unless the request names one. Then it "
+        "fails with REQUEST_TIMED_OUT.",
     )
     remote_log_cache_bytes = fixed(
         "remote.log.cache.bytes",

@@ -32,6 +32,13 @@ async def collect_archive(out: Exposition, broker: Broker) -> None:
             out.add(family, value, topic)
     out.add(families.ARCHIVE_FAILURES, service.health.failures)
     out.add(families.ARCHIVE_CACHE_BYTES, service.access.cache.held)
+    for (longest, average), rate in (
+        (families.ARCHIVE_COPY_THROTTLES, service.access.limits.rate),
+        (families.ARCHIVE_READ_THROTTLES, service.access.read_limits.rate),
+    ):
+        times = rate.throttle_times()
+        out.add(longest, max(times, default=0))
+        out.add(average, round(sum(times) / len(times)) if times else 0)
 
 
 def _totals(archived: Archive) -> Iterator[tuple[Family, int]]:

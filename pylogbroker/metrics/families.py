@@ -133,6 +133,16 @@ ARCHIVE_CACHE_BYTES = gauge(
     "pylogbroker_remote_storage_cache_bytes", "Bytes of records and indexes cached from the remote storage."
 )
 
+
+def _throttle_times(kind: str, doing: str) -> tuple[Family, Family]:
+    prefix = f"kafka_server_remotelogmanager_remote_{kind}_throttle_time_"
+    slowest = gauge(f"{prefix}max", f"Milliseconds of the longest wait of {doing} for the quota in the last minute.")
+    return slowest, gauge(f"{prefix}avg", "Milliseconds of such waits on average.")
+
+
+ARCHIVE_COPY_THROTTLES = _throttle_times("copy", "copies")
+ARCHIVE_READ_THROTTLES = _throttle_times("fetch", "reads")
+
 # replicas of this broker
 _REPLICAS = "kafka_server_replicamanager_"
 PARTITION_COUNT = gauge(f"{_REPLICAS}partitioncount", "Replicas here.")

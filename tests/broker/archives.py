@@ -106,6 +106,12 @@ class ArchiveTests(NodeTests):
         [partition] = topic.partitions
         return partition
 
+    def fetching(self, offset: int) -> Any:
+        """Send a fetch that may wait; return a Deferred of its answer."""
+        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=500, max_bytes=1 << 20, topics=[FetchTopic("t", partitions=[partition])])
+        return self.node.send(fetch.handle, request, 11)
+
     def read_all(self, name: str = "t", **fetch_fields: Any) -> list[tuple[int, bytes]]:
         """All records from the log start to the high watermark, as a consumer gets them."""
         records: list[tuple[int, bytes]] = []

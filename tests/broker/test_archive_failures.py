@@ -343,11 +343,6 @@ class SlowStoreTests(ArchiveTests):
             self.assertEqual(values_of(self.fetched(0).records)[0], ALL[0])
             self.assertEqual(len(reads), 2)
 
-    def fetching(self, offset: int) -> Any:
-        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=500, max_bytes=1 << 20, topics=[FetchTopic("t", partitions=[partition])])
-        return self.node.send(fetch.handle, request, 11)
-
     def values(self, answered: Any) -> list[tuple[int, bytes]]:
         [topic] = self.successResultOf(answered).responses
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.NONE)

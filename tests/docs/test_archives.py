@@ -43,6 +43,6 @@ def test_the_program_of_the_page(kind: str, tmp_path: Path) -> None:
 
 def test_lines_of_the_page() -> None:
     lines = LINE.findall(PAGE.read_text("utf-8"))
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         parsed(line.replace("\\\n", " ").split())

@@ -11,7 +11,7 @@ A search by time, or for the largest time, covers what the sender sees. It decod
 in a worker thread, for up to a hundred partitions at once. Workers also read uncached indexes and headers.
 
 Of an archived log, a search by time begins in its remote storage; one for the largest time covers the local part alone,
-as Kafka's does.
+as Kafka's does. The remote storage has a limited time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pylogbroker.broker.requests.context import Caller, RequestContext
 from pylogbroker.broker.requests.limits import find_duplicates
 from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import HasPartitions, HasRuntime
+from pylogbroker.broker.services import HasConfig, HasPartitions, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
@@ -68,7 +68,7 @@ _CALLS_PER_JOB_MAX: Final = 100  # in one hop to a thread
 T = TypeVar("T")
 
 
-class _Services(HasRuntime, HasPartitions, Protocol):
+class _Services(HasConfig, HasRuntime, HasPartitions, Protocol):
     """Services that this API uses."""
 
 
@@ -135,6 +135,13 @@ class _Query:
     _caller: Caller
     _twice: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
+    _until: float = attrs.field(init=False)  # the remote storage must have answered
+
+    def __attrs_post_init__(self) -> None:
+        timeout_ms = self._request.timeout_ms
+        if timeout_ms <= 0:
+            timeout_ms = self._services.config.remote_list_offsets_request_timeout_ms
+        self._until = self._services.runtime.clock.seconds() + timeout_ms / 1000
 
     async def answer(self) -> ListOffsetsResponse:
         topics = self._request.topics
@@ -187,7 +194,8 @@ class _Query:
         pending = self._pending[0]
         if not isinstance(pending.step, BlockingCall):
             del self._pending[0]
-            self._go_on(pending.answer, pending.log, pending.search, await _archive_outcome(pending.step))
+            seconds = max(self._until - self._services.runtime.clock.seconds(), 0.0)
+            self._go_on(pending.answer, pending.log, pending.search, await _archive_outcome(pending.step, seconds))
             return
         first = pending.step.reads_only
         some, calls = [], []
@@ -311,13 +319,18 @@ def _search_stored_end(log: Log, archive: Archive, timestamp: int) -> Search:
     return FoundOffset(end, leader_epoch=log.epochs.epoch_at(end))
 
 
-async def _archive_outcome(step: Listing | ArchiveSearch) -> object:
+async def _archive_outcome(step: Listing | ArchiveSearch, seconds: float) -> object:
+    archive = step.archive
     try:
         if isinstance(step, Listing):
-            return await step.archive.listed()
-        return await step.archive.find_timestamp(step.timestamp, step.start)
+            outcome: tuple[object] | None = await archive.listed_within(seconds)
+        else:
+            outcome = await archive.find_timestamp(step.timestamp, step.start, seconds)
     except KafkaError as error:
         return error
+    if outcome is None:
+        return KafkaError("the remote storage has not answered in time", ErrorCode.REQUEST_TIMED_OUT)
+    return outcome[0]
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:

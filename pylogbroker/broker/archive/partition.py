@@ -21,7 +21,7 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
-from pylogbroker.broker.archive.limits import CopyLimits
+from pylogbroker.broker.archive.limits import CopyLimits, ReadLimits
 from pylogbroker.broker.archive.shared_reads import SharedReads
 from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
 from pylogbroker.broker.partitions.partition import Partition
@@ -66,6 +66,7 @@ class ArchiveAccess:
     store: CheckedStore
     cache: ChunkCache
     limits: CopyLimits
+    read_limits: ReadLimits
     in_reading_thread: InThread
     in_copying_thread: InThread
     health: HealthNotes
@@ -107,7 +108,10 @@ class ArchivedPartition:
 
     def __attrs_post_init__(self) -> None:
         self._opened_end = self.log.log_end_offset
-        self._reader = RemoteReader(self._access.store, self._access.cache, self.topic_id, self.partition.index)
+        access = self._access
+        self._reader = RemoteReader(
+            access.store, access.cache, self.topic_id, self.partition.index, access.read_limits.rate.record
+        )
 
     @property
     def log(self) -> Log:
@@ -164,6 +168,14 @@ class ArchivedPartition:
         finally:
             self._lock.release()
         return self._listing.pieces
+
+    def listed_within(self, seconds: float) -> Deferred[tuple[None] | None]:
+        """Return a Deferred that fires when the pieces are listed, or with None when the time is over."""
+        return self._access.reads.wait((self, self.partition.leader_epoch, "list"), seconds, self._listed_once)
+
+    async def _listed_once(self) -> tuple[None]:
+        await self.listed()
+        return (None,)
 
     async def _list(self) -> None:
         partition, access = self.partition, self._access
@@ -256,6 +268,8 @@ class ArchivedPartition:
     async def _read_listed(
         self, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
     ) -> ArchivedRecords:
+        limits, size = self._access.read_limits, min(max_bytes, READ_BYTES_MAX)
+        await limits.begin(size)
         self.totals.fetch_requests += 1
         try:
             pieces = await self.listed()
@@ -271,6 +285,8 @@ class ArchivedPartition:
             if isinstance(error, DamagedObject):
                 self._report(f"records at offset {offset} cannot be read: {error.detail}")
             raise
+        finally:
+            limits.end(size)
         self.totals.fetched_bytes += len(records.data)
         return records
 
@@ -295,11 +311,21 @@ class ArchivedPartition:
 
         return await self._asked(self._access.in_reading_thread, read)
 
-    async def find_timestamp(self, timestamp: int, start: int) -> TimestampedOffset | None:
-        """Return the first remote record below the local start with at least this timestamp. Raise KafkaError."""
+    def find_timestamp(
+        self, timestamp: int, start: int, seconds: float
+    ) -> Deferred[tuple[TimestampedOffset | None] | None]:
+        """Return a Deferred of the first remote record with at least this timestamp, or of None when the time is over.
+
+        The record is below the local start, and in a tuple: there may be none. The Deferred fails with KafkaError. A
+        later call with the same arguments waits for the same search.
+        """
+        key = self, self.partition.leader_epoch, "time", timestamp, start
+        return self._access.reads.wait(key, seconds, lambda: self._find_timestamp(timestamp, start))
+
+    async def _find_timestamp(self, timestamp: int, start: int) -> tuple[TimestampedOffset | None]:
         await self.listed()
-        pieces = self._below_local_start()
-        return await self._asked(self._access.in_reading_thread, self._reader.find_timestamp, pieces, timestamp, start)
+        search, pieces = self._reader.find_timestamp, self._below_local_start()
+        return (await self._asked(self._access.in_reading_thread, search, pieces, timestamp, start),)
 
     def _below_local_start(self) -> Pieces:
         local_start = self.log.local_start_offset

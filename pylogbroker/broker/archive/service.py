@@ -21,7 +21,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.archive.limits import CopyLimits
+from pylogbroker.broker.archive.limits import ByteRate, CopyLimits, ReadLimits
 from pylogbroker.broker.archive.partition import ArchiveAccess, ArchivedPartition
 from pylogbroker.broker.archive.shared_reads import SharedReads
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
@@ -31,6 +31,7 @@ from pylogbroker.broker.runtime.resources import InThread, PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
+from pylogbroker.security.quotas.rates import Windows
 from pylogbroker.storage.remote import deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
@@ -115,7 +116,27 @@ class ArchiveService:
             runtime,
             store,
             ChunkCache(config.remote_log_cache_bytes),
-            CopyLimits(lambda: config.remote_log_manager_copy_max_bytes_per_second),
+            CopyLimits(
+                ByteRate(
+                    lambda: config.remote_log_manager_copy_max_bytes_per_second,
+                    Windows(
+                        config.remote_log_manager_copy_quota_window_num,
+                        config.remote_log_manager_copy_quota_window_size_seconds,
+                    ),
+                    runtime.now_ms,
+                )
+            ),
+            ReadLimits(
+                ByteRate(
+                    lambda: config.remote_log_manager_fetch_max_bytes_per_second,
+                    Windows(
+                        config.remote_log_manager_fetch_quota_window_num,
+                        config.remote_log_manager_fetch_quota_window_size_seconds,
+                    ),
+                    runtime.now_ms,
+                ),
+                runtime.clock,
+            ),
             in_reading_thread,
             in_copying_thread,
             health,
@@ -138,6 +159,7 @@ class ArchiveService:
     def stop(self) -> None:
         self._is_stopped = True
         self.access.limits.stop()
+        self.access.read_limits.stop()
         for archived in self.archived.values():
             archived.is_stopped = True
         for loop in self._loops:

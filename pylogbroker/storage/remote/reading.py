@@ -64,6 +64,8 @@ class RemoteReader:
     _cache: ChunkCache
     _topic_id: UUID
     _partition: int
+    _note_read: Callable[[int], None] = lambda size: None
+    """Called with the bytes of each read from the store."""
 
     def read(
         self, pieces: Pieces, offset: int, max_bytes: int, upto: int, *, min_one: bool = True
@@ -188,6 +190,7 @@ class RemoteReader:
     def indexes(self, segment: RemoteSegment) -> SegmentIndexes:
         def load() -> tuple[SegmentIndexes, int]:
             data = self._store.read(self._name(segment) + object_names.INDEX, 0, segment.index_size + 1)
+            self._note_read(len(data))
             indexes = segment_indexes.decode(segment, data)
             return indexes, indexes.weight
 
@@ -236,6 +239,7 @@ class RemoteReader:
         start, end = first * CHUNK_BYTES, min(stop * CHUNK_BYTES, segment.size)
         name = self._name(segment) + object_names.LOG
         data = self._store.read(name, start, end - start)
+        self._note_read(len(data))
         if len(data) != end - start:
             raise DamagedObject(f"{name} has fewer bytes than its manifest says")
         is_pair = stop - first <= _PAIR  # a copy would keep other threads waiting
