@@ -207,7 +207,12 @@ OF_TABLES: Final[_Features] = {
         "pylogbroker.table.sql",
         "pylogbroker.table.topic_dataset",
     ),
-    "an archive": ("pylogbroker.table.archive.iceberg", "pylogbroker.table.archive.source"),
+    "an archive": (
+        "pylogbroker.table.archive.archives",
+        "pylogbroker.table.archive.iceberg",
+        "pylogbroker.table.archive.iceberg_archive",
+        "pylogbroker.table.archive.source",
+    ),
     "contents by a schema registry": (
         "pylogbroker.table.avro_types",
         "pylogbroker.table.protobuf_types",

@@ -63,7 +63,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     metavar="[key=|value=]FORM",
     help="text (default), binary, json; with a schema registry auto (its default), avro, protobuf, json-schema.",
 )
-@click.option("--archive", metavar="DIRECTORY", help="Read the archive of the delete policy archive-parquet, too.")
+@click.option(
+    "--archive",
+    metavar="PLACE",
+    help="Read the archive of the delete policy archive-parquet, too: a directory, its copy in s3://BUCKET/PREFIX, or"
+    " iceberg://CATALOG/NAMESPACE.TABLE.",
+)
 @click.option("--on-error", type=click.Choice(["raise", "null"]), default="raise", help="If content has another form.")
 @click.option(
     "-f", "--format", "chosen_form", type=click.Choice(_FORMATS), help="Form of the output; of a file: its suffix."

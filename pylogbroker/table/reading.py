@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -24,8 +23,10 @@ from pylogbroker.table.forms import form_of
 from pylogbroker.table.topic_source import RawRows, ReadPlan, TopicSource, settings_of
 
 if TYPE_CHECKING:
+    from pylogbroker.table.archive import archives
     from pylogbroker.table.archive import source as archive_source
 else:
+    archives = on_first_use("pylogbroker.table.archive.archives")
     archive_source = on_first_use("pylogbroker.table.archive.source")
 
 _SAMPLE_RECORDS: Final = 20_000
@@ -154,8 +155,9 @@ def read_table(
     `table.bounds` has the bounds, `table.columns` the columns, and `table.contents` the forms of keys and values. A
     schema of JSON is one of pyarrow. `schema_registry` is a URL, or settings `schema.registry.*`. Contents that cannot
     be decoded raise UndecodableRecord, or are null with `on_error="null"`. Records of transactions that are open or
-    aborted are left out, unless `committed` is false. `archive` is the directory of the delete policy
-    `archive-parquet`, which is read before the log. `settings` are those of a consumer, such as credentials.
+    aborted are left out, unless `committed` is false. `archive` is the directory or table of the delete policy
+    `archive-parquet`, which is read before the log (`archive.archives`). `settings` are those of a consumer, such as
+    credentials.
     """
     source = source_of(settings_of(bootstrap_servers, settings or {}, committed=committed), topic, archive)
     scan = scan_of(source, columns, (key, value), (key_schema, value_schema), schema_registry, on_error)
@@ -204,13 +206,10 @@ def read_batches(
 
 
 def source_of(settings: Values, topic: str, archive: str | os.PathLike[str] | None) -> TopicSource:
-    """Return the topic with its archive, if one is named; raise ConfigError."""
+    """Return the topic with its archive, if one is named; raise ConfigError or TableError."""
     if archive is None:
         return TopicSource(settings, topic)
-    root = Path(archive)
-    if not root.is_dir():
-        raise ConfigError(f"archive: {root} is not a directory; expected that of the delete policy archive-parquet")
-    return archive_source.ArchivedTopicSource(settings, topic, root)
+    return archive_source.ArchivedTopicSource(settings, topic, archives.open_archive(archive))
 
 
 def scan_of(

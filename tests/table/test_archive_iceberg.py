@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -14,9 +15,14 @@ from pyiceberg.table import Transaction
 
 from pylogbroker.table import TableError
 from pylogbroker.table.archive import iceberg
+from pylogbroker.table.archive.iceberg_archive import IcebergArchive, RowsOfPartition
 from pylogbroker.table.archive.jobs import Archived, ArchiveJob
+from pylogbroker.table.archive.layout import id_text
 from pylogbroker.table.archive.writer import archive
-from tests.table.test_archive_writer import Killed, LogOnDisk, batch
+from tests.table.test_archive_writer import TIME_MS, Killed, LogOnDisk, batch
+
+ROOT = "iceberg://local/logs.records"
+TOPIC_ID = UUID(int=5)
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogOnDisk:
 
 
 def job(log: LogOnDisk, **others: Any) -> ArchiveJob:
-    return attrs.evolve(log.job(), root="iceberg://local/logs.records", **others)
+    return attrs.evolve(log.job(), root=ROOT, **others)
 
 
 def rows(log: LogOnDisk, table: str = "logs.records") -> list[dict[str, Any]]:
@@ -114,6 +120,51 @@ def test_another_broker_that_archives_the_same_is_noticed(log: LogOnDisk) -> Non
     archive(job(log))
     with pytest.raises(TableError, match="another broker archives the same records"):
         target.append([], 0, 20)
+
+
+def partition_of(log: LogOnDisk) -> RowsOfPartition:
+    catalog: SqlCatalog = log.catalog  # type: ignore[attr-defined]
+    return IcebergArchive(ROOT, catalog, "logs.records").partition("orders", TOPIC_ID, 3)
+
+
+def read_offsets(partition: RowsOfPartition, start: int, end: int) -> list[int]:
+    [archived] = partition.ranges()
+    batches = partition.batches(archived, start, end, ["value"])
+    return [offset for rows in batches for offset in rows["offset"].to_pylist()]
+
+
+def test_ranges_are_those_between_what_was_deleted_unarchived(log: LogOnDisk) -> None:
+    log.fill(5)
+    for chosen in ((1, 2), (4,)):
+        archive(job(log, topic_id=id_text(TOPIC_ID), segments=tuple(log.segments[number] for number in chosen)))
+    ranges = partition_of(log).ranges()
+    assert [(archived.start, archived.end) for archived in ranges] == [(20, 60), (80, 100)]
+    assert list(partition_of(log).batches(ranges[0], 60, 80, ["value"])) == []
+
+
+def test_files_that_another_tool_has_rewritten_are_read_in_order(log: LogOnDisk) -> None:
+    log.fill(3)
+    archive(job(log, topic_id=id_text(TOPIC_ID)))
+    archive(job(log, topic_id=id_text(TOPIC_ID), partition=4))
+    catalog: SqlCatalog = log.catalog  # type: ignore[attr-defined]
+    table = catalog.load_table("logs.records")
+    rows = table.scan().to_arrow().sort_by([("offset", "descending")])
+    even = [number for number in range(rows.num_rows) if rows["offset"][number].as_py() % 2 == 0]
+    table.overwrite(rows.take(even))
+    table.append(rows.take([number for number in range(rows.num_rows) if number not in even]))
+    assert read_offsets(partition_of(log), 0, 60) == list(range(60))
+    assert read_offsets(partition_of(log), 15, 42) == list(range(15, 42))
+    assert partition_of(log).first_since(TIME_MS + 33) == 33
+    assert partition_of(log).first_since(TIME_MS + 60) is None
+
+
+def test_a_table_without_a_start_begins_at_the_first_offset(log: LogOnDisk) -> None:
+    log.fill(1)
+    archive(job(log, topic_id=id_text(TOPIC_ID)))
+    catalog: SqlCatalog = log.catalog  # type: ignore[attr-defined]
+    with catalog.load_table("logs.records").transaction() as transaction:
+        transaction.remove_properties(f"pylogbroker.start.orders.{id_text(TOPIC_ID)}.3")
+    assert read_offsets(partition_of(log), 0, 20) == list(range(20))
 
 
 @pytest.mark.parametrize("root", ["iceberg://local", "iceberg://local/table", "iceberg://none/a.b"])

@@ -69,7 +69,7 @@ class LogOnDisk:
         return [offset for file in self.files() for offset in pq.read_table(file)["offset"].to_pylist()]
 
     def files(self) -> list[Path]:
-        return [file.path for file in files_in(self.archive / "records/topic=orders/topic_id=abc/partition=3")]
+        return [Path(file.place) for file in files_in(self.archive / "records/topic=orders/topic_id=abc/partition=3")]
 
     def has_files(self, count: int) -> bool:
         """Return whether there are so many files, also ones that are being written."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.options import kafka_settings
 from pylogbroker.spark.options.positions import Bound, bound, check_assigned, check_bounds
 from pylogbroker.spark.options.raw import RawOptions
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from pylogbroker.table.archive import archives
+else:
+    archives = on_first_use("pylogbroker.table.archive.archives")
 
 _ONLY_STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ONLY_BATCH: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
@@ -69,7 +74,7 @@ class ReadOptions:
     push_filters: bool
     """True if filters may narrow reads; see `batch_reader`."""
     archive: str | None = None
-    """Directory of an archive that is read before the log."""
+    """Place of an archive that is read before the log (`table.archive.archives`)."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -109,8 +114,11 @@ class ReadOptions:
 
 def _archive(raw: RawOptions) -> str | None:
     text = raw.text(_ARCHIVE)
-    if text is not None and not os.path.isdir(text):
-        raise ConfigError(f"option archive: {text} is not a directory; expected that of the policy archive-parquet")
+    if text is not None:
+        try:
+            archives.open_archive(text)
+        except ConfigError as error:
+            raise ConfigError(f"option {error}") from None
     return text
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -45,8 +44,11 @@ from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
+    from pylogbroker.table.archive import archives
     from pylogbroker.table.archive import source as archive_source
+    from pylogbroker.table.archive.archives import ReadableArchive
 else:
+    archives = on_first_use("pylogbroker.table.archive.archives")
     archive_source = on_first_use("pylogbroker.table.archive.source")
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -109,7 +111,7 @@ class FilteringReader(BatchReader):
 def _cluster(options: ReadOptions) -> BlockingCluster:
     if options.archive is None:
         return BlockingCluster(options.settings)
-    return archive_source.ArchivedCluster(options.settings, Path(options.archive))
+    return archive_source.ArchivedCluster(options.settings, archives.open_archive(options.archive))
 
 
 def _is_asked_for_filters() -> bool:
@@ -176,7 +178,7 @@ def rows_of(
     With `from_earliest`, records deleted before reading are no loss.
     """
     if options.archive is not None:
-        yield from _archived_rows(options, part, topic_id, Path(options.archive))
+        yield from _archived_rows(options, part, topic_id, archives.open_archive(options.archive))
         return
     start: int | None = part.start
     with BlockingCluster(options.settings) as cluster:
@@ -197,8 +199,10 @@ def rows_of(
                 freeze_existing_objects()
 
 
-def _archived_rows(options: ReadOptions, part: Slice, topic_id: UUID, root: Path) -> Iterator[pa.RecordBatch]:
-    source = archive_source.ArchivedTopicSource(options.settings, part.topic, root)
+def _archived_rows(
+    options: ReadOptions, part: Slice, topic_id: UUID, archive: ReadableArchive
+) -> Iterator[pa.RecordBatch]:
+    source = archive_source.ArchivedTopicSource(options.settings, part.topic, archive)
     plan = ReadPlan((ReadRange(part.partition, part.start, part.end),), topic_id)
     try:
         for raw in source.rows(plan, columns_with(headers=options.include_headers)):

@@ -7,5 +7,7 @@ directory   the target that is a directory of Parquet files
 iceberg     the target that is a table of Iceberg
 writer      does a job: segments of one partition to a target, each record once
 __main__    the process that the delete policy `archive-parquet` starts for a job
+archives    archives that are read, by what users name
+parquet_archive, iceberg_archive    the archives: directories and object stores, tables of Iceberg
 source      reads across archive and log
 """

@@ -3,14 +3,18 @@
 PyIceberg finds the catalog in its own configuration, `.pyiceberg.yaml` or `PYICEBERG_CATALOG__...`. The table has the
 records of all topics that name it, partitioned by topic and partition. Damaged batches are in TABLE_dead_letters.
 
-The end of a partition's records is a property of the table, which changes in the commit that adds the records. So a
-record is added once, also where the outcome of a commit is not known. Other commits in between are no conflict.
+Properties of the table change in the commit that adds records. So a record is added once, also where the outcome of a
+commit is not known. Other commits in between are no conflict.
+
+    pylogbroker.start.TOPIC.TOPIC_ID.PARTITION      first offset that was archived
+    pylogbroker.end.TOPIC.TOPIC_ID.PARTITION        end of what is archived
+    pylogbroker.gaps.TOPIC.TOPIC_ID.PARTITION       offsets between that were deleted unarchived: 20-40,60-65
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
@@ -24,11 +28,55 @@ from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEM
 from pylogbroker.table.archive.segments import DamagedBatch
 from pylogbroker.table.errors import TableError
 
-_ROOT: Final = re.compile(r"iceberg://([^/]+)/([^/.]+(?:\.[^/.]+)+)")
-_PROPERTY: Final = "pylogbroker.end"
+SCHEME: Final = "iceberg://"
+_ROOT: Final = re.compile(SCHEME + r"([^/]+)/([^/.]+(?:\.[^/.]+)+)")
+_PROPERTIES: Final = "pylogbroker"
 _DEAD_LETTERS: Final = "_dead_letters"
 _COMMITS_MAX: Final = 10
 _PLACE: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())])
+
+
+def catalog_of(place: str) -> tuple[Catalog, str]:
+    """Return the catalog of a place, and the name of the table; raise TableError."""
+    match = _ROOT.fullmatch(place)
+    if match is None:
+        raise TableError(f"{place} is not accepted; expected {SCHEME}CATALOG/NAMESPACE.TABLE")
+    try:
+        return load_catalog(match[1]), match[2]
+    except Exception as error:  # of PyIceberg: a wrong configuration has many types
+        raise TableError(f"the catalog {match[1]} of {place} cannot be used: {error}") from error
+
+
+@attrs.frozen
+class ArchivedOffsets:
+    """Offsets of a partition that a table has, as its properties say."""
+
+    start: int
+    end: int
+    """-1 without records."""
+    gaps: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], partition: str) -> ArchivedOffsets:
+        """Return those of TOPIC.TOPIC_ID.PARTITION."""
+        pairs = (gap.split("-") for gap in properties.get(f"{_PROPERTIES}.gaps.{partition}", "").split(",") if gap)
+        return cls(
+            int(properties.get(f"{_PROPERTIES}.start.{partition}", 0)),
+            int(properties.get(f"{_PROPERTIES}.end.{partition}", -1)),
+            tuple((int(first), int(behind)) for first, behind in pairs),
+        )
+
+    def with_range(self, start: int, end: int) -> ArchivedOffsets:
+        if self.end < 0:
+            return ArchivedOffsets(start, end)
+        gaps = (*self.gaps, (self.end, start)) if start > self.end else self.gaps
+        return ArchivedOffsets(self.start, end, gaps)
+
+    def properties(self, partition: str) -> dict[str, str]:
+        """Return the properties of TOPIC.TOPIC_ID.PARTITION."""
+        gaps = {"gaps": ",".join(f"{first}-{behind}" for first, behind in self.gaps)} if self.gaps else {}
+        values = {"start": str(self.start), "end": str(self.end), **gaps}
+        return {f"{_PROPERTIES}.{name}.{partition}": value for name, value in values.items()}
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -39,20 +87,14 @@ class IcebergTarget:
 
     @classmethod
     def of(cls, job: ArchiveJob) -> IcebergTarget:
-        match = _ROOT.fullmatch(job.root)
-        if match is None:
-            raise TableError(f"{job.root} is not accepted; expected iceberg://CATALOG/NAMESPACE.TABLE")
-        try:
-            return cls(load_catalog(match[1]), match[2], job)
-        except Exception as error:  # of PyIceberg: a wrong configuration has many types
-            raise TableError(f"the catalog {match[1]} of {job.root} cannot be used: {error}") from error
+        return cls(*catalog_of(job.root), job)
 
     def exclusive(self) -> nullcontext[None]:
         """Do nothing: commits notice other jobs."""
         return nullcontext()
 
     def archived_to(self) -> int:
-        return self._end_of(self._table(self._name, SCHEMA))
+        return self._offsets_of(self._table(self._name, SCHEMA)).end
 
     @contextmanager
     def segment(self, start: int, end: int) -> Iterator[_TableSink]:
@@ -67,24 +109,24 @@ class IcebergTarget:
     def append_damaged(self, batches: list[DamagedBatch], end: int) -> None:
         """Add the damaged batches before an offset that are not there yet."""
         table = self._table(f"{self._name}{_DEAD_LETTERS}", DEAD_LETTER_SCHEMA)
-        there = self._end_of(table)
+        there = self._offsets_of(table).end
         rows = [dead_letter_rows(batch) for batch in batches if _place_of(batch, end) >= there]
         if rows:
-            self._append(table, self._with_place(rows, DEAD_LETTER_SCHEMA), there, end)
+            self._append(table, self._with_place(rows, DEAD_LETTER_SCHEMA), max(there, 0), end)
 
     def _append(self, table: Table, rows: pa.Table, start: int, end: int) -> None:
         for _ in range(_COMMITS_MAX):
-            there = self._end_of(table)
-            if there > start:
+            there = self._offsets_of(table)
+            if there.end > start:
                 raise TableError(
-                    f"{self._job.root} has {self._job.topic}/{self._job.partition} up to offset {there}, after"
+                    f"{self._job.root} has {self._job.topic}/{self._job.partition} up to offset {there.end}, after"
                     f" {start}: another broker archives the same records"
                 )
             try:
                 with table.transaction() as transaction:
                     if rows.num_rows:
                         transaction.append(rows)
-                    transaction.set_properties({self._property: str(end)})
+                    transaction.set_properties(there.with_range(start, end).properties(self._partition))
             except CommitFailedException:
                 table = table.refresh()
             else:
@@ -100,11 +142,11 @@ class IcebergTarget:
         return pa.Table.from_arrays([*arrays, *table.columns], schema=_with_fields(schema))
 
     @property
-    def _property(self) -> str:
-        return f"{_PROPERTY}.{self._job.topic}.{self._job.topic_id}.{self._job.partition}"
+    def _partition(self) -> str:
+        return f"{self._job.topic}.{self._job.topic_id}.{self._job.partition}"
 
-    def _end_of(self, table: Table) -> int:
-        return int(table.properties.get(self._property, -1))
+    def _offsets_of(self, table: Table) -> ArchivedOffsets:
+        return ArchivedOffsets.of(table.properties, self._partition)
 
     def _table(self, name: str, schema: pa.Schema) -> Table:
         if self._catalog.table_exists(name):

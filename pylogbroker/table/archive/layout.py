@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -29,12 +30,12 @@ _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.parquet")
 
 
 @attrs.frozen(order=True)
-class ArchivedFile:
-    """Records with offsets [start, end)."""
+class ArchivedRange:
+    """Records with offsets [start, end), in one file or table."""
 
     start: int
     end: int
-    path: Path
+    place: str
 
 
 def id_text(topic_id: UUID | None) -> str:
@@ -52,15 +53,22 @@ def name_of(start: int, end: int) -> str:
     return f"{start:020d}-{end:020d}.parquet"
 
 
-def files_in(directory: Path) -> list[ArchivedFile]:
+def files_in(directory: Path) -> list[ArchivedRange]:
     """Return the files of a partition in order; raise TableError if they overlap."""
     try:
         names = [path.name for path in directory.iterdir()]
     except FileNotFoundError:
         return []
+    return files_of(str(directory), names)
+
+
+def files_of(directory: str, names: Iterable[str]) -> list[ArchivedRange]:
+    """Return those names in a directory that are files of an archive, in order; raise TableError if they overlap."""
     matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
-    files = sorted(ArchivedFile(int(match[1]), int(match[2]), directory / match[0]) for match in matches)
+    files = sorted(ArchivedRange(int(match[1]), int(match[2]), f"{directory}/{match[0]}") for match in matches)
     for before, after in pairwise(files):
         if after.start < before.end:
-            raise TableError(f"{before.path} and {after.path} overlap: records are archived twice; remove one of them")
+            raise TableError(
+                f"{before.place} and {after.place} overlap: records are archived twice; remove one of them"
+            )
     return files
