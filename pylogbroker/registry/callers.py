@@ -20,7 +20,8 @@ from typing import Final
 import attrs
 
 from pylogbroker.registry.errors import RegistryError
-from pylogbroker.registry.subjects import QualifiedSubject
+from pylogbroker.schemas.names import topic_of
+from pylogbroker.schemas.subjects import QualifiedSubject
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 
 Allows = Callable[[AclOperation, AclResourceType, str, bool], bool]
@@ -28,13 +29,6 @@ Allows = Callable[[AclOperation, AclResourceType, str, bool], bool]
 
 _DENIED: Final = 40301
 _CONFIGURE_CLUSTER: Final = (AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
-_SUFFIXES: Final = ("-value", "-key")
-
-
-def topic_of(subject: str) -> str:
-    """Return the topic as which a subject is protected."""
-    name = QualifiedSubject.parse(subject).name
-    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
 
 
 @attrs.frozen(eq=False, repr=False)

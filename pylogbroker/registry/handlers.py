@@ -21,13 +21,8 @@ from pylogbroker.registry.guids import guid_of
 from pylogbroker.registry.registry import SchemaRegistry
 from pylogbroker.registry.state import LATEST
 from pylogbroker.registry.subject_settings import SubjectSettings
-from pylogbroker.registry.subjects import (
-    ANY_CONTEXT,
-    QualifiedSubject,
-    checked_subject,
-    matches_prefix,
-    settings_subject,
-)
+from pylogbroker.registry.subjects import ANY_CONTEXT, checked_subject, matches_prefix, settings_subject
+from pylogbroker.schemas.subjects import QualifiedSubject
 from pylogbroker.schemas.values import TYPES, Schema, Version
 from pylogbroker.web.router import ApiDescription, HttpRoute, document
 from pylogbroker.web.router.values import Capped, OnlyTrue

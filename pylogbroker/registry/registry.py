@@ -24,7 +24,8 @@ from pylogbroker.registry.log import LogReplaced, SchemaLog, StoredRecords
 from pylogbroker.registry.parsing import ParsedSchema, ParseJob
 from pylogbroker.registry.records import SchemaRecord
 from pylogbroker.registry.state import LATEST, NotUnderstood, RegistryState
-from pylogbroker.registry.subjects import DEFAULT_CONTEXT, context_of
+from pylogbroker.registry.subjects import context_of
+from pylogbroker.schemas.subjects import DEFAULT_CONTEXT
 from pylogbroker.schemas.values import INT_MAX, JSON, PROTOBUF, Reference, Schema, Version
 
 log = Logger()

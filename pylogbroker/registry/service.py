@@ -8,9 +8,11 @@ request --> RegistryService: who sends it, which broker answers
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import attrs
 from twisted.internet.defer import maybeDeferred
@@ -40,6 +42,7 @@ from pylogbroker.security.tls.contexts import server_context
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.settings import TlsSettings
 from pylogbroker.web.connections import HttpFactory
+from pylogbroker.web.hosted_registry import RegistrySender
 from pylogbroker.web.site import AllowedHosts, CheckedRequest, CheckedSite
 from pylogbroker.web.visitors import NotServed, principal_of
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -125,19 +128,37 @@ class RegistryService:
     # requests
 
     async def _respond(self, request: RegistryRequest, http: Request) -> RegistryAnswer:
+        with self._counted():
+            caller = await self._caller(http)
+            authorization = http.getHeader("authorization") or ""
+            return await self._answer(request, caller, authorization, is_forwarded=bool(http.getHeader(FORWARDED)))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a request in work; raise RegistryError for one too many."""
         if self._in_work >= REQUESTS_MAX:
             raise RegistryError(503, "too many requests at a time: try again")
         self._in_work += 1
         try:
-            caller = await self._caller(http)
-            authorization = http.getHeader("authorization") or ""
-            return await self._answer(request, caller, authorization, is_forwarded=bool(http.getHeader(FORWARDED)))
+            yield
         finally:
             self._in_work -= 1
 
     async def ask(self, method: str, path: str, content: bytes | None) -> Answer:
         """Return the answer to a question of this broker itself, which may read everything."""
         answer = await self._api.answer(RegistryRequest(method, path, content=content or b""), OPEN)
+        return Answer(answer.status, answer.content)
+
+    async def ask_for(self, sender: RegistrySender, method: str, path: str, content: bytes | None) -> Answer:
+        """Return the answer to a request of the HTTP server's visitor, whose rights decide."""
+        where, _, query = path.partition("?")
+        request = RegistryRequest(method, where, parse_qs(query, keep_blank_values=True), content or b"")
+        caller = RegistryCaller(sender.principal, None if sender.access is None else sender.access.allows)
+        try:
+            with self._counted():
+                answer = await self._answer(request, caller, sender.authorization, is_forwarded=False)
+        except RegistryError as error:
+            answer = error_answer(error)
         return Answer(answer.status, answer.content)
 
     async def _answer(

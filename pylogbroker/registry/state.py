@@ -18,7 +18,8 @@ from pylogbroker.registry import records
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.guids import guid_of
 from pylogbroker.registry.records import SchemaRecord
-from pylogbroker.registry.subjects import DEFAULT_CONTEXT, QualifiedSubject, context_of, prefix_of, settings_scopes
+from pylogbroker.registry.subjects import context_of, settings_scopes
+from pylogbroker.schemas.subjects import DEFAULT_CONTEXT, QualifiedSubject, prefix_of
 from pylogbroker.schemas.values import Reference, Schema, Version, name_in, number_in
 
 LATEST: Final = -1

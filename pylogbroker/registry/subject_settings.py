@@ -13,7 +13,8 @@ from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.levels import LEVELS
 from pylogbroker.registry.registry import IMPORT, SchemaRegistry, check_writable
 from pylogbroker.registry.state import DEFAULT_LEVEL, DEFAULT_MODE, RegistryState
-from pylogbroker.registry.subjects import GLOBAL, QualifiedSubject, context_of, prefix_of
+from pylogbroker.registry.subjects import GLOBAL, context_of
+from pylogbroker.schemas.subjects import QualifiedSubject, prefix_of
 
 _LEVEL: Final = "compatibilityLevel"
 _MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", IMPORT)

@@ -12,44 +12,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-import attrs
-
 from pylogbroker.registry.errors import RegistryError
+from pylogbroker.schemas.subjects import CONTEXT_PREFIX, QualifiedSubject, prefix_of
 
-DEFAULT_CONTEXT: Final = "."
 GLOBAL: Final = ":.__GLOBAL:"
 ANY_CONTEXT: Final = ":*:"
 SUBJECT_CHARACTERS_MAX: Final = 1000
-_PREFIX: Final = ":."
 _GLOBAL_CONTEXT: Final = ".__GLOBAL"
 _RESERVED: Final = ("__GLOBAL", "__EMPTY")
-
-
-@attrs.frozen
-class QualifiedSubject:
-    """A subject by its context, with the leading period, and its name within it."""
-
-    context: str
-    name: str
-
-    @classmethod
-    def parse(cls, text: str) -> QualifiedSubject:
-        if not text.startswith(_PREFIX):
-            return cls(DEFAULT_CONTEXT, text)
-        context, _, name = text[1:].partition(":")
-        return cls(context, name)
-
-    def __str__(self) -> str:
-        return prefix_of(self.context) + self.name
-
-    @property
-    def is_context(self) -> bool:
-        return not self.name
-
-
-def prefix_of(context: str) -> str:
-    """Return what stands before the subjects of a context, empty for the default one."""
-    return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 
 def context_of(subject: str) -> str:
@@ -81,7 +51,7 @@ def settings_subject(text: str | None) -> str | None:
 
 def in_context_of(parent: str, reference: str) -> str:
     """Return the subject of a reference: without a context of its own, it has that of the schema that refers."""
-    if reference.startswith(_PREFIX):
+    if reference.startswith(CONTEXT_PREFIX):
         return reference
     return prefix_of(context_of(parent)) + reference
 

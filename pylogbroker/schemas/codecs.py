@@ -63,6 +63,19 @@ class SchemaCodec:
         except Exception as error:
             raise InvalidSchema(f"the schema cannot be used for writing: {_reason(error)}") from error
 
+    def for_message(self, name: str) -> SchemaCodec:
+        """Return the codec that writes a message of Protobuf, by its name; raise InvalidSchema."""
+        if not hasattr(self._codec, "for_message"):
+            raise InvalidSchema(f"there is a message {name} in schemas of Protobuf alone")
+        return SchemaCodec(self._codec.for_message(name))
+
+    def message_name(self, frame: FramedContent) -> str:
+        """Return the full name of a content's message of Protobuf, empty for the first; raise Undecodable."""
+        if not hasattr(self._codec, "message_of"):
+            return ""
+        name = str(self._codec.message_of(frame).full_name)
+        return "" if name == self.record_name else name
+
     def decode(self, frame: FramedContent, budget: JsonBudget | None = None) -> str:
         """Return content as JSON on one line; raise Undecodable.
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.schemas.subjects import QualifiedSubject
 
 if TYPE_CHECKING:
     from pylogbroker.schemas.framing import Field
+
+
+_SUFFIXES: Final = ("-value", "-key")
+
+
+def topic_of(subject: str) -> str:
+    """Return the topic as which a subject is protected."""
+    name = QualifiedSubject.parse(subject).name
+    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
 
 
 def subject_of(strategy: str, topic: str, field: Field, record_name: str) -> str:

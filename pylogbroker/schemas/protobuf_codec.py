@@ -80,6 +80,10 @@ class ProtobufCodec:
     def prepare(self) -> None:
         """Do nothing: reading needs the same."""
 
+    def for_message(self, name: str) -> ProtobufCodec:
+        """Return the codec that writes another message; raise InvalidSchema."""
+        return attrs.evolve(self, message=_message_of(self._file, name))
+
     def message_of(self, frame: FramedContent) -> Any:
         """Return the descriptor of a content's message; raise Undecodable."""
         return self._at(decoded_indexes(frame.payload if frame.indexes is None else frame.indexes)[0])

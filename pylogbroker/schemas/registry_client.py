@@ -66,6 +66,7 @@ class RegistryClient:
     where: str
     _lookup_seconds: float = LOOKUP_SECONDS
     _now: Callable[[], float] = time.monotonic
+    denied_remedy: str = ": see schema.registry.basic.auth.user.info and schema.registry.bearer.auth.token"
 
     async def by_id(self, schema_id: int) -> ResolvedSchema:
         what = f"schema {schema_id}"
@@ -82,7 +83,7 @@ class RegistryClient:
     async def version(self, subject: str, number: int | str) -> Version:
         """Return a version, also `latest`."""
         what = f"version {number} of subject {subject}"
-        remedy = f"`curl {self.where}/subjects` lists subjects"
+        remedy = f"`curl {self.where}/subjects` lists subjects" if "://" in self.where else ""
         return _version(await self.ask("GET", f"{_subject_path(subject)}/versions/{number}", what, remedy))
 
     async def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
@@ -101,6 +102,23 @@ class RegistryClient:
         what = f"such schema in subject {subject}"
         remedy = "register it by --register"
         return _id(await self.ask("POST", _subject_path(subject), what, remedy, schema.as_json()))
+
+    async def find(self, subject: str, schema: Schema) -> Version:
+        """Return the version of a subject that has a schema."""
+        what = f"such schema in subject {subject}"
+        return _version(await self.ask("POST", _subject_path(subject), what, "", schema.as_json()))
+
+    async def ids_of_guid(self, guid: UUID) -> list[int]:
+        """Return the ids of a schema, those of the default context first."""
+        remedy = "it was deleted, another registry has it, or this one does not know GUIDs"
+        rows = await self.ask("GET", f"/schemas/guids/{guid}/ids", f"schema {guid}", remedy)
+        try:
+            contexts = sorted((name_in(row, "context") != ".", number_in(row, "id")) for row in rows[:_VERSIONS_MAX])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _not_understood(error) from error
+        if not contexts:
+            raise UnknownSchema(f"the schema registry at {self.where} has no schema {guid}")
+        return [schema_id for _, schema_id in contexts]
 
     async def register(self, subject: str, schema: Schema) -> int:
         path = f"{_subject_path(subject)}/versions"
@@ -139,17 +157,20 @@ class RegistryClient:
     async def ask(self, method: str, path: str, what: str, remedy: str, body: Any = None) -> Any:
         """Return the JSON of an answer; raise SchemaError."""
         answer = await self._exchange(method, path, None if body is None else json.dumps(body).encode())
-        if answer.status in _DENIED:
-            reason = "the credentials are wrong, or missing" if answer.status == _DENIED[0] else "the user has no right"
-            raise RegistryDenied(
-                f"the schema registry at {self.where} rejects the request: {reason}:"
-                " see schema.registry.basic.auth.user.info and schema.registry.bearer.auth.token"
-            )
         try:
             content = json.loads(answer.body)
         except (ValueError, RecursionError):
             content = None
         detail = str(content.get("message", ""))[:_DETAIL_MAX] if isinstance(content, dict) else ""
+        if answer.status in _DENIED:
+            reason = (
+                "the credentials are wrong, or missing"
+                if answer.status == _DENIED[0]
+                else detail or "the user has no right"
+            )
+            raise RegistryDenied(
+                f"the schema registry at {self.where} rejects the request: {reason}{self.denied_remedy}"
+            )
         if answer.status == _NOT_FOUND:
             if content is None or (isinstance(content, dict) and "error_code" not in content):
                 raise RegistryUnavailable(f"there is no schema registry at {self.where}: {path} gets status 404")

@@ -27,10 +27,10 @@ from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.service import HttpListeners
 
 if TYPE_CHECKING:
-    from pylogbroker.schemas.registry_client import Exchange
     from pylogbroker.tap import http_site
     from pylogbroker.tap.http_site import HttpSite
     from pylogbroker.web import sampler
+    from pylogbroker.web.hosted_registry import HostedRegistry
     from pylogbroker.web.sampler import Sampler
 else:
     http_site = on_first_use("pylogbroker.tap.http_site")
@@ -89,9 +89,9 @@ class HttpServer:
         """Serve the metrics of a broker and its listeners."""
         _when_made(self._site, lambda site: site.measure(broker, factories))
 
-    def host_registry(self, exchange: Exchange) -> None:
+    def host_registry(self, registry: HostedRegistry) -> None:
         """Decode what pages show by the schema registry of this broker."""
-        _when_made(self._site, lambda site: site.host_registry(exchange))
+        _when_made(self._site, lambda site: site.host_registry(registry))
 
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""

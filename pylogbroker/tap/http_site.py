@@ -13,9 +13,9 @@ from pylogbroker.interfaces.tree import SessionState
 from pylogbroker.metrics.collector import BrokerMetrics
 from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory
-from pylogbroker.schemas.registry_client import Exchange
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.health import STOPPING, Readiness, put_health
+from pylogbroker.web.hosted_registry import HostedRegistry
 from pylogbroker.web.metrics import Metrics
 from pylogbroker.web.pages import PageRoot, compile_pages
 from pylogbroker.web.sampler import Sampler
@@ -51,9 +51,9 @@ class HttpSite:
         """Serve the metrics of a broker and its listeners."""
         self._metrics.scrape = BrokerMetrics(broker, factories).scrape
 
-    def host_registry(self, exchange: Exchange) -> None:
+    def host_registry(self, registry: HostedRegistry) -> None:
         """Decode what pages show by the schema registry of this broker."""
-        self._views.schemas.host(exchange)
+        self._views.schemas.host(registry)
 
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""

@@ -233,7 +233,7 @@ class BrokerStart:
             await registry.start()
             self._registries.append(registry)
             if self._http is not None:
-                self._http.host_registry(registry.ask)
+                self._http.host_registry(registry)
         await listeners.start()
         if self._http is not None:
             self._http.measure(broker, [listener.factory for listener in listeners.started])

@@ -7,8 +7,9 @@ they are, and `problem` says why.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import attrs
@@ -20,10 +21,11 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.extras import MissingExtra
 from pylogbroker.features import on_first_use
 from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
-from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, SchemaError
+from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, SchemaError
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
 from pylogbroker.schemas.limits import JsonBudget
-from pylogbroker.schemas.registry_client import Exchange, RegistryClient, blocking
+from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.web.hosted_registry import HostedRegistry, RegistrySender
 
 if TYPE_CHECKING:
     from pylogbroker.schemas import blocking as blocking_exchange
@@ -33,6 +35,7 @@ else:
     endpoint = on_first_use("pylogbroker.schemas.endpoint")
 
 SchemaKey = int | UUID
+T = TypeVar("T")
 ENTRIES_MAX: Final = 1000
 LOOKUPS_MAX: Final = 50
 """Schemas that one search asks for: anybody may write records that name many."""
@@ -42,6 +45,7 @@ JSON_CHARACTERS_MAX: Final = 4 * 1024 * 1024
 NOT_ASKED: Final = (
     f"Schemas were not asked for beyond {LOOKUPS_MAX}, the most of one search: records of others stay as they are."
 )
+_OWN: Final = "this broker"
 _REQUEST_SECONDS: Final = 3.0
 _RETRY_SECONDS: Final = 10.0
 _FORGET_SECONDS: Final = 60.0
@@ -56,12 +60,19 @@ class LoadedSchema:
     title: str = ""
     versions: tuple[tuple[str, int], ...] = ()
     problem: str = ""
+    kind: str = ""
 
     def label(self, topic: str, field: Field) -> str:
         """Return a text like "Avro, schema 17, orders-value v3"."""
-        named = sorted(self.versions, key=lambda version: (version[0] != f"{topic}-{field}", topic not in version[0]))
-        version = f", {named[0][0]} v{named[0][1]}" if named else ""
-        return f"{self.title}, schema {self.key}{version}"
+        version = self.version_for(topic, field)
+        return f"{self.title}, schema {self.key}" + (f", {version[0]} v{version[1]}" if version else "")
+
+    def version_for(self, topic: str, field: Field) -> tuple[str, int] | None:
+        """Return subject and version of the schema; of several, that of the topic comes first."""
+        subject = f"{topic}-{field}"
+        return min(
+            self.versions, key=lambda version: (version[0] != subject, topic not in version[0], version), default=None
+        )
 
 
 @attrs.frozen
@@ -71,6 +82,10 @@ class DecodedContent:
     text: str | None = None
     label: str = ""
     problem: str = ""
+    schema: LoadedSchema | None = None
+    topic: str = ""
+    message: str = ""
+    """Message of Protobuf, empty for the first of the schema."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -84,8 +99,8 @@ class SchemaStore:
     _asked_again_at: float = 0.0
     _entries: OrderedDict[SchemaKey, tuple[LoadedSchema, float]] = attrs.field(factory=OrderedDict, init=False)
     """Schemas with the time at which they are asked for again."""
-    _is_own: bool = attrs.field(default=False, init=False)
-    """Whether the registry is a part of this broker: its exchange does not block."""
+    own: HostedRegistry | None = attrs.field(default=None, init=False)
+    """The registry if it is a part of this broker: it does not block."""
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     @classmethod
@@ -109,11 +124,38 @@ class SchemaStore:
         return cls(runtime, client)
 
     @classmethod
-    def of_own_registry(cls, exchange: Exchange, runtime: Runtime) -> SchemaStore:
+    def of_own_registry(cls, own: HostedRegistry, runtime: Runtime) -> SchemaStore:
         """Return the store of the registry that is a part of this broker."""
-        store = cls(runtime, RegistryClient(exchange, "this broker"))
-        store._is_own = True
+        store = cls(runtime, RegistryClient(own.ask, _OWN))
+        store.own = own
         return store
+
+    async def ask(self, sender: RegistrySender, question: Callable[[RegistryClient], Coroutine[Any, Any, T]]) -> T:
+        """Return what a question gets from the registry; raise SchemaError.
+
+        The broker's own registry decides by the rights of the sender. Another one gets the broker's credentials.
+        """
+        if self.own is not None:
+            return await question(RegistryClient(partial(self.own.ask_for, sender), _OWN, denied_remedy=""))
+        client = self._client
+        if client is None or (self.problem and self._runtime.clock.seconds() < self._asked_again_at):
+            raise RegistryUnavailable(self.problem)
+        try:
+            answer: T = await self._lock.run(self._runtime.in_thread, lambda: blocking(question(client)))
+        except RegistryUnavailable as error:
+            self._fail(error)
+            raise
+        return answer
+
+    async def codec(self, key: SchemaKey) -> LoadedSchema:
+        """Return a schema with its codec; raise SchemaError."""
+        await self.load([key])
+        entry = self._entries.get(key)
+        if entry is None:
+            raise RegistryUnavailable(self.problem)
+        if entry[0].codec is None:
+            raise InvalidSchema(entry[0].problem)
+        return entry[0]
 
     def missing(self, keys: Iterable[SchemaKey]) -> list[SchemaKey]:
         """Return the schemas that are not loaded, each once, in this order."""
@@ -135,16 +177,20 @@ class SchemaStore:
             try:
                 schema = await self._loaded(client, key)
             except (RegistryUnavailable, RegistryDenied, MissingExtra, ConfigError) as error:
-                self.problem = _sentence(f"{error}: keys and values are shown as they are")
-                self._asked_again_at = self._runtime.clock.seconds() + _RETRY_SECONDS
+                self._fail(error)
                 return
             self.problem = ""
             self._entries[key] = schema, now + (_FORGET_SECONDS if schema.codec is None else float("inf"))
             while len(self._entries) > ENTRIES_MAX:
                 self._entries.popitem(last=False)
 
+    def _fail(self, error: Exception) -> None:
+        """Do not ask the registry for some time."""
+        self.problem = _sentence(f"{error}: keys and values are shown as they are")
+        self._asked_again_at = self._runtime.clock.seconds() + _RETRY_SECONDS
+
     async def _loaded(self, client: RegistryClient, key: SchemaKey) -> LoadedSchema:
-        if not self._is_own:
+        if self.own is None:
             schema: LoadedSchema = await self._runtime.in_thread(_loaded, client, key)
             return schema
         try:
@@ -155,7 +201,7 @@ class SchemaStore:
             raise
         except PylogbrokerError as error:
             return LoadedSchema(key, problem=str(error))
-        return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions))
+        return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), kind=resolved.schema.kind)
 
     def _load(self, keys: list[SchemaKey], client: RegistryClient) -> Deferred[None]:
         return ensureDeferred(self._load_each(keys, client))
@@ -178,7 +224,8 @@ class SchemaStore:
         if len(frame.payload) > DECODED_BYTES_MAX:
             return DecodedContent(problem=f"{label}: values above {DECODED_BYTES_MAX:,} bytes are not decoded here.")
         try:
-            return DecodedContent(schema.codec.decode(frame, budget or JsonBudget(JSON_CHARACTERS_MAX)), label)
+            text = schema.codec.decode(frame, budget or JsonBudget(JSON_CHARACTERS_MAX))
+            return DecodedContent(text, label, "", schema, topic, schema.codec.message_name(frame))
         except SchemaError as error:
             return DecodedContent(problem=f"It does not fit its schema ({label}): {error}.")
 
@@ -188,11 +235,11 @@ class SchemaSource:
     """Makes the store of a broker when a page first needs it: of a registry that settings name, or of its own."""
 
     _made: dict[BrokerConfig, SchemaStore | None] = attrs.field(factory=dict)
-    _own: list[Exchange] = attrs.field(factory=list)
+    _own: list[HostedRegistry] = attrs.field(factory=list)
 
-    def host(self, exchange: Exchange) -> None:
+    def host(self, registry: HostedRegistry) -> None:
         """Use a registry that is a part of this broker."""
-        self._own.append(exchange)
+        self._own.append(registry)
         self._made.clear()
 
     def store(self, config: BrokerConfig, runtime: Runtime) -> SchemaStore | None:
@@ -218,7 +265,7 @@ def _loaded(client: RegistryClient, key: SchemaKey) -> LoadedSchema:
         raise
     except PylogbrokerError as error:
         return LoadedSchema(key, problem=str(error))
-    return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions))
+    return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), kind=resolved.schema.kind)
 
 
 def frames_of(

@@ -29,6 +29,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.web.hosted_registry import RegistrySender
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.schema_store import SchemaStore
 from pylogbroker.wire import Request, UnsupportedVersion
@@ -65,6 +66,12 @@ class Visitor:
     """None unless testing is on."""
     schemas: SchemaStore | None = None
     """None without a schema registry."""
+    authorization: str = ""
+    """Header Authorization, for what another broker does in the visitor's name."""
+
+    @property
+    def registry_sender(self) -> RegistrySender:
+        return RegistrySender(self.principal, self.context.access, self.authorization)
 
     @property
     def principal(self) -> str:
@@ -191,7 +198,8 @@ async def visitor_of(
     access: Access | None = None if authorizer is None else authorizer.access(principal, host)
     local = request.getHost().host
     context = RequestContext(0, _CLIENT_ID, host, local, principal=principal, access=access)
-    return Visitor(services, context, samples, faults, schemas)
+    authorization = request.getHeader("authorization") or ""
+    return Visitor(services, context, samples, faults, schemas, authorization)
 
 
 async def principal_of(services: Services, request: HttpRequest) -> str:

@@ -1,4 +1,4 @@
-"""The produce request of Confluent's REST API v3, and what its clients look up first.
+"""The produce request of Confluent's REST API v3.
 
     POST /v3/clusters/{cluster_id}/topics/{topic_name}/records
 
@@ -19,10 +19,11 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.json_text import NumberText
 from pylogbroker.records import Header
-from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.schemas.framing import Field
 from pylogbroker.web.parameters import Name
 from pylogbroker.web.records_api.appends import ACKS, Appender, Outcome, Written
 from pylogbroker.web.records_api.calls import DOCUMENT_BYTES_MAX, HttpCall, json_line
+from pylogbroker.web.records_api.confluent_topics import PREFIXES, check_cluster
 from pylogbroker.web.records_api.errors import RecordError, Rejected, error_row
 from pylogbroker.web.records_api.json_members import (
     BadRecord,
@@ -34,20 +35,26 @@ from pylogbroker.web.records_api.json_members import (
     members_at,
     whole,
 )
-from pylogbroker.web.records_api.json_records import HEADERS_MAX, NewRecord, partition_of, timestamp_of
+from pylogbroker.web.records_api.json_records import FIELDS, HEADERS_MAX, NewRecord, partition_of, timestamp_of
 from pylogbroker.web.records_api.json_stream import BodyObjects, Numbered
+from pylogbroker.web.records_api.schema_choices import (
+    KINDS,
+    STRATEGIES,
+    ChosenSchema,
+    UnencodedData,
+    number_in,
+    text_in,
+)
+from pylogbroker.web.records_api.schema_encoding import ContentEncoder, EncodedRecord, WritingSchema
 from pylogbroker.web.router.requests import content_type_of
 from pylogbroker.web.router.routes import JSON
 from pylogbroker.web.topic_records.paced_response import PacedResponse
-from pylogbroker.web.visitors import Visitor
-
-TOPICS_MAX: Final = 10_000
-PREFIXES: Final = ("/v3", "/kafka/v3")
 
 _STEP_RECORDS: Final = 1000
 _MEMBERS: Final = ("partition_id", "headers", "key", "value", "timestamp")
 _DATA_MEMBERS: Final = ("type", "data", "subject", "subject_name_strategy", "schema_id", "schema_version", "schema")
 _OF_SCHEMAS: Final = ("AVRO", "JSONSCHEMA", "PROTOBUF")
+_NAMES_OF_KINDS: Final = {KINDS[name]: name for name in _OF_SCHEMAS}
 _CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 40403,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: 40301,
@@ -64,9 +71,18 @@ class ConfluentError(TypedDict):
 
 
 class ConfluentData(TypedDict, total=False):
-    """Key or value. Data of BINARY is base64, of STRING a text, of JSON anything."""
+    """Key or value. Data of BINARY is base64, of STRING a text, of JSON anything.
 
-    type: Literal["BINARY", "JSON", "STRING"]
+    Data of the other types is JSON that is encoded by a schema, which has an id, a version of a subject, or a text with
+    its type. Without these, it is the latest version of the subject.
+    """
+
+    type: Literal["BINARY", "JSON", "STRING", "AVRO", "JSONSCHEMA", "PROTOBUF"]
+    subject: Annotated[str | None, "by default, the strategy says it"]
+    subject_name_strategy: Literal["TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"] | None
+    schema_id: int | None
+    schema_version: int | None
+    schema: Annotated[str | None, "text, which is registered if the subject does not have it"]
     data: Any
 
 
@@ -88,10 +104,13 @@ class ConfluentRecord(TypedDict, total=False):
 
 
 class ConfluentWrittenData(TypedDict):
-    """Type of a key or value, and its bytes in the log."""
+    """Type of a key or value with its schema, and its bytes in the log."""
 
     type: str
     size: int
+    subject: NotRequired[str]
+    schema_id: NotRequired[int]
+    schema_version: NotRequired[int]
 
 
 class ConfluentWritten(TypedDict):
@@ -125,18 +144,26 @@ def _json(data: JsonMember, name: str) -> bytes:
     return encoded(data.text, f"{name}.data")
 
 
+_SCHEMA_MEMBERS: Final = tuple(part for part in _DATA_MEMBERS if part not in ("type", "data"))
 ENCODERS: Final[Mapping[str, Encoder]] = {"BINARY": _binary, "JSON": _json, "STRING": _string}
 """Encoders of data by its type, which Confluent's API names so."""
 
 
 @attrs.frozen
 class _Parsed:
-    """Record of a stream, or why it is none; the types of its key and value are for the answer."""
+    """Record of a stream, or why it is none; types and schemas of its key and value are for the answer."""
 
     record: NewRecord | None
-    key_type: str = ""
-    value_type: str = ""
+    types: Mapping[Field, str] = attrs.field(factory=dict)
     error: BadRecord | None = None
+    schemas: Mapping[Field, WritingSchema] = attrs.field(factory=dict)
+
+    def encoded(self, outcome: EncodedRecord | BadRecord) -> _Parsed:
+        """Return the record as it is written, or why it is not."""
+        if isinstance(outcome, BadRecord):
+            return _Parsed(None, error=outcome)
+        types = {field: _NAMES_OF_KINDS.get(schema.kind, schema.kind) for field, schema in outcome.schemas.items()}
+        return _Parsed(outcome.record, {**self.types, **types}, None, outcome.schemas)
 
 
 @attrs.frozen
@@ -158,11 +185,11 @@ def confluent_error(row: RecordError) -> ConfluentError:
 
 async def produce_confluent(call: HttpCall, cluster_id: Name, topic_name: Name) -> None:
     """Write records: JSON objects one behind the other, each of which gets an answer."""
-    _check_cluster(call.visitor, cluster_id)
+    check_cluster(call.visitor, cluster_id)
     if content_type_of(call.request) != JSON:
         raise Rejected(415, f"expected {JSON}")
     body = call.body()
-    appender = Appender(call.visitor, topic_name, ACKS["all"], None)
+    appender, encoder = Appender(call.visitor, topic_name, ACKS["all"], None), ContentEncoder(call.visitor, topic_name)
     splitter = BodyObjects(DOCUMENT_BYTES_MAX)
     response = PacedResponse(call.request)
     is_over, has_begun = False, False
@@ -179,7 +206,7 @@ async def produce_confluent(call: HttpCall, cluster_id: Name, topic_name: Name) 
         while not is_last:
             step = await call.run(len(data), _parse_step, parts)
             is_last = step.is_last
-            answers = await _written(appender, step.records, cluster_id)
+            answers = await _written(appender, encoder, step.records, cluster_id)
             if step.wrong is not None:
                 is_over = True
                 answers.append({"error_code": 400, "message": str(step.wrong)})
@@ -209,31 +236,70 @@ def _parse_step(parts: Iterator[Numbered]) -> _Step:
 
 def _record_of(members: Mapping[str, JsonMember]) -> _Parsed:
     check_names(members, _MEMBERS)
-    key, key_type = _data(members.get("key"), "key")
-    value, value_type = _data(members.get("value"), "value")
+    types: dict[Field, str] = {}
+    contents: dict[Field, bytes | None] = {}
+    unencoded: dict[Field, UnencodedData] = {}
+    for field in FIELDS:
+        content, types[field] = _data(members.get(field), field)
+        if isinstance(content, UnencodedData):
+            unencoded[field] = content
+        else:
+            contents[field] = content
     partition = partition_of(members.get("partition_id"), "partition_id")
     timestamp = timestamp_of(members.get("timestamp"))
     headers = _headers(members["headers"].value) if "headers" in members else ()
-    return _Parsed(NewRecord(key, value, headers, partition, timestamp), key_type, value_type)
+    record = NewRecord(contents.get("key"), contents.get("value"), headers, partition, timestamp, unencoded)
+    return _Parsed(record, types)
 
 
-def _data(member: JsonMember | None, name: str) -> tuple[bytes | None, str]:
-    """Return the bytes of a key or value, and its type."""
+def _data(member: JsonMember | None, name: str) -> tuple[bytes | UnencodedData | None, str]:
+    """Return a key or value, and its type, which is empty if the schema says it."""
     if member is None or member.value is None:
         return None, ""
     if not isinstance(member.value, dict):
         raise BadRecord(f'{name} must be an object such as {{"type": "JSON", "data": ...}}')
     members, _ = members_at(member.text)
     check_names(members, _DATA_MEMBERS)
-    kind = members["type"].value if "type" in members else None
-    if kind in _OF_SCHEMAS or (kind is None and any(part != "data" for part in members)):
-        raise BadRecord(f"{name} needs a schema, which is not served here: use one of the types {', '.join(ENCODERS)}")
-    if kind is None or not isinstance(kind, str) or kind not in ENCODERS:
-        raise BadRecord(f"{name}.type must be one of {', '.join(ENCODERS)}")
-    data = members.get("data")
+    values = {part: content.value for part, content in members.items()}
+    kind, data = text_in(values, "type", name), members.get("data")
+    if kind and kind not in (*ENCODERS, *_OF_SCHEMAS):
+        raise BadRecord(f"{name}.type must be one of {', '.join((*ENCODERS, *_OF_SCHEMAS))}")
+    if kind not in ENCODERS:
+        is_null = data is None or data.value is None
+        return UnencodedData(_choice(values, kind, name), None if data is None or is_null else data.text), kind
+    for part in _SCHEMA_MEMBERS:
+        if values.get(part) is not None:
+            raise BadRecord(f"{name}.type {kind} has no schema: leave {part} out, or use {', '.join(_OF_SCHEMAS)}")
     if data is None or data.value is None:
         return None, kind
     return ENCODERS[kind](data, name), kind
+
+
+def _choice(values: Mapping[str, Any], kind: str, name: str) -> ChosenSchema:
+    """Return the schema that a key or value names, as Confluent's REST proxy reads it; raise BadRecord."""
+    chosen = [part for part in ("schema_id", "schema_version", "schema") if values.get(part) is not None]
+    if len(chosen) > 1:
+        raise BadRecord(f"{name} has {chosen[0]} and {chosen[1]}: one of them says what to write by")
+    if values.get("subject") is not None and values.get("subject_name_strategy") is not None:
+        raise BadRecord(f"{name} has subject and subject_name_strategy: one of them says which subject it is")
+    strategy = text_in(values, "subject_name_strategy", name) or "TOPIC_NAME"
+    if strategy not in STRATEGIES:
+        raise BadRecord(f"{name}.subject_name_strategy must be one of {', '.join(STRATEGIES)}")
+    text = text_in(values, "schema", name, characters_max=None)
+    if text and not kind:
+        raise BadRecord(f"{name}.type is missing: a schema is {', '.join(_OF_SCHEMAS)}")
+    subject = text_in(values, "subject", name)
+    schema_id = number_in(values, "schema_id", name)
+    if not text and schema_id is None and not subject and strategy != "TOPIC_NAME":
+        raise BadRecord(f"{name}.subject_name_strategy {strategy} needs schema_id or schema: the subject has its name")
+    return ChosenSchema(
+        subject,
+        STRATEGIES[strategy],
+        id=schema_id,
+        version=number_in(values, "schema_version", name, 1),
+        text=text,
+        kind=KINDS.get(kind, ""),
+    )
 
 
 def _headers(rows: Any) -> tuple[Header, ...]:
@@ -252,8 +318,12 @@ def _headers(rows: Any) -> tuple[Header, ...]:
     return tuple(headers)
 
 
-async def _written(appender: Appender, parsed: Sequence[_Parsed], cluster_id: str) -> list[Any]:
+async def _written(
+    appender: Appender, encoder: ContentEncoder, parsed: Sequence[_Parsed], cluster_id: str
+) -> list[Any]:
     """Write records; return the answer of each."""
+    encoded = iter(await encoder.encode([row.record for row in parsed if row.record is not None]))
+    parsed = [row if row.record is None else row.encoded(next(encoded)) for row in parsed]
     records = [row.record for row in parsed if row.record is not None]
     outcomes: Sequence[Outcome]
     try:
@@ -273,6 +343,8 @@ def _answer_of(parsed: _Parsed, outcome: Outcome | BadRecord | None, topic: str,
         row = confluent_error(error_row(error))
         if isinstance(error, KafkaError):
             row["error_code"] = _CODES.get(error.code, row["error_code"])
+        elif isinstance(error, BadRecord):
+            row["error_code"] = error.code
         return row
     answer: ConfluentWritten = {
         "error_code": 200,
@@ -282,11 +354,19 @@ def _answer_of(parsed: _Parsed, outcome: Outcome | BadRecord | None, topic: str,
         "offset": outcome.offset,
         "timestamp": _instant(outcome.timestamp or 0),
     }
-    if parsed.key_type:
-        answer["key"] = {"type": parsed.key_type, "size": len(parsed.record.key or b"")}
-    if parsed.value_type:
-        answer["value"] = {"type": parsed.value_type, "size": len(parsed.record.value or b"")}
+    if parsed.types.get("key"):
+        answer["key"] = _written_data(parsed, "key", parsed.record.key)
+    if parsed.types.get("value"):
+        answer["value"] = _written_data(parsed, "value", parsed.record.value)
     return answer
+
+
+def _written_data(parsed: _Parsed, field: Field, content: bytes | None) -> ConfluentWrittenData:
+    row: ConfluentWrittenData = {"type": parsed.types[field], "size": len(content or b"")}
+    schema = parsed.schemas.get(field)
+    if schema is not None:
+        row |= {"subject": schema.subject, "schema_id": schema.id, "schema_version": schema.version}
+    return row
 
 
 def _instant(milliseconds: int) -> str:
@@ -296,120 +376,3 @@ def _instant(milliseconds: int) -> str:
     except (ValueError, OverflowError, OSError):
         return str(milliseconds)
     return text.replace("+00:00", "Z")
-
-
-def _check_cluster(visitor: Visitor, cluster_id: str) -> None:
-    own = visitor.services.node.cluster_id
-    if cluster_id != own:
-        raise Rejected(404, f"Cluster {cluster_id} cannot be found: this is {own}")
-
-
-class ConfluentCluster(TypedDict):
-    """The cluster of this broker."""
-
-    kind: str
-    metadata: dict[str, str]
-    cluster_id: str
-    topics: dict[str, str]
-
-
-class ConfluentTopic(TypedDict):
-    """A topic."""
-
-    kind: str
-    metadata: dict[str, str]
-    cluster_id: str
-    topic_name: str
-    is_internal: bool
-    replication_factor: int
-    partitions_count: int
-    records: dict[str, str]
-
-
-class ConfluentClusters(TypedDict):
-    """The cluster of this broker, as a list."""
-
-    kind: str
-    metadata: dict[str, str | None]
-    data: list[ConfluentCluster]
-
-
-class ConfluentTopics(TypedDict):
-    """Topics that the visitor may see."""
-
-    kind: str
-    metadata: dict[str, str | None]
-    data: list[ConfluentTopic]
-
-
-async def confluent_clusters(call: HttpCall) -> None:
-    """Return the cluster of this broker."""
-    values: ConfluentClusters = {
-        "kind": "KafkaClusterList",
-        "metadata": {"self": _address(call, "clusters"), "next": None},
-        "data": [_cluster(call)],
-    }
-    await call.answer(200, values)
-
-
-async def confluent_cluster(call: HttpCall, cluster_id: Name) -> None:
-    """Return the cluster of this broker by its id."""
-    _check_cluster(call.visitor, cluster_id)
-    await call.answer(200, _cluster(call))
-
-
-async def confluent_topics(call: HttpCall, cluster_id: Name) -> None:
-    """Return the topics that the visitor may see."""
-    _check_cluster(call.visitor, cluster_id)
-    visitor = call.visitor
-    over = visitor.services.runtime.slices.over
-    names = [name async for name in over(sorted(visitor.services.metadata.topics)) if visitor.sees_topic(name)]
-    rows = [_topic(call, name) async for name in over(names[:TOPICS_MAX])]
-    values: ConfluentTopics = {
-        "kind": "KafkaTopicList",
-        "metadata": {"self": _address(call, f"clusters/{cluster_id}/topics"), "next": None},
-        "data": rows,
-    }
-    await call.answer(200, values, len(rows))
-
-
-async def confluent_topic(call: HttpCall, cluster_id: Name, topic_name: Name) -> None:
-    """Return a topic."""
-    _check_cluster(call.visitor, cluster_id)
-    call.visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic_name)
-    await call.answer(200, _topic(call, topic_name))
-
-
-def _cluster(call: HttpCall) -> ConfluentCluster:
-    cluster_id = call.visitor.services.node.cluster_id
-    return {
-        "kind": "KafkaCluster",
-        "metadata": {
-            "self": _address(call, f"clusters/{cluster_id}"),
-            "resource_name": f"crn:///kafka={cluster_id}",
-        },
-        "cluster_id": cluster_id,
-        "topics": {"related": _address(call, f"clusters/{cluster_id}/topics")},
-    }
-
-
-def _topic(call: HttpCall, name: str) -> ConfluentTopic:
-    cluster_id = call.visitor.services.node.cluster_id
-    image = call.visitor.services.metadata.require_topic(name)
-    address = _address(call, f"clusters/{cluster_id}/topics/{name}")
-    return {
-        "kind": "KafkaTopic",
-        "metadata": {"self": address, "resource_name": f"crn:///kafka={cluster_id}/topic={name}"},
-        "cluster_id": cluster_id,
-        "topic_name": name,
-        "is_internal": image.internal,
-        "replication_factor": image.replication_factor,
-        "partitions_count": len(image.partitions),
-        "records": {"related": f"{address}/records"},
-    }
-
-
-def _address(call: HttpCall, path: str) -> str:
-    own = call.request.path.decode("ascii", "replace")
-    prefix = next(prefix for prefix in reversed(PREFIXES) if own.startswith(f"{prefix}/"))
-    return f"http://{call.header('host')}{prefix}/{path}"

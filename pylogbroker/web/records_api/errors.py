@@ -50,7 +50,7 @@ def status_of_error(error: Exception) -> int:
             status = _STATUSES.get(error.code)
             return (503 if error.code.retriable else 400) if status is None else status
         case BadRecord():
-            return 400
+            return error.status
     return 400
 
 

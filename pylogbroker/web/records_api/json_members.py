@@ -28,6 +28,16 @@ _DECODER: Final = JSONDecoder(parse_int=NumberText, parse_float=NumberText, pars
 class BadRecord(ValueError):
     """A record in JSON is wrong; the message says what, and what is expected."""
 
+    def __init__(self, reason: str, status: int = 400, code: int | None = None) -> None:
+        """Make an error with the status of its answer, and a code of Confluent's REST API if that says more."""
+        super().__init__(reason)
+        self.status = status
+        self.code = status if code is None else code
+
+    def in_part(self, part: str) -> BadRecord:
+        """Return the error with the part of the request that has it."""
+        return BadRecord(f"{part}: {self}", self.status, self.code)
+
 
 @attrs.frozen
 class JsonMember:

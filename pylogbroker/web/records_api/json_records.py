@@ -13,7 +13,7 @@
 A record that is read has the same form. Bytes that are a JSON object or array are that, with line breaks between tokens
 as spaces; other UTF-8 is a text, and all else is base64. So what is read can be written again. In the format `schema`,
 content of a schema registry's serializers is the JSON that it stands for, with `key_schema` or `value_schema`, or stays
-as it is, with `key_problem` or `value_problem`.
+as it is, with `key_problem` or `value_problem`. A record that has `value_schema` is written by that schema.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
+from uuid import UUID
 
 import attrs
 
@@ -30,16 +31,19 @@ from pylogbroker.records import Header, Record
 from pylogbroker.schemas.framing import Field
 from pylogbroker.web.parameters import INT32_MAX, milliseconds
 from pylogbroker.web.records_api.json_members import BadRecord, JsonMember, bytes_of_base64, check_names, encoded, shown
+from pylogbroker.web.records_api.schema_choices import Choices, UnencodedData, choice_of
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import whole_number
 from pylogbroker.web.schema_store import DecodedContent
 
 Format = Literal["auto", "text", "base64", "schema"]
 FORMATS: Final[tuple[str, ...]] = get_args(Format)
+FIELDS: Final[tuple[Field, Field]] = ("key", "value")
 HEADERS_MAX: Final = 1000
 """Headers of a record that is written."""
 
-_MEMBERS: Final = ("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp")
+_OF_SCHEMAS: Final = tuple(f"{field}_{part}" for field in FIELDS for part in ("schema", "problem"))
+_MEMBERS: Final = ("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", *_OF_SCHEMAS)
 _HEADER_MEMBERS: Final = ("name", "value", "value_base64")
 
 
@@ -52,6 +56,8 @@ class NewRecord:
     headers: tuple[Header, ...] = ()
     partition: int | None = None
     timestamp: int | None = None
+    unencoded: Mapping[Field, UnencodedData] = attrs.field(factory=dict)
+    """Keys and values that are still to be encoded by schemas."""
 
     @property
     def size(self) -> int:
@@ -60,16 +66,35 @@ class NewRecord:
         return len(self.key or b"") + len(self.value or b"") + headers + 20
 
 
-def record_of(members: Mapping[str, JsonMember]) -> NewRecord:
-    """Return the record of an object; raise BadRecord."""
+def record_of(members: Mapping[str, JsonMember], choices: Choices | None = None) -> NewRecord:
+    """Return the record of an object; `choices` has schemas for records that name none. Raise BadRecord."""
     check_names(members, _MEMBERS)
+    unencoded: dict[Field, UnencodedData] = {}
+    for field in FIELDS:
+        data = _unencoded(members, field, choices or {})
+        if data is not None:
+            unencoded[field] = data
     return NewRecord(
-        _content(members, "key"),
-        _content(members, "value"),
+        None if "key" in unencoded else _content(members, "key"),
+        None if "value" in unencoded else _content(members, "value"),
         _headers(members["headers"].value) if "headers" in members else (),
         partition_of(members.get("partition"), "partition"),
         timestamp_of(members.get("timestamp")),
+        unencoded,
     )
+
+
+def _unencoded(members: Mapping[str, JsonMember], field: Field, choices: Choices) -> UnencodedData | None:
+    """Return a key or value that has a schema; raise BadRecord."""
+    own, content = members.get(f"{field}_schema"), members.get(field)
+    has_bytes = f"{field}_base64" in members
+    if own is not None and own.value is not None:
+        if has_bytes:
+            raise BadRecord(f"{field}_base64 are bytes as they are, and {field}_schema is for {field}: leave one out")
+        return UnencodedData(choice_of(own.value, f"{field}_schema"), None if content is None else content.text)
+    if field not in choices or has_bytes or content is None or content.value is None:
+        return None
+    return UnencodedData(choices[field], content.text)
 
 
 def _content(members: Mapping[str, JsonMember], name: str) -> bytes | None:
@@ -168,7 +193,22 @@ def _with_schema(field: Field, stored: str, decoded: Mapping[Field, DecodedConte
         return stored
     if content.text is None:
         return f'{stored},"{field}_problem":{json.dumps(content.problem, ensure_ascii=False)}'
-    return f'"{field}":{content.text},"{field}_schema":{json.dumps(content.label, ensure_ascii=False)}'
+    schema = json.dumps(_schema_row(field, content), ensure_ascii=False, separators=(",", ":"))
+    return f'"{field}":{content.text},"{field}_schema":{schema}'
+
+
+def _schema_row(field: Field, content: DecodedContent) -> dict[str, Any]:
+    """Return the schema of decoded content, as a record names it that is written."""
+    schema = content.schema
+    if schema is None:
+        return {}
+    row: dict[str, Any] = {"type": schema.kind, "guid" if isinstance(schema.key, UUID) else "id": schema.key}
+    if isinstance(schema.key, UUID):
+        row["guid"] = str(schema.key)
+    version = schema.version_for(content.topic, field)
+    if version is not None:
+        row |= {"subject": version[0], "version": version[1]}
+    return row | ({"message": content.message} if content.message else {})
 
 
 def _member(name: str, content: bytes | None, format: Format, is_plain: bool = False) -> str:

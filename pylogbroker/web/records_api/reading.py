@@ -30,6 +30,8 @@ from pylogbroker.web.records_api.positions import (
     positions_text,
     resolve,
 )
+from pylogbroker.web.records_api.schema_choices import SchemaOfContent
+from pylogbroker.web.records_api.schema_encoding import NO_REGISTRY
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.routes import JSON, NDJSON
 from pylogbroker.web.router.values import NUMBER_MAX, Capped
@@ -58,11 +60,11 @@ class CommittedRecord(TypedDict):
     timestamp: int
     key: NotRequired[Any]
     key_base64: NotRequired[str]
-    key_schema: NotRequired[str]
+    key_schema: NotRequired[SchemaOfContent]
     key_problem: NotRequired[str]
     value: NotRequired[Any]
     value_base64: NotRequired[str]
-    value_schema: NotRequired[str]
+    value_schema: NotRequired[SchemaOfContent]
     value_problem: NotRequired[str]
     headers: list[CommittedHeader]
 
@@ -129,11 +131,7 @@ def _form(visitor: Visitor, format: Format) -> MemberForm:
     if format != "schema":
         return MemberForm(format)
     if visitor.schemas is None:
-        raise BadRequest(
-            "this broker knows no schema registry: name one by schema.registry.url, or let the broker be one by "
-            "schema.registry.listeners",
-            "format",
-        )
+        raise BadRequest(NO_REGISTRY, "format")
     return MemberForm(format, visitor.schemas)
 
 

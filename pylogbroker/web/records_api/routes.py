@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.web.records_api.confluent import (
+    ConfluentError,
+    ConfluentRecord,
+    ConfluentWritten,
+    produce_confluent,
+)
+from pylogbroker.web.records_api.confluent_topics import (
     PREFIXES,
     ConfluentCluster,
     ConfluentClusters,
-    ConfluentError,
-    ConfluentRecord,
     ConfluentTopic,
     ConfluentTopics,
-    ConfluentWritten,
     confluent_cluster,
     confluent_clusters,
     confluent_topic,
     confluent_topics,
-    produce_confluent,
 )
 from pylogbroker.web.records_api.errors import RecordError
 from pylogbroker.web.records_api.followers import FollowedRecords

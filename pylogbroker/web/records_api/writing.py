@@ -25,6 +25,8 @@ from pylogbroker.web.records_api.idempotence import HEADER, keyed_producer
 from pylogbroker.web.records_api.json_members import RECORDS_MAX, BadRecord, check_names, decoded, whole
 from pylogbroker.web.records_api.json_records import NewRecord, record_of
 from pylogbroker.web.records_api.json_stream import BodyLines, Numbered, Splitter
+from pylogbroker.web.records_api.schema_choices import Choices, SchemaOfContent, choice_of_parameter
+from pylogbroker.web.records_api.schema_encoding import ContentEncoder, EncodedRecord
 from pylogbroker.web.router.requests import content_type_of
 from pylogbroker.web.router.routes import JSON, NDJSON
 from pylogbroker.web.topic_records.paced_response import PacedResponse
@@ -48,8 +50,10 @@ class RecordToWrite(TypedDict, total=False):
 
     key: Annotated[Any, "a text, or JSON that is written as it is; null or nothing: no key"]
     key_base64: Annotated[str, "in place of key: bytes"]
+    key_schema: SchemaOfContent
     value: Annotated[Any, "a text, or JSON that is written as it is; null or nothing: a tombstone"]
     value_base64: Annotated[str, "in place of value: bytes"]
+    value_schema: SchemaOfContent
     headers: list[HeaderToWrite] | dict[str, str]
     partition: Index
     timestamp: Annotated[int | str, "milliseconds since 1970, or ISO 8601; by default the time of the broker"]
@@ -112,7 +116,17 @@ Acks = Annotated[Literal["all", "1"], "all: all replicas in sync have the record
 Answers = Annotated[Literal["summary", "lines"], "of lines: what was written as a whole, or a line for each line"]
 
 
-async def write_records(call: HttpCall, topic: Name, acks: Acks = "all", answers: Answers = "summary") -> None:
+SchemaName = Annotated[str, "encode by this schema: an id, latest, or SUBJECT:3"]
+
+
+async def write_records(
+    call: HttpCall,
+    topic: Name,
+    acks: Acks = "all",
+    answers: Answers = "summary",
+    key_schema: SchemaName = "",
+    value_schema: SchemaName = "",
+) -> None:
     """Write records: one, several as `records`, or a stream of lines."""
     kind = content_type_of(call.request)
     if kind not in (JSON, NDJSON):
@@ -120,20 +134,40 @@ async def write_records(call: HttpCall, topic: Name, acks: Acks = "all", answers
         raise Rejected(415, f"expected {JSON} or {NDJSON}, not {kind or 'a body without a Content-Type'}: {cure}")
     key = call.header(HEADER)
     keyed = None if key is None else keyed_producer(call.visitor.principal, topic, key)
-    appender = Appender(call.visitor, topic, ACKS[acks], keyed)
+    choices: Choices = {}
+    if key_schema:
+        choices = {"key": choice_of_parameter(key_schema, "key_schema")}
+    if value_schema:
+        choices = {**choices, "value": choice_of_parameter(value_schema, "value_schema")}
+    writes = _Writes(Appender(call.visitor, topic, ACKS[acks], keyed), ContentEncoder(call.visitor, topic), choices)
     if kind == JSON:
-        await _write_document(call, appender)
+        await _write_document(call, writes)
         return
-    writer = _LineWriter.of(call, appender, answers)
+    writer = _LineWriter.of(call, writes, answers)
     if keyed is None:
         await writer.run()
     else:
         await writer.run_checked(await call.document())
 
 
-async def _write_document(call: HttpCall, appender: Appender) -> None:
+@attrs.frozen
+class _Writes:
+    """Steps of the records of one request, and the schemas of those that name none."""
+
+    appender: Appender
+    encoder: ContentEncoder
+    choices: Choices
+
+
+async def _write_document(call: HttpCall, writes: _Writes) -> None:
+    appender = writes.appender
     data = await call.document()
-    records, is_single = await call.run(len(data), _document, data)
+    parsed, is_single = await call.run(len(data), _document, data, writes.choices)
+    records = []
+    for number, encoded in enumerate(await writes.encoder.encode(parsed), 1):
+        if isinstance(encoded, BadRecord):
+            raise encoded if is_single else encoded.in_part(f"record {number}")
+        records.append(encoded.record)
     outcomes = await appender.append(records)
     if is_single:
         [outcome] = outcomes
@@ -146,11 +180,11 @@ async def _write_document(call: HttpCall, appender: Appender) -> None:
     await call.answer(status, {"topic": appender.topic, "records": [*map(_row, outcomes)]}, len(outcomes))
 
 
-def _document(data: bytes) -> tuple[list[NewRecord], bool]:
+def _document(data: bytes, choices: Choices) -> tuple[list[NewRecord], bool]:
     """Return the records of a body, and whether it is a single one; raise BadRecord."""
     members = whole(decoded(data), "records")
     if "records" not in members:
-        return [record_of(members)], True
+        return [record_of(members, choices)], True
     check_names(members, ("records",))
     rows = members["records"].value
     if not isinstance(rows, list):
@@ -158,9 +192,9 @@ def _document(data: bytes) -> tuple[list[NewRecord], bool]:
     records = []
     for number, row in enumerate(rows, 1):
         try:
-            records.append(record_of(row))
+            records.append(record_of(row, choices))
         except BadRecord as error:
-            raise BadRecord(f"record {number}: {error}") from None
+            raise error.in_part(f"record {number}") from None
     return records, False
 
 
@@ -177,13 +211,13 @@ class ParsedStep:
         return self.wrong is not None or len(self.records) < STEP_RECORDS
 
 
-def parse_step(parts: Iterator[Numbered], splitter: Splitter) -> ParsedStep:
-    """Return the next records of parts."""
+def parse_step(parts: Iterator[Numbered], splitter: Splitter, choices: Choices) -> ParsedStep:
+    """Return the next records of parts; `choices` has schemas for those that name none."""
     records: list[tuple[int, NewRecord]] = []
     try:
         for number, part in islice(parts, STEP_RECORDS):
             try:
-                records.append((number, record_of(whole(decoded(part)))))
+                records.append((number, record_of(whole(decoded(part)), choices)))
             except BadRecord as error:
                 return ParsedStep(records, (number, error))
     except BadRecord as error:
@@ -196,7 +230,7 @@ class _LineWriter:
     """Writes the lines of a stream, and answers."""
 
     _call: HttpCall
-    _appender: Appender
+    _writes: _Writes
     _response: PacedResponse | None
     """Takes a line for each line; None for one answer at the end."""
     _splitter: BodyLines = attrs.field(factory=lambda: BodyLines(DOCUMENT_BYTES_MAX), init=False)
@@ -206,8 +240,8 @@ class _LineWriter:
     _partitions: dict[int, WrittenPartition] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, call: HttpCall, appender: Appender, answers: Answers) -> _LineWriter:
-        return cls(call, appender, PacedResponse(call.request) if answers == "lines" else None)
+    def of(cls, call: HttpCall, writes: _Writes, answers: Answers) -> _LineWriter:
+        return cls(call, writes, PacedResponse(call.request) if answers == "lines" else None)
 
     async def run(self) -> None:
         """Write lines as they arrive; the next ones wait meanwhile."""
@@ -224,9 +258,12 @@ class _LineWriter:
     async def _write_parts(self, parts: Iterator[Numbered], size: int) -> None:
         is_last = False
         while not is_last and not self._errors:
-            step = await self._call.run(size, parse_step, parts, self._splitter)
+            step = await self._call.run(size, parse_step, parts, self._splitter, self._writes.choices)
             is_last = step.is_last
-            await self._write(step.records)
+            records, wrong = await self._encoded(step.records)
+            await self._write(records)
+            if wrong is not None:
+                self._fail(*wrong)
             if step.wrong is not None:
                 self._fail(*step.wrong)
 
@@ -237,7 +274,7 @@ class _LineWriter:
         for parts in (splitter.add(data), splitter.end()):
             is_last = False
             while not is_last:
-                step = await self._call.run(len(data), parse_step, parts, splitter)
+                step = await self._call.run(len(data), parse_step, parts, splitter, self._writes.choices)
                 is_last = step.is_last
                 records += step.records
                 if len(records) > RECORDS_MAX:
@@ -246,14 +283,30 @@ class _LineWriter:
                     self._fail(*step.wrong)
         self._start()
         if not self._errors:
-            await self._write(records)
+            records, wrong = await self._encoded(records)
+            if wrong is None:
+                await self._write(records)
+            else:
+                self._fail(*wrong)
         await self._end()
+
+    async def _encoded(
+        self, records: Sequence[tuple[int, NewRecord]]
+    ) -> tuple[list[tuple[int, NewRecord]], tuple[int, BadRecord] | None]:
+        """Return records by their schemas up to one that does not fit, and the number and error of that one."""
+        encoded: list[tuple[int, NewRecord]] = []
+        outcomes = await self._writes.encoder.encode([record for _, record in records])
+        for (number, _), outcome in zip(records, outcomes, strict=True):
+            if not isinstance(outcome, EncodedRecord):
+                return encoded, (number, outcome)
+            encoded.append((number, outcome.record))
+        return encoded, None
 
     async def _write(self, records: Sequence[tuple[int, NewRecord]]) -> None:
         if not records:
             return
         try:
-            outcomes: Sequence[Outcome] = await self._appender.append([record for _, record in records])
+            outcomes: Sequence[Outcome] = await self._writes.appender.append([record for _, record in records])
         except KafkaError as error:
             outcomes = [error] * len(records)
         numbers = [number for number, _ in records]
@@ -294,7 +347,7 @@ class _LineWriter:
             self._response.end()
             return
         summary: WrittenLines = {
-            "topic": self._appender.topic,
+            "topic": self._writes.appender.topic,
             "written": self._written,
             "partitions": [self._partitions[index] for index in sorted(self._partitions)],
         }

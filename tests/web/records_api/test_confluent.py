@@ -94,9 +94,9 @@ class TestProduce(ConfluentTests):
         wrong = (
             ({"value": {"type": "BINARY", "data": "x"}}, 400, "value.data is not base64"),
             ({"value": {"type": "STRING", "data": 1}}, 400, "value.data is no text"),
-            ({"value": {"type": "XML", "data": 1}}, 400, "value.type must be one of BINARY, JSON, STRING"),
-            ({"value": {"type": "AVRO", "data": 1}}, 400, "needs a schema"),
-            ({"value": {"schema_id": 1, "data": 1}}, 400, "needs a schema"),
+            ({"value": {"type": "XML", "data": 1}}, 400, "value.type must be one of BINARY, JSON, STRING, AVRO"),
+            ({"value": {"type": "AVRO", "data": 1}}, 42206, "this broker knows no schema registry"),
+            ({"value": {"schema_id": 1, "data": 1}}, 42206, "the value needs a schema"),
             ({"key": 1}, 400, "key must be an object"),
             ({"val": 1}, 400, "did you mean value?"),
             ({"partition_id": -1}, 400, "partition_id must be"),

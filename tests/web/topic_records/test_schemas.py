@@ -22,6 +22,7 @@ from pylogbroker.schemas.framing import framed
 from pylogbroker.schemas.registry_client import Answer, RegistryClient
 from pylogbroker.schemas.values import Schema
 from pylogbroker.testing import Broker
+from pylogbroker.web.hosted_registry import RegistrySender
 from pylogbroker.web.record_search import decoding
 from pylogbroker.web.schema_store import ENTRIES_MAX, SchemaSource, SchemaStore
 from tests.peers.processes import free_ports
@@ -51,6 +52,12 @@ class FakeRegistry:
     is_away: bool = False
     status: int = 200
     schema: str = SCHEMA
+
+    async def ask(self, method: str, path: str, content: bytes | None) -> Answer:
+        return await self(method, path, content)
+
+    async def ask_for(self, sender: RegistrySender, method: str, path: str, content: bytes | None) -> Answer:
+        return await self(method, path, content)
 
     async def __call__(self, method: str, path: str, body: bytes | None) -> Answer:
         self.paths.append(path)
