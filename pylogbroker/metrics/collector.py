@@ -16,6 +16,7 @@ from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.followers import Following, collect_followers
 from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
@@ -40,6 +41,7 @@ def process_registry() -> CollectorRegistry:
 class BrokerMetrics:
     _broker: Broker
     _factories: Sequence[KafkaFactory]
+    _following: Following
     _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
     _conversions: ConversionMetrics = attrs.field(factory=ConversionMetrics, init=False)
     _fetch_rates: FetchRates = attrs.field(factory=FetchRates, init=False)
@@ -77,5 +79,6 @@ class BrokerMetrics:
         collect_cleaner(out, broker)
         collect_sessions(out, broker)
         await collect_share_groups(out, broker, has_partitions=has_partitions)
+        await collect_followers(out, self._following)
         collect_disk(out)
         return await out.encode()

@@ -453,3 +453,24 @@ GROUP_LAG_SECONDS = gauge(
     *TOPIC,
 )
 GROUP_MEMBERS = gauge("kafka_consumergroup_members", "Members of the group.", *GROUP)
+
+# connections that follow topics by HTTP
+_FOLLOWERS = "pylogbroker_http_followers"
+FOLLOWERS = gauge(_FOLLOWERS, "Connections that follow the topic by HTTP; without any, there is no sample.", *TOPIC)
+FOLLOWERS_BEHIND = gauge(
+    f"{_FOLLOWERS}_behind", "Followers that read older records, or do not take the newest ones.", *TOPIC
+)
+FOLLOWER_LAG_MAX = gauge(
+    f"{_FOLLOWERS}_lag_max", "Offsets that the slowest follower has not got, over its partitions.", *TOPIC
+)
+FOLLOWERS_BEGUN = counter(f"{_FOLLOWERS}_begun_total", "Connections that began to follow a topic.")
+FOLLOWERS_ENDED = counter(
+    f"{_FOLLOWERS}_ended_total",
+    "Followers that are gone: by the client or its network, or by the broker, as with a deleted topic or a lost right.",
+    "by",
+)
+FOLLOWER_RECORDS = counter("pylogbroker_http_follower_records_total", "Records sent, once for each follower.")
+FOLLOWER_BYTES = counter("pylogbroker_http_follower_bytes_total", "Bytes of events sent to followers.")
+FOLLOWER_SKIPPED = counter(
+    "pylogbroker_http_follower_skipped_offsets_total", "Offsets that were deleted before a follower had read them."
+)

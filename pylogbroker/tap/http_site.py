@@ -18,6 +18,7 @@ from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.hosted_registry import HostedRegistry
 from pylogbroker.web.metrics import Metrics
 from pylogbroker.web.pages import PageRoot, compile_pages
+from pylogbroker.web.records_api.feeds import Feeds
 from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.site import AllowedHosts, CheckedSite
 from pylogbroker.web.views import Source
@@ -36,11 +37,13 @@ class HttpSite:
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
     _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
     _views: Source = attrs.field(init=False)
+    _following: Feeds = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         config = self._config
         self._views = Source(faults=self._fault_port, sampler=self._sampler)
         root = PageRoot(self._views)
+        self._following = root.records.feeds
         compile_pages()
         put_health(root, self._readiness)
         root.putChild(b"metrics", self._metrics)
@@ -49,7 +52,7 @@ class HttpSite:
 
     def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
         """Serve the metrics of a broker and its listeners."""
-        self._metrics.scrape = BrokerMetrics(broker, factories).scrape
+        self._metrics.scrape = BrokerMetrics(broker, factories, self._following).scrape
 
     def host_registry(self, registry: HostedRegistry) -> None:
         """Decode what pages show by the schema registry of this broker."""

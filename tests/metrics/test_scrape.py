@@ -108,7 +108,7 @@ Scraped = tuple[Samples, dict[str, int], Samples]
 
 
 def test_metric_families_are_complete(scraped: Scraped) -> None:
-    """Others appear with the first error, quota, share group or dead letter, with TLS, SASL or a remote storage."""
+    """Others appear with the first error, quota, share group, dead letter or follower, with TLS, SASL or an archive."""
     samples, _, _ = scraped
     missing = [
         family.name for family in FAMILIES if sample_name(family) not in samples and "_remote" not in family.name
@@ -124,6 +124,9 @@ def test_metric_families_are_complete(scraped: Scraped) -> None:
         "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
         "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
         "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
+        "pylogbroker_http_followers",
+        "pylogbroker_http_followers_behind",
+        "pylogbroker_http_followers_lag_max",
     ]
     for family in FAMILIES:
         for labels in samples.get(sample_name(family), {}):

@@ -24,7 +24,9 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
+from pylogbroker.long_loops import give_way
 from pylogbroker.web.records_api.fetching import REGION_BYTES, MemberForm, PieceSelection, read_piece
+from pylogbroker.web.records_api.follower_counts import FollowersNow, FollowingTotals
 from pylogbroker.web.records_api.framing import Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
 from pylogbroker.web.records_api.positions import Positions, positions_text
@@ -52,6 +54,7 @@ class FeedChunk:
     number: int
     payload: bytes
     positions: Positions
+    records: int
     _frames: dict[Framing, bytes] = attrs.field(factory=dict, init=False)
 
     @property
@@ -68,6 +71,10 @@ class FeedChunk:
 
 class Follower(Protocol):
     """Connection that follows a feed. Calls return at once."""
+
+    @property
+    def positions(self) -> Positions:
+        """Offsets behind the records that were sent."""
 
     def is_allowed(self, memory: dict[tuple[str, str], bool]) -> bool:
         """Return whether the follower may still read the topic; `memory` has the answers for its kind."""
@@ -90,6 +97,7 @@ FeedKey = tuple[str, tuple[int, ...], MemberForm]
 class Feeds:
     """The feeds that have followers."""
 
+    counts: FollowingTotals = attrs.field(factory=FollowingTotals, init=False)
     _feeds: dict[FeedKey, Feed] = attrs.field(factory=dict, init=False)
     readers: DeferredSemaphore = attrs.field(factory=lambda: DeferredSemaphore(READERS_MAX), init=False)
 
@@ -109,7 +117,7 @@ class Feeds:
         feed = self.find(topic, positions, form)
         if feed is None:
             key = topic, tuple(sorted(positions)), form
-            feed = Feed(services, topic, form, dict(positions), self.kept_bytes_max, self.readers)
+            feed = Feed(services, topic, form, dict(positions), self.kept_bytes_max, self.readers, self.counts)
             self._feeds[key] = feed
             services.runtime.clock.callLater(0, self._begin, key, feed)
         return feed
@@ -120,6 +128,23 @@ class Feeds:
         work = run_in_background(log, feed.run(), "a feed of {topic} failed", topic=feed.topic)
         feed.stop = work.cancel
         work.addBoth(lambda _: self._ended(key, feed))
+
+    async def by_topic(self) -> list[FollowersNow]:
+        """Return the topics that have followers, with those that are behind. Gives way to other work."""
+        topics: dict[str, FollowersNow] = {}
+        for feed in tuple(self._feeds.values()):
+            ends = feed.ends()
+            followers = behind = lag = 0
+            for follower in tuple(feed.followers):
+                await give_way()
+                positions, followers = follower.positions, followers + 1
+                behind += positions != feed.positions
+                lag = max(lag, sum(max(0, end - positions.get(index, end)) for index, end in ends.items()))
+            before = topics.get(feed.topic, FollowersNow(feed.topic, 0, 0, 0))
+            topics[feed.topic] = FollowersNow(
+                feed.topic, before.followers + followers, before.behind + behind, max(before.lag, lag)
+            )
+        return list(topics.values())
 
     def kept_bytes_max(self) -> int:
         return min(KEPT_BYTES_MAX, ALL_KEPT_BYTES_MAX // max(1, len(self._feeds)))
@@ -151,6 +176,7 @@ class Feed:
     _kept_bytes_max: Callable[[], int]
     readers: DeferredSemaphore
     """Bounds the followers that read older records."""
+    counts: FollowingTotals
     stop: Callable[[], None] = attrs.field(default=_nothing, init=False)
     followers: dict[Follower, None] = attrs.field(factory=dict, init=False)
     _chunks: deque[FeedChunk] = attrs.field(factory=deque, init=False)
@@ -161,6 +187,15 @@ class Feed:
 
     def add(self, follower: Follower) -> None:
         self.followers[follower] = None
+        self.counts.begun += 1
+
+    def ends(self) -> Positions:
+        """Return the ends of the partitions; that of one which another broker leads is the head."""
+        led = self.services.partitions.led
+        return {
+            index: head if (partition := led.get((self.topic, index))) is None else partition.log.last_stable_offset
+            for index, head in self.positions.items()
+        }
 
     def remove(self, follower: Follower) -> None:
         """Forget a follower; without any, the feed ends."""
@@ -270,7 +305,7 @@ class Feed:
         # the next chunk begins with the partitions that this one did not get to
         first = [*positions][1:] + [*positions][:1]
         positions = {index: positions[index] for index in first}
-        return FeedChunk(self.next_number, payload_of(self.topic, texts, positions), positions)
+        return FeedChunk(self.next_number, payload_of(self.topic, texts, positions), positions, len(texts))
 
     def _keep(self, chunk: FeedChunk) -> None:
         self._chunks.append(chunk)

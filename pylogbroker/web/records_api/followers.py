@@ -43,6 +43,7 @@ from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
 from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
 from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, out_of_range, read_piece
+from pylogbroker.web.records_api.follower_counts import EndedBy
 from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
@@ -177,7 +178,7 @@ class ConnectionFollower:
     _framing: Framing
     _pending: bytes
     """Bytes that are being sent, with those that are; at first the head of the answer."""
-    _positions: Positions
+    positions: Positions
     parser: Any = attrs.field(default=None, init=False)
     """State of the framing that reads what the client sends."""
     _sent: int = attrs.field(default=0, init=False)
@@ -212,7 +213,7 @@ class ConnectionFollower:
         self._framing.received(self, data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._leave()
+        self._leave("client")
         self._feed.remove(self)
 
     def resumeProducing(self) -> None:
@@ -283,10 +284,10 @@ class ConnectionFollower:
             return
         for chunk in chunks:
             self._next = chunk.number + 1
-            self._positions = chunk.positions
+            self.positions = chunk.positions
             data = chunk.frame(self._framing)
             self.write(data)
-            self._count(len(data))
+            self._count(chunk.records, len(data))
             if not self._is_taking or self._is_throttled():
                 return
 
@@ -296,7 +297,7 @@ class ConnectionFollower:
 
     def end(self, reason: str) -> None:
         former = self._state
-        self._leave()
+        self._leave("broker")
         if former in (FollowingState.WAITING, FollowingState.OVER):
             return
         self.write(self._framing.ended(reason))
@@ -304,17 +305,22 @@ class ConnectionFollower:
 
     def close(self) -> None:
         """Close the connection; what it does not take now is lost."""
-        self._leave()
+        self._leave("client")
         self._transport.unregisterProducer()
         self._transport.loseConnection()
 
-    def _leave(self) -> None:
+    def _leave(self, ended_by: EndedBy) -> None:
+        if self._state is not FollowingState.OVER:
+            self._feed.counts.ended[ended_by] += 1
         self._state = FollowingState.OVER
         reading, self._reading = self._reading, _DONE
         reading.cancel()
 
-    def _count(self, size: int) -> None:
-        """Count bytes for the visitor's quota."""
+    def _count(self, records: int, size: int) -> None:
+        """Count what was sent, for metrics and the visitor's quota."""
+        counts = self._feed.counts
+        counts.records += records
+        counts.bytes += size
         services = self._visitor.services
         meters = services.quotas.meters
         if meters is None:
@@ -353,7 +359,7 @@ class ConnectionFollower:
         """Send records up to where the feed's head is now; return why that fails for good, or nothing."""
         feed = self._feed
         number, head = feed.next_number, feed.positions
-        behind = [index for index, offset in self._positions.items() if offset < head[index]]
+        behind = [index for index, offset in self.positions.items() if offset < head[index]]
         try:
             for index in behind:
                 await self._read(index, head[index])
@@ -362,7 +368,7 @@ class ConnectionFollower:
                 return str(error)
             await sleep(self._visitor.services, REMOTE_SECONDS)
         if not behind:
-            if any(offset > head[index] for index, offset in self._positions.items()):
+            if any(offset > head[index] for index, offset in self.positions.items()):
                 await feed.advanced()
             else:
                 self._next, self._state = number, FollowingState.AT_HEAD
@@ -371,9 +377,9 @@ class ConnectionFollower:
     async def _read(self, index: int, upto: int) -> None:
         """Send the records of a partition up to an offset."""
         services, feed = self._visitor.services, self._feed
-        while self._positions[index] < upto:
+        while self.positions[index] < upto:
             await self._taking()
-            offset = self._positions[index]
+            offset = self.positions[index]
             selection = PieceSelection(index, offset, upto, NUMBER_MAX, CHUNK_CHARACTERS_MAX, feed.form)
             await feed.readers.acquire()
             try:
@@ -386,12 +392,12 @@ class ConnectionFollower:
             finally:
                 feed.readers.release()
             next_offset = upto if piece is None or piece.next_offset <= offset else piece.next_offset
-            self._positions = {**self._positions, index: next_offset}
+            self.positions = {**self.positions, index: next_offset}
             if piece is not None and piece.texts:
-                payload = payload_of(feed.topic, piece.texts, self._positions)
-                data = self._framing.frame(payload, positions_text(self._positions))
+                payload = payload_of(feed.topic, piece.texts, self.positions)
+                data = self._framing.frame(payload, positions_text(self.positions))
                 self.write(data)
-                self._count(len(data))
+                self._count(len(piece.texts), len(data))
             if self._is_throttled():
                 await sleep(services, self._throttled_until - services.runtime.clock.seconds())
 
@@ -403,11 +409,12 @@ class ConnectionFollower:
 
     async def _skip(self, index: int, upto: int, error: KafkaError) -> None:
         """Go on at the first record that a partition still has, and say so; raise the error if none is later."""
-        topic, offset = self._feed.topic, self._positions[index]
+        topic, offset = self._feed.topic, self.positions[index]
         [start] = (await resolve(self._visitor, topic, [index], EARLIEST, "from")).values()
         if start <= offset:
             raise error
         next_offset = min(start, upto)
-        self._positions = {**self._positions, index: next_offset}
+        self._feed.counts.skipped += next_offset - offset
+        self.positions = {**self.positions, index: next_offset}
         note = {"partition": index, "from": offset, "to": next_offset, "reason": "these records are deleted"}
-        self.write(self._framing.note("skipped", json.dumps(note).encode(), positions_text(self._positions)))
+        self.write(self._framing.note("skipped", json.dumps(note).encode(), positions_text(self.positions)))
