@@ -141,9 +141,14 @@ def mirrored(records: Buffer, position: int, aborted: Iterable[tuple[int, int]] 
     return ConvertedRecords(tuple(batches), last.next_offset, last.leader_epoch, skipped)
 
 
-def new_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamp: int) -> MirroredBatch:
+def new_batch(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    timestamp: int,
+    headers: Sequence[tuple[Header, ...]] | None = None,
+) -> MirroredBatch:
     """Return a batch of records that are not from the source."""
-    batch = encode(keys, values, [timestamp] * len(values))
+    batch = encode(keys, values, [timestamp] * len(values), headers)
     return MirroredBatch(
         Codec.NONE, len(values), timestamp, timestamp, memoryview(batch)[HEADER_V2.size :], 0, len(values)
     )

@@ -49,12 +49,10 @@ class Checkpoints:
             self._put(checkpoint)
             self._write(checkpoint)
 
-    def forget_topic(self, topic: str) -> None:
-        """Forget the checkpoints of a target's topic that was recreated."""
-        for checkpoints in self._by_group.values():
-            for partition in [partition for partition in checkpoints if partition[0] == topic]:
-                del checkpoints[partition]
-                self._count -= 1
+    def clear(self) -> None:
+        """Forget all checkpoints: what is stored is read again."""
+        self._by_group.clear()
+        self._count = 0
 
     def _put(self, checkpoint: Checkpoint) -> None:
         checkpoints = self._by_group.setdefault(checkpoint.group, {})

@@ -3,9 +3,11 @@
     fence earlier sessions, read the positions
       |
       v
-    wait for records --> put them --> put their positions --> flush --> commit --+
-      ^                                                                          |
-      +--------------------------------------------------------------------------+
+    wait for records --> put them, flush --> put their positions, flush --> commit --+
+      ^                                                                              |
+      +------------------------------------------------------------------------------+
+
+Positions are put when the records have offsets in the target, because listeners add headers that have these.
 
 Any error ends the session. The next one fences it, which aborts its transaction, and reads the positions again. So
 there is one way to recover, and it is the way of a first start.
@@ -16,7 +18,7 @@ comes alone is committed at once, and a stream of records in few transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -26,14 +28,15 @@ from twisted.internet.interfaces import IReactorTime
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch
+from pylogbroker.mirror.batches import ConvertedRecords
 from pylogbroker.mirror.chunks import SourceChunk
 from pylogbroker.mirror.errors import TopicStopped
-from pylogbroker.mirror.positions import Position, PositionTable, position_batches
+from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_partition
 from pylogbroker.mirror.rate_limit import RateLimit
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.target import AcknowledgedBatch, TargetWriter
 from pylogbroker.mirror.wake_up import WakeUp
+from pylogbroker.records import Header
 
 _THREAD_BYTES_MIN: Final = 65_536
 """Size from which records are checked and encoded in a thread."""
@@ -55,8 +58,16 @@ class ChunkReader(Protocol):
 class CopyListener(Protocol):
     """Gets what a session commits, on the reactor thread. Must not raise or block."""
 
-    def committed(self, batches: Sequence[AcknowledgedBatch], positions: Mapping[TopicPartition, Position]) -> None:
-        """Handle batches in the order of each partition, and the new positions of the partitions that moved on."""
+    def headers(
+        self, batches: Sequence[AcknowledgedBatch], positions: Mapping[TopicPartition, Position]
+    ) -> Mapping[TopicPartition, Header]:
+        """Return headers for positions that are about to be committed, with the batches in each partition's order.
+
+        `positions` are those of the partitions that moved on. If the commit fails, another session begins.
+        """
+
+    def committed(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Take note that what `headers` was called with is committed."""
 
 
 @attrs.define
@@ -164,6 +175,9 @@ class Copier:
             self._writer.put((self._topics[name], partition), batch, key)
             size += batch.size
             self._counts.records += batch.count
+        if size:
+            number = position_partition(self._table.source, name, partition, self._positions_partitions)
+            self._writer.announce((self._positions_topic, number))
         self._counts.skipped += records.skipped
         self._counts.bytes += size
         self._limit.take(size, self._clock.seconds())
@@ -188,22 +202,22 @@ class Copier:
     async def _commit(self) -> None:
         moved, self._moved = self._moved, {}
         done, self._set = self._set, []
-        if not self._writer.is_transactional:
-            await self._writer.flushed()
-        for partition, batch in self._position_batches(moved):
-            self._writer.put((self._positions_topic, partition), batch, None)
         await self._writer.flushed()
-        written = await self._writer.end()
+        written = [batch for batch in self._writer.written if batch.source is not None]
+        positions = {key: at for key, at in moved.items() if at is not None}
+        headers: dict[TopicPartition, Header] = {}
+        for listener in self._listeners:
+            headers |= listener.headers(written, positions)
+        now = int(self._clock.seconds() * 1000)
+        for number, batch in position_batches(self._table.source, moved, headers, self._positions_partitions, now):
+            self._writer.put((self._positions_topic, number), batch, None)
+        await self._writer.flushed()
+        await self._writer.end()
         self._committed_at = self._clock.seconds()
         self.is_committed = True
         self._table.update(moved)
         self._counts.commits += 1
-        batches = [batch for batch in written if batch.source is not None]
         for listener in self._listeners:
-            listener.committed(batches, {key: at for key, at in moved.items() if at is not None})
+            listener.committed(positions)
         for waiting in done:
             waiting.callback(None)
-
-    def _position_batches(self, moved: Mapping[TopicPartition, Position | None]) -> Iterable[tuple[int, MirroredBatch]]:
-        now = int(self._clock.seconds() * 1000)
-        return position_batches(self._table.source, moved, self._positions_partitions, now)

@@ -1,7 +1,8 @@
 """Tasks beside the copying of records: offsets of groups, settings and ACLs of topics follow; heartbeats are written.
 
-    begin       a session copies from its positions on; the tasks run. The first time, offset syncs and checkpoints are
-                read meanwhile, and offsets of groups follow once these are known
+    begin       a session copies from its positions on; the tasks run. Before the first one, and before the first one
+                after another process has copied, offset syncs and checkpoints are read, while records are copied
+                already; offsets of groups follow once these are known
     end         the session is over: offsets of groups follow once more, and the tasks stop
     close       all that was written is sent
 
@@ -12,9 +13,9 @@ mirror without the rights for a task still mirrors.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, succeed
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -29,7 +30,7 @@ from pylogbroker.mirror.followed_cluster import FollowedCluster
 from pylogbroker.mirror.group_sync import GroupCluster, GroupSync, GroupSyncCounts
 from pylogbroker.mirror.heartbeats import Heartbeats
 from pylogbroker.mirror.offset_recorder import OffsetRecorder
-from pylogbroker.mirror.offset_translation import OffsetTranslation
+from pylogbroker.mirror.offset_translation import OffsetTranslation, UnstoredRuns
 from pylogbroker.mirror.positions import Position
 from pylogbroker.mirror.settings_sync import NameFilter, SettingsSync
 from pylogbroker.mirror.sync_settings import SyncSettings
@@ -61,8 +62,18 @@ _RIGHTS: Final = frozenset(
     }
 )
 
-Topics = Callable[[], Mapping[str, str]]
 Report = Callable[[], StatusReport]
+
+
+class BegunSession(Protocol):
+    """A session that begins to copy."""
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, Position]: ...
+    @property
+    def unstored(self) -> Mapping[TopicPartition, UnstoredRuns]: ...
+    @property
+    def topics(self) -> Mapping[str, str]: ...
 
 
 class NoFollowUp:
@@ -75,7 +86,7 @@ class NoFollowUp:
     async def settings_of(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return {}
 
-    def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
+    def begin(self, begun: BegunSession, *, is_first: bool) -> None:
         pass
 
     async def end(self, topics: Mapping[str, str]) -> None:
@@ -101,7 +112,7 @@ class FollowUp:
         self._checkpoints_topic = checkpoints_topic(source.alias)
         self._back_topic = checkpoints_topic(target.alias)
         self._translation = OffsetTranslation()
-        self.recorder = OffsetRecorder(self._translation, self._write_sync)
+        self.recorder = OffsetRecorder(self._translation, self._write_sync if settings.offset_syncs else None)
         self.listeners: tuple[CopyListener, ...] = (self.recorder,)
         self._checkpoints = Checkpoints(self._write_checkpoint)
         self._unwritten_back: dict[bytes, Checkpoint] = {}
@@ -124,7 +135,7 @@ class FollowUp:
             producers[source.alias] = source.producer
         self._heartbeats = Heartbeats(reactor, source.alias, target.alias, producers)
         self._made: set[tuple[str, str]] = set()
-        self._has_begun = False
+        self._loading: Deferred[None] = succeed(None)
         self._loaded_records = 0
         self._is_loaded = False
         self._waiting_for_load: list[Deferred[None]] = []
@@ -134,17 +145,24 @@ class FollowUp:
 
     # life
 
-    def begin(self, positions: Mapping[TopicPartition, Position], topics: Topics) -> None:
-        """Begin a session; `topics` returns the target's name of each source topic that is mirrored."""
-        self.recorder.begin(positions)
-        if not self._has_begun:
-            self._has_begun = True
-            run_in_background(log, self._load(), "reading what mirrors have stored failed")
+    def begin(self, begun: BegunSession, *, is_first: bool) -> None:
+        """Begin a session; `is_first` says that another process may have copied before it."""
+        if is_first:
+            self._is_loaded = False
+            self.recorder.unload()
+            self._checkpoints.clear()
+            self._back.clear()
+        self.recorder.begin(begun.positions, begun.unstored)
+        if is_first:
+            self._loading.cancel()
+            self._loading = run_in_background(log, self._load(), "reading what mirrors have stored failed")
         self._pauses = Pauses(self._reactor)
         settings = self._settings
-        self._repeat("offsets of groups", settings.checkpoints_interval, lambda: self._follow_groups(topics))
-        self._repeat("settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(topics()))
-        self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(topics()))
+        self._repeat("offsets of groups", settings.checkpoints_interval, lambda: self._follow_groups(begun.topics))
+        self._repeat(
+            "settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(begun.topics)
+        )
+        self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(begun.topics))
         self._repeat("offset syncs", _STORE_SECONDS, self._store)
         self._repeat("heartbeats", settings.heartbeats_interval, self._beat)
 
@@ -166,15 +184,16 @@ class FollowUp:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+        self.recorder.store()
         if topics and self._settings.checkpoints_interval:
-            last = ensureDeferred(self._try("offsets of groups", lambda: self._follow_groups(lambda: topics)))
+            last = ensureDeferred(self._try("offsets of groups", lambda: self._follow_groups(topics)))
             try:
                 await last.addTimeout(_LAST_SYNC_SECONDS_MAX, self._reactor)
             except TimeoutError:
                 log.warn("offsets of groups did not follow the last records in time: run the mirror again")
 
     async def close(self) -> None:
-        self.recorder.store()
+        self._loading.cancel()
         await self._source.close()
         await self._target.close()
 
@@ -222,7 +241,7 @@ class FollowUp:
         try:
             await self._try("reading offset syncs", self._load_syncs)
             await self._try("reading checkpoints", self._load_checkpoints)
-        except Closed:
+        except (Closed, CancelledError):
             return
         self.recorder.loaded()
         self._is_loaded = True
@@ -238,10 +257,10 @@ class FollowUp:
             self._waiting_for_load.append(loaded)
         return loaded
 
-    async def _follow_groups(self, topics: Topics) -> None:
+    async def _follow_groups(self, topics: Mapping[str, str]) -> None:
         await self._loaded()
         await self._make_topic(self._target, self._checkpoints_topic)
-        await self._groups.run(topics())
+        await self._groups.run(topics)
         await self._try("writing checkpoints in the source", self._write_back)
 
     async def _store(self) -> None:
@@ -289,9 +308,8 @@ class FollowUp:
         reader = CommittedRecords(where.cluster, pauses, _BACKOFF, _READ_SECONDS_MAX, _READ_SECONDS_MAX)
         return reader.read_with_headers(topic)
 
-    def _write_sync(self, sync: OffsetSync, header: Header) -> None:
-        if self._settings.offset_syncs:
-            self._syncs_cluster.write(self._syncs_topic, sync.key(), sync.value(), (header,))
+    def _write_sync(self, sync: OffsetSync, header: Header) -> Deferred[bool]:
+        return self._syncs_cluster.write(self._syncs_topic, sync.key(), sync.value(), (header,))
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         self._target.write(self._checkpoints_topic, checkpoint.key(), checkpoint.value())

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.client import AdminClient, Producer
 from pylogbroker.client.admin import NewTopic
@@ -20,6 +22,7 @@ log = Logger()
 _PRODUCER: Final[Mapping[str, Any]] = {
     "allow.auto.create.topics": False,
     "buffer.memory": 4_194_304,
+    "delivery.timeout.ms": 30_000,
     "linger.ms": 5,
     "queue.enqueue.timeout.ms": 0,
 }
@@ -57,10 +60,15 @@ class FollowedCluster:
                 raise
         await self.cluster.find_topic(name)
 
-    def write(self, topic: str, key: bytes, value: bytes, headers: tuple[Header, ...] = ()) -> None:
-        """Write a record that may be lost."""
+    def write(self, topic: str, key: bytes, value: bytes, headers: tuple[Header, ...] = ()) -> Deferred[bool]:
+        """Write a record; fire with whether the cluster has it."""
+
+        def failed(failure: Failure) -> bool:
+            log.debug("{topic}: {error}", topic=topic, error=failure.value)
+            return False
+
         sent = self.producer.send(topic, value, key, partition=0, headers=headers)
-        sent.addErrback(lambda failure: log.debug("{topic}: {error}", topic=topic, error=failure.value))
+        return sent.addCallbacks(lambda _: True, failed)
 
     async def close(self) -> None:
         try:

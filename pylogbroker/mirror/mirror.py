@@ -125,6 +125,7 @@ class Mirror:
         self._follow_up: FollowUp | NoFollowUp = NoFollowUp()
         self._rates = CopyRates(reactor.seconds())
         self._is_stopping = False
+        self._has_begun = False
         self._waiting_for_catch_up: list[Deferred[None]] = []
         self._join_errors: list[BaseException] = []
         self._is_running = False
@@ -313,6 +314,7 @@ class Mirror:
 
     async def _copy(self, parts: MirrorParts, may_copy: Callable[[], bool]) -> None:
         failures = 0
+        self._has_begun = False
         while may_copy() and not self._is_stopping:
             begun = self._reactor.seconds()
             try:
@@ -334,7 +336,8 @@ class Mirror:
         session = await open_session(parts, self._idle)
         if may_copy() and not self._is_stopping:
             self._session = session
-            self._follow_up.begin(session.positions, lambda: session.topics)
+            self._follow_up.begin(session, is_first=not self._has_begun)
+            self._has_begun = True
             await with_cleanup(session.run(), self._session_ended)
 
     async def _session_ended(self) -> None:

@@ -17,9 +17,13 @@ between remembered runs grows with their age, as with MirrorMaker's offset syncs
 Runs are stored as the offset sync of the last record of the last one. MirrorMaker reads that, and ignores the header
 `pylogbroker-runs`:
 
-    101 223 103:90:20 124:111:99    the first run follows the one whose records end the header with 101 in the second
+    101 223 103:90:20:1 124:111:99  the first run follows the one whose records end the header with 101 in the second
                                     place (`-`: unknown, -1: there is none before); all records below 223 are copied;
-                                    then the runs: offsets of the first record in either log, number of records
+                                    then the runs: offsets of the first record in either log, number of records, and
+                                    of offsets behind it, if there are any, that have nothing to copy
+
+A position of the mirror has a header of the same form and name, with the runs that are not stored as offset syncs yet.
+It is committed with the records that it describes. Without a run it is only the first number.
 """
 
 from __future__ import annotations
@@ -62,6 +66,10 @@ class Run:
     after: int | None
     copied_to: int
 
+    def text(self) -> str:
+        gap = self.copied_to - self.upstream_end
+        return f"{self.upstream}:{self.downstream}:{self.records}" + (f":{gap}" if gap else "")
+
     @property
     def upstream_end(self) -> int:
         return self.upstream + self.records
@@ -71,45 +79,92 @@ class Run:
         return self.downstream + self.records
 
 
+@attrs.frozen
+class UnstoredRuns:
+    """Runs of one partition that a position has, and `after` of the first one."""
+
+    after: int
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def copied_to(self) -> int:
+        """`Run.copied_to` of the last run, which the next one follows."""
+        return self.runs[-1].copied_to if self.runs else self.after
+
+    def header(self) -> Header:
+        if self.runs:
+            return _HEADER, _content(self.runs)
+        return _HEADER, str(self.after).encode()
+
+
 def sync_of(topic: str, partition: int, runs: Sequence[Run]) -> tuple[OffsetSync, Header]:
     """Return runs that follow each other as an offset sync and its header."""
+    last = runs[-1]
+    sync = OffsetSync(topic, partition, last.upstream_end - 1, last.downstream_end - 1)
+    return sync, (_HEADER, _content(runs))
+
+
+def _content(runs: Sequence[Run]) -> bytes:
     first, last = runs[0], runs[-1]
     after = _UNKNOWN if first.after is None else first.after
-    listed = " ".join(f"{run.upstream}:{run.downstream}:{run.records}" for run in runs)
-    sync = OffsetSync(topic, partition, last.upstream_end - 1, last.downstream_end - 1)
-    return sync, (_HEADER, f"{after} {last.copied_to} {listed}".encode())
+    listed = " ".join(run.text() for run in (*runs[:-1], attrs.evolve(last, copied_to=last.upstream_end)))
+    return f"{after} {last.copied_to} {listed}".encode()
 
 
 def runs_of(sync: OffsetSync, headers: Iterable[Header]) -> list[Run]:
     """Return the runs of an offset sync; one of MirrorMaker is a run of one record that follows none."""
-    content = next((value for name, value in headers if name == _HEADER), None)
+    content = _content_of(headers)
     if content is None:
         return [Run(sync.upstream, sync.downstream, 1, None, sync.upstream + 1)]
+    runs = _runs(content)
+    last = runs[-1]
+    if (last.upstream_end, last.downstream_end) != (sync.upstream + 1, sync.downstream + 1):
+        raise CorruptRecords(f"{content!r:.100} does not describe the runs of {sync}")
+    return runs
+
+
+def unstored_runs_of(headers: Iterable[Header]) -> UnstoredRuns | None:
+    """Return the runs of a position, None if it has no header for them."""
+    content = _content_of(headers)
+    if content is None:
+        return None
+    if b" " not in content:
+        return UnstoredRuns(_number(content.decode("ascii", "replace")))
+    runs = _runs(content)
+    if runs[0].after is None:
+        return None
+    return UnstoredRuns(runs[0].after, tuple(runs))
+
+
+def _content_of(headers: Iterable[Header]) -> bytes | None:
+    return next((value for name, value in headers if name == _HEADER), None)
+
+
+def _runs(content: bytes) -> list[Run]:
     texts = content.decode("ascii", "replace").split(" ")
     if len(texts) < 3:
-        raise _not_of(sync, content)
+        raise _not_runs(content)
     after = None if texts[0] == _UNKNOWN else _number(texts[0])
     copied_to = _number(texts[1])
     runs: list[Run] = []
     for text in texts[2:]:
         numbers = [_number(part) for part in text.split(":")]
-        if len(numbers) != 3 or numbers[2] < 1 or min(numbers) < 0:
-            raise _not_of(sync, content)
-        upstream, downstream, records = numbers
-        if runs and (upstream < runs[-1].upstream_end or downstream < runs[-1].downstream_end):
-            raise _not_of(sync, content)
-        runs.append(Run(upstream, downstream, records, runs[-1].copied_to if runs else after, upstream + records))
+        if len(numbers) not in (3, 4) or numbers[2] < 1 or min(numbers) < 0:
+            raise _not_runs(content)
+        upstream, downstream, records, gap = (*numbers, 0)[:4]
+        if runs and (upstream < runs[-1].copied_to or downstream < runs[-1].downstream_end):
+            raise _not_runs(content)
+        follows = runs[-1].copied_to if runs else after
+        runs.append(Run(upstream, downstream, records, follows, upstream + records + gap))
     last = runs[-1]
-    if (last.upstream_end, last.downstream_end) != (sync.upstream + 1, sync.downstream + 1):
-        raise _not_of(sync, content)
-    if copied_to < last.upstream_end:
-        raise _not_of(sync, content)
+    if copied_to < last.copied_to:
+        raise _not_runs(content)
     runs[-1] = attrs.evolve(last, copied_to=copied_to)
     return runs
 
 
-def _not_of(sync: OffsetSync, content: bytes) -> CorruptRecords:
-    return CorruptRecords(f"{content!r:.100} does not describe the runs of {sync}")
+def _not_runs(content: bytes) -> CorruptRecords:
+    return CorruptRecords(f"{content!r:.100} does not describe runs of records")
 
 
 @attrs.frozen
@@ -128,9 +183,9 @@ class PartitionTranslation:
         self._upstream = array("q")
         self._downstream = array("q")
         self._records = array("q")
+        self._run_copied_to = array("q")
         self._follows = bytearray()
         self._copied_to = NOTHING_BEFORE
-        self._last_run_copied_to = NOTHING_BEFORE
         self._is_complete = True
 
     def __len__(self) -> int:
@@ -142,18 +197,13 @@ class PartitionTranslation:
         follows = map(bool, self._follows)
         return list(zip(self._upstream, self._downstream, self._records, follows, strict=True))
 
-    def resume(self, position: int | None) -> None:
-        """Begin to copy at a stored position, or without one; runs that were not stored may be missing before it."""
-        first = NOTHING_BEFORE if position is None else position
-        self._is_complete = first == self._last_run_copied_to
-        self._copied_to = first
+    def resume(self, position: int, last_run_copied_to: int) -> None:
+        """Begin to copy at a position, NOTHING_BEFORE without one.
 
-    def copied(self, upstream: int, downstream: int, records: int, copied_to: int) -> Run:
-        """Add records that were just copied; return them as a run to be stored."""
-        after = self._last_run_copied_to if self._is_complete else None
-        run = Run(upstream, downstream, records, after, max(copied_to, upstream + records))
-        self.add(run)
-        return run
+        `last_run_copied_to` is that of the last run before it: if this map has another one, runs are missing.
+        """
+        self._copied_to = position
+        self._is_complete = last_run_copied_to == self._last_run_copied_to
 
     def passed(self, copied_to: int) -> None:
         """Note that the source has nothing to copy below an offset."""
@@ -163,14 +213,15 @@ class PartitionTranslation:
         """Add the newest run. Older runs end where it begins: records that are copied again count once."""
         if self._has(run):
             return
-        follows = run.after is not None and run.after == self._last_run_copied_to
         self._cut_off(run)
-        self._copied_to = self._last_run_copied_to = run.copied_to
+        follows = run.after == self._last_run_copied_to
+        self._copied_to = run.copied_to
         self._is_complete = True
         if self._records and follows and self._ends == (run.upstream, run.downstream):
             self._records[-1] += run.records
+            self._run_copied_to[-1] = run.copied_to
             return
-        self._append(run.upstream, run.downstream, run.records, follows)
+        self._append(run.upstream, run.downstream, run.records, run.copied_to, follows)
         if len(self) > self.runs_max:
             self._thin()
 
@@ -199,6 +250,10 @@ class PartitionTranslation:
         return TranslatedOffset(others[place] + self._records[place], is_exact=place == last and self._is_complete)
 
     @property
+    def _last_run_copied_to(self) -> int:
+        return self._run_copied_to[-1] if self._run_copied_to else NOTHING_BEFORE
+
+    @property
     def _ends(self) -> tuple[int, int]:
         return self._upstream[-1] + self._records[-1], self._downstream[-1] + self._records[-1]
 
@@ -213,26 +268,29 @@ class PartitionTranslation:
     def _cut_off(self, run: Run) -> None:
         while self._records:
             left = min(run.upstream - self._upstream[-1], run.downstream - self._downstream[-1])
-            if left > 0:
-                self._records[-1] = min(self._records[-1], left)
+            if left >= self._records[-1]:
                 return
-            del self._upstream[-1], self._downstream[-1], self._records[-1], self._follows[-1]
+            if left > 0:
+                self._records[-1] = left
+                self._run_copied_to[-1] = self._upstream[-1] + left
+                return
+            for column in (self._upstream, self._downstream, self._records, self._run_copied_to, self._follows):
+                del column[-1]
 
-    def _append(self, upstream: int, downstream: int, records: int, follows: bool) -> None:
+    def _append(self, upstream: int, downstream: int, records: int, copied_to: int, follows: bool) -> None:
         self._upstream.append(upstream)
         self._downstream.append(downstream)
         self._records.append(records)
+        self._run_copied_to.append(copied_to)
         self._follows.append(follows)
 
     def _thin(self) -> None:
         """Forget every second run of the older half."""
-        rows = self.runs
-        del self._upstream[:], self._downstream[:], self._records[:], self._follows[:]
-        last_kept = -1
-        for place, (upstream, downstream, records, follows) in enumerate(rows):
-            if place % 2 == 0 or place >= len(rows) // 2:
-                self._append(upstream, downstream, records, follows and last_kept == place - 1)
-                last_kept = place
+        half = len(self) // 2
+        for place in range(2, half + 1, 2):
+            self._follows[place] = False
+        for column in (self._upstream, self._downstream, self._records, self._run_copied_to, self._follows):
+            del column[1:half:2]
 
 
 @attrs.define(eq=False, repr=False)
@@ -260,10 +318,9 @@ class OffsetTranslation:
         for run in runs_of(sync, headers):
             translation.add(run)
 
-    def forget(self, topic: str) -> None:
-        """Forget the runs of a topic: its source or its copy was recreated."""
-        for partition in [partition for partition in self.by_partition if partition[0] == topic]:
-            del self.by_partition[partition]
+    def clear(self) -> None:
+        """Forget all runs: what is stored is read again."""
+        self.by_partition.clear()
 
     def _halve(self) -> None:
         self._runs_max = max(_RUNS_MIN, self._runs_max // 2)

@@ -8,23 +8,30 @@ of a source connector as Kafka Connect writes them. So MirrorMaker 2 continues w
            {"offset":41,"topicId":"rkc2TSJkR2qOO..."}     with the id of the topic, which Kafka Connect ignores
 
 The key's bytes matter: Kafka Connect finds a position by them. A position is written in the transaction of its records.
+Its header says where the last records lie in both clusters, until offset syncs say so (`offset_translation`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
 import attrs
+from twisted.logger import Logger
 
+from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.batches import MirroredBatch, new_batch
+from pylogbroker.mirror.offset_translation import UnstoredRuns, unstored_runs_of
 from pylogbroker.partition_hash import partition_of_key
+from pylogbroker.records import Header
 from pylogbroker.wire import NO_ID
+
+log = Logger()
 
 _CONNECTOR: Final = "MirrorSourceConnector"
 _OFFSET_MAX: Final = (1 << 63) - 2
@@ -56,6 +63,12 @@ def is_positions_topic(topic: str) -> bool:
 @lru_cache(_CACHED_KEYS_MAX)
 def position_key(source: str, topic: str, partition: int) -> bytes:
     return _json([_CONNECTOR, {"cluster": source, "partition": partition, "topic": topic}])
+
+
+@lru_cache(_CACHED_KEYS_MAX)
+def position_partition(source: str, topic: str, partition: int, partitions: int) -> int:
+    """Return the partition of the positions topic that has a position."""
+    return partition_of_key(position_key(source, topic, partition), partitions)
 
 
 def position_value(position: Position) -> bytes:
@@ -95,11 +108,22 @@ class PositionTable:
 
     source: str
     positions: dict[TopicPartition, Position] = attrs.field(factory=dict)
+    unstored: dict[TopicPartition, UnstoredRuns] = attrs.field(factory=dict)
+    """Runs of records that the headers of the positions have."""
 
-    def learn(self, key: bytes | None, value: bytes | None) -> None:
+    def learn(self, key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()) -> None:
         record = recorded_position(key, value)
-        if record is not None and record.source == self.source:
-            self.update({record.partition: record.position})
+        if record is None or record.source != self.source:
+            return
+        self.update({record.partition: record.position})
+        self.unstored.pop(record.partition, None)
+        try:
+            unstored = unstored_runs_of(headers)
+        except CorruptRecords as error:
+            log.warn("a header of a position is ignored: {error}", error=str(error))
+            return
+        if record.position is not None and unstored is not None:
+            self.unstored[record.partition] = unstored
 
     def update(self, positions: Mapping[TopicPartition, Position | None]) -> None:
         """Take over positions; None deletes one."""
@@ -110,18 +134,29 @@ class PositionTable:
                 self.positions[partition] = position
 
 
+@attrs.define(eq=False, repr=False)
+class _Rows:
+    keys: list[bytes] = attrs.field(factory=list)
+    values: list[bytes | None] = attrs.field(factory=list)
+    headers: list[tuple[Header, ...]] = attrs.field(factory=list)
+
+
 def position_batches(
-    source: str, positions: Mapping[TopicPartition, Position | None], partitions: int, now: int
+    source: str,
+    positions: Mapping[TopicPartition, Position | None],
+    headers: Mapping[TopicPartition, Header],
+    partitions: int,
+    now: int,
 ) -> Iterator[tuple[int, MirroredBatch]]:
     """Yield partitions of the positions topic, and the batch that is written there; `now` is in ms."""
-    rows: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
-    for (topic, number), position in positions.items():
-        key = position_key(source, topic, number)
-        keys, values = rows.setdefault(partition_of_key(key, partitions), ([], []))
-        keys.append(key)
-        values.append(None if position is None else position_value(position))
-    for partition, (keys, values) in rows.items():
-        yield partition, new_batch(keys, values, now)
+    by_partition: dict[int, _Rows] = {}
+    for partition, position in positions.items():
+        rows = by_partition.setdefault(position_partition(source, *partition, partitions), _Rows())
+        rows.keys.append(position_key(source, *partition))
+        rows.values.append(None if position is None else position_value(position))
+        rows.headers.append((headers[partition],) if partition in headers else ())
+    for number, rows in by_partition.items():
+        yield number, new_batch(rows.keys, rows.values, now, rows.headers)
 
 
 def _position(value: bytes | None) -> Position | None:

@@ -55,8 +55,8 @@ async def open_session(parts: MirrorParts, on_idle: Callable[[], object]) -> Mir
     records = CommittedRecords(
         parts.target, parts.pauses, parts.options.backoff, parts.options.block_timeout, stall_seconds_max
     )
-    async for key, value in records.read(parts.positions_topic):
-        table.learn(key, value)
+    async for key, value, headers in records.read_with_headers(parts.positions_topic):
+        table.learn(key, value, headers)
     partitions = len((await parts.target.find_topic(parts.positions_topic)).partitions)
     return MirrorSession(parts, writer, table, wake_up, partitions, on_idle)
 
@@ -123,6 +123,7 @@ class MirrorSession:
         self._failures: list[Exception] = []
         self._has_compared = False
         self.positions = table.positions
+        self.unstored = table.unstored
         self.topics: dict[str, str] = {}
         """Names in the target, by those in the source."""
         settings = parts.settings

@@ -81,6 +81,7 @@ class TargetWriter:
     _is_v2: bool = False
     _added: set[TopicPartition] = attrs.field(factory=set)
     _adding: set[TopicPartition] = attrs.field(factory=set)
+    _announced: set[TopicPartition] = attrs.field(factory=set)
     _looking: set[TopicPartition] = attrs.field(factory=set)
     _work: dict[Deferred[Any], None] = attrs.field(factory=dict)
     _is_closed: bool = False
@@ -109,12 +110,16 @@ class TargetWriter:
     def put(self, key: TopicPartition, batch: MirroredBatch, source: TopicPartition | None) -> None:
         self._queue.put(key, batch, source)
 
+    def announce(self, key: TopicPartition) -> None:
+        """Let the next call of `send` add a partition to the transaction, which gets records later."""
+        self._announced.add(key)
+
     def send(self) -> None:
         """Send what may be sent now. `check` raises errors."""
         if self._is_closed or self._failures:
             return
         waiting = self._queue.waiting_partitions()
-        self._add([key for key in waiting if not self._is_added(key)])
+        self._add([key for key in (*waiting, *self._announced) if not self._is_added(key)])
         for key in waiting:
             if self._cluster.leader_of(*key) is None:
                 self._look_for_leader(key)
@@ -133,13 +138,12 @@ class TargetWriter:
         for error in self._failures:
             raise error
 
-    async def end(self) -> list[AcknowledgedBatch]:
-        """Commit all that was put since the last call, which the target has; return it."""
+    async def end(self) -> None:
+        """Commit all that was put since the last call, which the target has."""
         self.check()
-        written, self.written = self.written, []
+        self.written.clear()
         if self._coordinator is not None:
             await self._end_transaction(self._coordinator)
-        return written
 
     def close(self) -> None:
         self._is_closed = True
@@ -154,6 +158,7 @@ class TargetWriter:
 
     async def _end_transaction(self, coordinator: TransactionCoordinatorClient) -> None:
         self._added.clear()
+        self._announced.clear()
         if not self._is_v2:
             await coordinator.end(self._identity, committed=True)
             return
@@ -165,7 +170,7 @@ class TargetWriter:
         return self._coordinator is None or self._is_v2 or key in self._added
 
     def _add(self, keys: Iterable[TopicPartition]) -> None:
-        new = [key for key in keys if key not in self._adding]
+        new = list(dict.fromkeys(key for key in keys if key not in self._adding))
         if new and self._coordinator is not None:
             self._adding.update(new)
             self._run(self._add_to_transaction(self._coordinator, new))

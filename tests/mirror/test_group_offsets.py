@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.mirror.group_offsets import GroupAction, PairedOffsets, action_for
-from pylogbroker.mirror.offset_translation import PartitionTranslation, TranslatedOffset
+from pylogbroker.mirror.offset_translation import NOTHING_BEFORE, PartitionTranslation, Run, TranslatedOffset
 from pylogbroker.mirror_records.formats import Checkpoint
 
 
@@ -118,7 +118,8 @@ class MovingGroup:
     def copy(self) -> None:
         upstream, downstream = (end + self.random.randint(0, 2) for end in self.ends)
         count = self.random.randint(1, 5)
-        self.translation.copied(upstream, downstream, count, upstream + count)
+        after = self.ends[0] if self.pairs else NOTHING_BEFORE
+        self.translation.add(Run(upstream, downstream, count, after, upstream + count))
         self.pairs += [(upstream + number, downstream + number) for number in range(count)]
         self.ends = upstream + count, downstream + count + 1
 

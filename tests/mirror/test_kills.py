@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.mirror.killing import KillRun
 
 
-def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_kills_lose_and_double_nothing_and_groups_keep_their_place(tmp_path: Path) -> None:
     run = KillRun(tmp_path, seed=7)
     try:
         assert run.run(kills=5) > 0

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.mirror.batches import Producer
+from pylogbroker.mirror.offset_translation import UnstoredRuns
 from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_key, position_value
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records.columnar import decode
@@ -73,16 +74,29 @@ def test_other_values_are_no_positions(value: bytes) -> None:
 @given(
     st.dictionaries(
         st.tuples(st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 1000)),
-        st.builds(Position, st.integers(0, 1 << 60), st.sampled_from([NO_ID, TOPIC_ID])),
+        st.builds(Position, st.integers(0, 10**17), st.sampled_from([NO_ID, TOPIC_ID])),
         min_size=1,
     ),
     st.integers(1, 25),
 )
 def test_written_positions_are_read_again(positions: dict[tuple[str, int], Position], partitions: int) -> None:
     table = PositionTable("east")
-    for partition, batch in position_batches("east", positions, partitions, 1000):
+    runs = {place: UnstoredRuns(position.next_offset) for place, position in positions.items() if place[1] % 2}
+    headers = {place: unstored.header() for place, unstored in runs.items()}
+    for partition, batch in position_batches("east", positions, headers, partitions, 1000):
         for columns in decode(batch.sealed(Producer(), -1)):
-            for key, value in zip(columns.keys(), columns.values(), strict=True):
+            for key, value, row in zip(columns.keys(), columns.values(), columns.headers(), strict=True):
                 assert partition_of_key(key or b"", partitions) == partition
-                table.learn(key, value)
+                table.learn(key, value, row)
     assert table.positions == positions
+    assert table.unstored == runs
+
+
+def test_runs_of_an_older_position_are_forgotten() -> None:
+    table = PositionTable("A")
+    key = position_key("A", "orders", 0)
+    for value, headers in [(b'{"offset":1}', []), (None, []), (b'{"offset":1}', [("pylogbroker-runs", b"x y")])]:
+        table.learn(key, b'{"offset":1}', [UnstoredRuns(2).header()])
+        assert table.unstored == {("orders", 0): UnstoredRuns(2)}
+        table.learn(key, value, headers)
+        assert table.unstored == {}
