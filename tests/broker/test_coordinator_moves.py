@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
+from typing import Any
+from unittest.mock import patch
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.broker.apis import find_coordinator
+from pylogbroker.broker.coordinators.driver import CoordinatorDriver
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.coordinators.replay import PROBLEMS_MAX
 from pylogbroker.errors import ErrorCode, StorageFailure
@@ -127,6 +133,28 @@ class GroupMoveTests(GroupTests):
         held.offset += 1
         partition.high_watermark.advance()
         self.assertEqual(self.fetched(), 7)
+
+    def test_a_load_ends_if_the_leader_resigns_while_the_log_is_replayed(self) -> None:
+        """The start of a broker waits for its loads: here nobody would commit the records of a former leader."""
+        replay, load = InternalTopic.replay, CoordinatorDriver._load
+        loads: list[Deferred[None]] = []
+
+        async def replay_and_resign(topic: InternalTopic, *arguments: Any) -> int:
+            offset = await replay(topic, *arguments)
+            self.node.broker.partitions.resign((OFFSETS, 0))
+            self.node.broker.group_service.driver.on_resigned(OFFSETS, 0, 3)
+            return offset
+
+        def note_load(driver: CoordinatorDriver[Any, Any], indexes: Iterable[int]) -> Deferred[None]:
+            loads.append(load(driver, indexes))
+            return loads[-1]
+
+        with (
+            patch.object(InternalTopic, "replay", replay_and_resign),
+            patch.object(CoordinatorDriver, "_load", note_load),
+        ):
+            self.hold((OFFSETS, 0))
+        self.assertEqual([loading.called for loading in loads], [True])
 
     def test_a_leader_that_resigns_before_its_records_are_committed(self) -> None:
         partition = self.node.broker.partitions.led[OFFSETS, 0]

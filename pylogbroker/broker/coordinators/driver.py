@@ -171,8 +171,8 @@ class CoordinatorDriver(Generic[R, S]):
                 self._replaying.release()
             if partition.log.high_watermark >= offset:
                 return True
-            if not await self._topic.is_committed(partition, offset):
-                break  # another broker leads
+            if not is_wanted() or not await self._topic.is_committed(partition, offset):
+                break  # another broker leads, or none
         return False
 
     def _schedule(self, due_ms: int) -> None:
