@@ -6,8 +6,11 @@ from tempfile import TemporaryDirectory
 
 from pylogbroker.broker.apis import APIS, list_config_resources
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.delta import ConfigChanged, Delta
+from pylogbroker.metadata.image import group_resource
 from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.broker.nodes import NODE_ID, NodeTests, opened_node
+from tests.broker.trees import now
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -27,6 +30,11 @@ class ListConfigResourcesTests(NodeTests):
         self.assertEqual(self.listed(METRICS, GROUP), set())
         self.assertEqual(self.listed(), topics | brokers | loggers)
         self.assertEqual(self.listed(version=0), set())
+
+    def test_groups_with_settings_are_listed(self) -> None:
+        for group, settings in (("set", {"consumer.session.timeout.ms": "50000"}), ("reset", {})):
+            now(self.node.broker.metadata.publish(Delta.of(ConfigChanged(group_resource(group), settings))))
+        self.assertEqual(self.listed(METRICS, GROUP), {("set", GROUP)})
 
     def test_a_denied_client_gets_no_names(self) -> None:
         settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}

@@ -1,6 +1,6 @@
 """ListConfigResources (74): name what has settings, by type (KIP-1142).
 
-Clients' metrics and groups have no settings here. Version 0 is about the metrics alone.
+Clients' metrics have no settings here. Version 0 is about them alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pylogbroker.broker.requests.limits import within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import HasMetadata, HasNode
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import ConfigResourceType
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.list_config_resources import (
     ConfigResource,
@@ -43,6 +44,9 @@ async def handle(
     names = [(name, _TOPIC) for name in image.topics] if _TOPIC in types else []
     brokers = {str(broker) for broker in (*image.brokers, services.node.id)}
     names += [(broker, kind) for kind in (_BROKER, _BROKER_LOGGER) if kind in types for broker in sorted(brokers)]
+    if _GROUP in types:
+        groups = (resource for resource in image.configs if resource.type is ConfigResourceType.GROUPS)
+        names += [(group.name, _GROUP) for group in groups if image.configs[group]]
     try:
         resources = [ConfigResource(name, kind) async for name, kind in within_budget(names, _size)]
     except KafkaError as error:
