@@ -98,7 +98,7 @@ class ClusterRun:
                     break
                 self._attempt(lambda: self._inflict(faults, begun))
             self.report(f"{time.monotonic() - begun:.0f} s: clients finish, then everything is checked")
-            traffic.finish(FAILED_SECONDS_MAX if self._violations else FINISH_SECONDS_MAX)
+            self._attempt(lambda: traffic.finish(FAILED_SECONDS_MAX if self._violations else FINISH_SECONDS_MAX))
             if not self._violations:
                 self._attempt(lambda: self._note(*traffic.violations()))
         self._note(*(Violation("complaint", line) for lines in cluster.errors.values() for line in lines))
@@ -128,6 +128,7 @@ class ClusterRun:
             acknowledged[sent.producer] += sent.acknowledged
         return {
             "seconds": seconds,
+            "faults": faults.counts.total(),
             "kills": faults.kills,
             **{f"  {name}": count for name, count in sorted(faults.counts.items())},
             "records acknowledged": acknowledged.total(),

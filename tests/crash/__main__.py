@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from tests.cluster.faults import Fault
 from tests.cluster.network import Network
 from tests.cluster.run import all_copiers, all_share_members, tree_run
 from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING
@@ -72,6 +73,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
     parser.add_argument("--cluster", action="store_true", help="kill brokers of a cluster")
     parser.add_argument("--cuts", action="store_true", help="cut links of a cluster, too")
+    parser.add_argument("--fault", choices=[*Fault], action="append", help="of a cluster; else all")
     parser.add_argument("--engine", choices=["zookeeper", "kraft"], default="zookeeper", help="of the cluster")
     parser.add_argument("--release", choices=RELEASES, default=RELEASES[-1], help="of the controllers")
     parser.add_argument("--controllers", type=int, default=3)
@@ -109,11 +111,14 @@ def _cluster_run(given: argparse.Namespace, directory: Path, seed: int) -> Outco
         network = stack.enter_context(closing(Network())) if given.cuts else None
         if given.engine == "kraft":
             layout = Layout(given.release, given.apaches, given.controllers)
-            return kraft_run(directory, layout, given.kills, seed, report, network).go(given.kills, given.seconds)
-        zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
-        chroot = stack.enter_context(fresh_chroot(zookeeper.address, "crash"))
-        others = all_share_members() if given.workload == "sharing" else all_copiers(given.kills)
-        return tree_run(directory, chroot, [others], seed, report, network).go(given.kills, given.seconds)
+            run = kraft_run(directory, layout, given.kills, seed, report, network)
+        else:
+            zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
+            chroot = stack.enter_context(fresh_chroot(zookeeper.address, "crash"))
+            others = all_share_members() if given.workload == "sharing" else all_copiers(given.kills)
+            run = tree_run(directory, chroot, [others], seed, report, network)
+        run.kinds = given.fault or run.kinds
+        return run.go(given.kills, given.seconds)
 
 
 def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
