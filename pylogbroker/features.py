@@ -257,6 +257,7 @@ OF_TESTS: Final[_Features] = {
         "pylogbroker.testing.external",
         "pylogbroker.testing.handle",
     ),
+    "controllers of Apache Kafka for test brokers": ("pylogbroker.testing.controllers",),
     "the schema registry of a test broker": ("pylogbroker.testing.schema_registry",),
     "client libraries, of which one is installed": (
         "aiokafka",

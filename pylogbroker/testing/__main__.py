@@ -45,6 +45,8 @@ def _setting(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option("--tls", is_flag=True, help="TLS, with certificates made for it: GET /api/client_settings.")
 @click.option("--acl", multiple=True, help="An ACL, such as 'alice read topic:orders'; others are denied.")
 @click.option("--schema-registry", is_flag=True, help="A schema registry.")
+@click.option("--engine", default="own", help="own, or kraft: the brokers join Apache Kafka's controller.")
+@click.option("--kafka-home", help="Installation of Apache Kafka for the controller; default KAFKA_HOME.")
 @click.option("--child", is_flag=True, help="Read settings as a line of JSON from standard input, and end with it.")
 def main(
     control: tuple[str, int],
@@ -54,6 +56,8 @@ def main(
     tls: bool,
     acl: tuple[str, ...],
     schema_registry: bool,
+    engine: str,
+    kafka_home: str | None,
     child: bool,
 ) -> None:
     from twisted.internet import reactor as global_reactor  # the process is only this
@@ -65,7 +69,14 @@ def main(
         stop_with_stdin(reactor)
     try:
         with Broker(
-            override, brokers=brokers, users=user, tls=tls, acls=acl or None, schema_registry=schema_registry
+            override,
+            brokers=brokers,
+            users=user,
+            tls=tls,
+            acls=acl or None,
+            schema_registry=schema_registry,
+            engine=engine,
+            kafka_home=kafka_home,
         ) as broker:
             listening = reactor.listenTCP(port, control_site(reactor, Commands(broker)), interface=host)
             address = {"bootstrap": broker.bootstrap, "control": f"http://{host}:{listening.getHost().port}"}

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylogbroker.client import arguments
-from pylogbroker.config import broker_texts
+from pylogbroker.config import BrokerConfig, broker_texts
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
@@ -29,22 +29,30 @@ from pylogbroker.testing.control.remote import RemoteRequests
 from pylogbroker.testing.data_directory import temporary_directory
 from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import RequestLog
+from pylogbroker.testing.in_thread import members_of
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
 from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, quick
 
 if TYPE_CHECKING:
+    from pylogbroker.offline import kraft_format
     from pylogbroker.testing import admin as testing_admin
+    from pylogbroker.testing import controllers as testing_controllers
     from pylogbroker.testing import schema_registry as registry_service
     from pylogbroker.testing.admin import Admin
     from pylogbroker.testing.schema_registry import BrokerRegistry
 else:
+    kraft_format = on_first_use("pylogbroker.offline.kraft_format")
     registry_service = on_first_use("pylogbroker.testing.schema_registry")
     testing_admin = on_first_use("pylogbroker.testing.admin")
+    testing_controllers = on_first_use("pylogbroker.testing.controllers")
 
 
 T = TypeVar("T")
+OWN: Final = "own"
+KRAFT: Final = "kraft"
+_ENGINES: Final = (OWN, KRAFT)
 
 
 class Broker(BrokerRequests):
@@ -56,6 +64,9 @@ class Broker(BrokerRequests):
 
     `users={"alice": "secret"}` lets clients log in with SASL. `tls=True` makes certificates. `acls=["alice read
     topic:orders"]` denies what no ACL allows. `client_settings` has what a client needs for this.
+
+    `engine="kraft"` joins the brokers by a controller of Apache Kafka, which is started from the installation at
+    `kafka_home`, or at the environment's KAFKA_HOME. `controller.quorum.bootstrap.servers` names one that runs.
 
     `schema_registry=True` serves Confluent's REST interface at `schema_registry.url`. With `process=True` the brokers
     have a process of their own.
@@ -72,12 +83,18 @@ class Broker(BrokerRequests):
         acls: Sequence[str] | None = None,
         schema_registry: bool = False,
         process: bool = False,
+        engine: str = OWN,
+        kafka_home: str | os.PathLike[str] | None = None,
         **named: Any,
     ) -> None:
         super().__init__()
         given = broker_texts(settings) | broker_texts(named, "arguments", arguments.names_of(Broker))
         self._count = arguments.number("brokers", brokers, 1, BROKERS_MAX)
         self._settings = {**quick(self._count), **given}
+        if engine not in _ENGINES:
+            raise ConfigError(f"engine: {engine!r} is not accepted; expected one of {', '.join(_ENGINES)}")
+        self._in_kraft = engine == KRAFT or self._settings.get("process.roles") == "broker"
+        self._kafka_home = None if kafka_home is None else arguments.path("kafka_home", kafka_home)
         self._data_dir = None if data_dir is None else arguments.path("data_dir", data_dir)
         arguments.flag("schema_registry", schema_registry)
         self._rules = AccessRules.of(users, tls, acls)
@@ -198,6 +215,8 @@ class Broker(BrokerRequests):
             self._access.write()
             listeners = self._access.broker_settings()
         settings = {**listeners, "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
+        if self._in_kraft:
+            settings |= self._join_controllers(stack, settings, directory)
         self.listeners = self._runner.start(stack, thread, settings, self._count)
         self._thread = thread
         stack.callback(self._end_requests)
@@ -205,6 +224,16 @@ class Broker(BrokerRequests):
             self._ask(lambda admin: admin.create_acls(self._acls), "ACLs")
         if self._has_registry:
             self._start_registry(stack, thread)
+
+    def _join_controllers(self, stack: ExitStack, settings: dict[str, str], directory: str) -> dict[str, str]:
+        """Return settings of members of a cluster, whose log directories are formatted for it."""
+        used = stack.enter_context(
+            testing_controllers.controllers_of(settings, self._kafka_home, directory, self._count)
+        )
+        joined = {"node.id": str(used.first_id), **used.settings}
+        for member in members_of(settings | joined, self._count).values():
+            list(kraft_format.format_directories(BrokerConfig(member), used.cluster_id, ignores_formatted=True))
+        return joined
 
     def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
         with required_by("schema_registry"):
@@ -268,3 +297,8 @@ async def _in_executor(function: Callable[[], None]) -> None:
         function()
         return
     await loop.run_in_executor(None, function)
+
+
+def kafka_cluster(brokers: int, *, engine: str = OWN, **arguments: Any) -> Broker:
+    """Return a cluster of so many brokers, with arguments of `Broker`; engine "kraft" is for Kafka's controller."""
+    return Broker(brokers=brokers, engine=engine, **arguments)

@@ -46,7 +46,12 @@ def broker_proc(settings: Mapping[str, Any] | None = None, **arguments: Any) -> 
 
     @pytest.fixture(scope="session")
     def kafka_broker_proc(pytestconfig: pytest.Config) -> Iterator[Broker]:
-        with testing_broker.Broker(**PluginOptions(pytestconfig).of_broker(settings, **arguments)) as broker:
+        with ExitStack() as stack:
+            try:
+                broker = testing_broker.Broker(**PluginOptions(pytestconfig).of_broker(settings, **arguments))
+                stack.enter_context(broker)
+            except errors.PylogbrokerError as error:
+                pytest.fail(str(error), pytrace=False)
             yield broker
 
     return kafka_broker_proc

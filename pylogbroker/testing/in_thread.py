@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
@@ -24,6 +25,7 @@ from pylogbroker.tree.server.factory import ZooKeeperFactory
 from pylogbroker.tree.tree_file import TreeFile
 
 _LOOPBACK: Final = "127.0.0.1"
+_OF_MEMBERS: Final = ("process.roles", "node.id", "broker.id")
 
 Listeners = Mapping[str, Listener]
 
@@ -108,11 +110,15 @@ class BrokersInThread:
             self._services[broker].startService()
         starting = gatherResults([self._services[broker].listening for broker in brokers], consumeErrors=True)
         await starting.addErrback(_first_error)
-        if self._tree is not None:
+        if self._count > 1:
             running = [broker for broker, service in self._services.items() if service.running]
-            await self._wait_for_metadata(self._tree, running)
+            await self._wait_for_metadata(running)
 
     async def _start(self) -> list[Listeners]:
+        if self._settings.get("process.roles") == "broker":
+            listeners = await self._serve(members_of(self._settings, self._count))
+            await self._wait_for_metadata(self._services)
+            return listeners
         if self._count == 1:
             return await self._serve({0: self._settings})
         planned = plan(self._settings, self._count)
@@ -120,7 +126,7 @@ class BrokersInThread:
         common = {**self._settings, "zookeeper.connect": self._tree.address}
         settings = {broker.id: common | broker.overrides for broker in planned.brokers}
         listeners = await self._serve(settings)
-        await self._wait_for_metadata(self._tree, self._services)
+        await self._wait_for_metadata(self._services)
         return listeners
 
     async def _serve(self, settings: Mapping[int, dict[str, str]]) -> list[Listeners]:
@@ -141,11 +147,39 @@ class BrokersInThread:
             self._listeners[broker] = {listener.name: listener for listener in listeners}
         return list(self._listeners.values())
 
-    async def _wait_for_metadata(self, tree: _ServedTree, brokers: Collection[int]) -> None:
+    async def _wait_for_metadata(self, brokers: Collection[int]) -> None:
         config = BrokerConfig(self._settings)
         ask = metadata_question(self._reactor, config)
-        registrations = partial(tree.registrations, brokers)
+        registrations = partial(self._registered if self._tree is None else self._tree.registrations, brokers)
         await MetadataWait(self._reactor, brokers, registrations, config.inter_broker_listener.name, ask).finish()
+
+    def _registered(self, brokers: Collection[int]) -> dict[int, BrokerNode]:
+        """Return these brokers, which serve only once KRaft's controllers have registered them."""
+        return {
+            broker: BrokerNode(
+                [f"{listener.name}://{listener.host}:{listener.port}" for listener in self._listeners[broker].values()],
+                {listener.name: listener.protocol for listener in self._listeners[broker].values()},
+            )
+            for broker in brokers
+        }
+
+
+def members_of(settings: dict[str, str], count: int) -> dict[int, dict[str, str]]:
+    """Return the settings of each member of a cluster of KRaft controllers, by id; `node.id` is that of the first.
+
+    Each has a directory of its own below the log directories: that has to be empty when it is formatted.
+    """
+    first = int(settings["node.id"])
+    alone = {name: text for name, text in settings.items() if name not in _OF_MEMBERS}
+    planned = plan(alone, count, range(first, first + count))
+    directories = BrokerConfig(alone).log_dirs
+    members = {}
+    for broker in planned.brokers:
+        number = str(broker.id)
+        paths = [os.path.join(directory, f"broker-{number}") for directory in directories]
+        own = {"broker.id": number, "node.id": number, "log.dirs": ",".join(paths)}
+        members[broker.id] = settings | broker.overrides | own
+    return members
 
 
 @attrs.define(eq=False, repr=False)

@@ -19,6 +19,8 @@ else:
 _OPTIONS = (
     ("kafka_bootstrap", "HOST:PORT", "run tests against this Kafka; those that need more than a Kafka has are skipped"),
     ("kafka_brokers", "N", "number of brokers, which make a cluster; default 1"),
+    ("kafka_engine", "ENGINE", "own, or kraft: brokers join Apache Kafka's controller; default own"),
+    ("kafka_home", "PATH", "installation of Apache Kafka for the controller; default KAFKA_HOME of the environment"),
     (
         "kafka_client",
         "LIBRARY",
@@ -78,6 +80,8 @@ class PluginOptions:
         if brokers and not (is_digits(brokers) and int(brokers)):
             raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
         arguments: dict[str, Any] = {"settings": settings, "schema_registry": self._has_registry}
+        texts = {"engine": self._text("kafka_engine"), "kafka_home": self._text("kafka_home")}
+        arguments |= {name: text for name, text in texts.items() if text}
         return arguments | ({"brokers": int(brokers)} if brokers else {})
 
     @property
