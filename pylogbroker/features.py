@@ -57,6 +57,11 @@ OF_A_BROKER: Final[_Features] = {
         "pylogbroker.broker.share.remote_ends",
         "pylogbroker.broker.share.state_calls",
     ),
+    "groups of Kafka Streams": (
+        "pylogbroker.broker.coordinators.streams_group_port",
+        "pylogbroker.groups.streams.coordination",
+        "pylogbroker.groups.streams.replay",
+    ),
     "regular expressions of consumer groups": ("pylogbroker.broker.coordinators.topic_expressions",),
     "names that nearly are a setting": ("difflib",),
     "escapes in files of settings": ("javaproperties",),

@@ -45,7 +45,7 @@ from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
-from pylogbroker.metadata.feature_levels import GROUP_VERSION, initial_levels
+from pylogbroker.metadata.feature_levels import GROUP_VERSION, STREAMS_VERSION, initial_levels
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
@@ -78,6 +78,8 @@ else:
     sole_control = on_first_use("pylogbroker.broker.sole.control")
 
 
+_PROTOCOLS = {GROUP_VERSION: "consumer", STREAMS_VERSION: "streams"}
+"""Protocols of `group.coordinator.rebalance.protocols`, by the features that their APIs need."""
 _OF_TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
@@ -354,7 +356,8 @@ def _switched(api: Api, config: BrokerConfig, features: FeatureStore) -> Api:
     need = FEATURE_NEEDS.get(api.name)
     if need is None:
         return api
-    if need.feature == GROUP_VERSION and "consumer" not in config.group_coordinator_rebalance_protocols:
+    protocol = _PROTOCOLS.get(need.feature)
+    if protocol is not None and protocol not in config.group_coordinator_rebalance_protocols:
         return api.switched(lambda: False)
     return api.switched(lambda: features.level(need.feature) >= need.level)
 

@@ -42,6 +42,7 @@ from pylogbroker.config.security_settings import (
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.share_coordinator_settings import ShareCoordinatorRows
 from pylogbroker.config.share_settings import ShareRows
+from pylogbroker.config.streams_settings import StreamsRows
 from pylogbroker.config.token_settings import TokenRows
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.transaction_settings import TransactionRows
@@ -84,6 +85,7 @@ class BrokerConfig(
     ClientRows,
     GroupRows,
     ShareRows,
+    StreamsRows,
     ClusterRows,
     HttpRows,
     RegistryRows,
@@ -467,6 +469,9 @@ _BOUNDED = (
     ("group.share", "record.lock.duration.ms"),
     ("group.share", "delivery.count.limit"),
     ("group.share", "partition.max.record.locks"),
+    ("group.streams", "session.timeout.ms"),
+    ("group.streams", "heartbeat.interval.ms"),
+    ("group.streams", "assignment.interval.ms"),
 )
 """Settings of groups with a minimum and a maximum for the settings of single groups."""
 
@@ -480,7 +485,7 @@ def _check_group_times(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"{kind}.{name}: {value} is not accepted; expected {least} to {most}, by {low} and {high}"
             )
-    for kind in ("group.consumer", "group.share"):
+    for kind in ("group.consumer", "group.share", "group.streams"):
         interval, timeout = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
         if config.integer(interval) >= config.integer(timeout):
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Settings of single groups, consumer groups (KIP-848) and share groups (KIP-932).
+"""Settings of single groups: consumer groups (KIP-848), share groups (KIP-932) and Kafka Streams (KIP-1071).
 
 setting                                       default                                    bounds
 consumer.session.timeout.ms                   group.consumer.session.timeout.ms          group.consumer.min... to max...
@@ -13,6 +13,17 @@ share.partition.max.record.locks              group.share.partition.max.record.l
 share.auto.offset.reset                       latest                                     earliest, by_duration:PT1H
 share.isolation.level                         read_uncommitted                           read_committed
 share.renew.acknowledge.enable                true
+streams.session.timeout.ms                    group.streams.session.timeout.ms           group.streams.min... to max...
+streams.heartbeat.interval.ms                 group.streams.heartbeat.interval.ms        the same of the interval
+streams.assignment.interval.ms                group.streams.assignment.interval.ms       the same of this interval
+streams.initial.rebalance.delay.ms            group.streams.initial.rebalance.delay.ms   at least 0
+streams.num.standby.replicas                  group.streams.num.standby.replicas         0 to group.streams.max...
+streams.num.warmup.replicas                   group.streams.num.warmup.replicas          0 to group.streams.max...
+streams.task.offset.interval.ms               group.streams.task.offset.interval.ms      at least group.streams.min...
+streams.acceptable.recovery.lag               group.streams.acceptable.recovery.lag      at least 0
+streams.rack.aware.assignment.tags            group.streams.rack.aware.assignment.tags
+streams.assignor.name                         sticky, the only one
+streams.assignor.offload.enable               true
 errors.deadletterqueue.topic.name             empty: there is no dead letter topic       ...topic.name.prefix
 errors.deadletterqueue.copy.record.enable     false
 """
@@ -27,7 +38,7 @@ import attrs
 from pylogbroker.config.broker_config import BrokerConfig
 from pylogbroker.config.descriptions import Description, SynonymValue
 from pylogbroker.config.setting import ConfigSource, Importance, Mode, Setting
-from pylogbroker.config.value_kinds import BOOLEAN, INT, TEXT, Value, ValueKind, one_of, render
+from pylogbroker.config.value_kinds import BOOLEAN, INT, INT_MAX, LIST, LONG, TEXT, Value, ValueKind, one_of, render
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.java.duration import milliseconds_of
@@ -45,6 +56,18 @@ SHARE_LOCKS_MAX: Final = "share.partition.max.record.locks"
 SHARE_OFFSET_RESET: Final = "share.auto.offset.reset"
 SHARE_ISOLATION: Final = "share.isolation.level"
 SHARE_RENEWAL: Final = "share.renew.acknowledge.enable"
+STREAMS_SESSION_TIMEOUT: Final = "streams.session.timeout.ms"
+STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
+STREAMS_ASSIGNMENT_INTERVAL: Final = "streams.assignment.interval.ms"
+STREAMS_INITIAL_DELAY: Final = "streams.initial.rebalance.delay.ms"
+STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
+STREAMS_WARMUPS: Final = "streams.num.warmup.replicas"
+STREAMS_OFFSET_INTERVAL: Final = "streams.task.offset.interval.ms"
+STREAMS_RECOVERY_LAG: Final = "streams.acceptable.recovery.lag"
+STREAMS_TAGS: Final = "streams.rack.aware.assignment.tags"
+STREAMS_ASSIGNOR: Final = "streams.assignor.name"
+STREAMS_OFFLOAD: Final = "streams.assignor.offload.enable"
+STREAMS_ASSIGNOR_DEFAULT: Final = "sticky"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_COPY: Final = "errors.deadletterqueue.copy.record.enable"
 
@@ -188,9 +211,93 @@ _OF_SHARE_GROUPS: Final = (
     ),
     _constant(DEAD_LETTER_COPY, BOOLEAN, False, "Whether a dead letter has the key, value and headers of its record."),
 )
-_ROWS: Final[Mapping[str, _Row]] = {row.setting.name: row for row in (*_OF_CONSUMERS, *_OF_SHARE_GROUPS)}
+_OF_STREAMS_GROUPS: Final = (
+    _number(
+        STREAMS_SESSION_TIMEOUT,
+        45_000,
+        "Time without a heartbeat after which a member of the group is removed.",
+        lambda config: config.group_streams_session_timeout_ms,
+        lambda config: (config.group_streams_min_session_timeout_ms, config.group_streams_max_session_timeout_ms),
+    ),
+    _number(
+        STREAMS_HEARTBEAT_INTERVAL,
+        5_000,
+        "Time between two heartbeats of a member of the group.",
+        lambda config: config.group_streams_heartbeat_interval_ms,
+        lambda config: (config.group_streams_min_heartbeat_interval_ms, config.group_streams_max_heartbeat_interval_ms),
+    ),
+    _number(
+        STREAMS_ASSIGNMENT_INTERVAL,
+        1_000,
+        "Minimum time between two assignments of the group.",
+        lambda config: config.group_streams_assignment_interval_ms,
+        lambda config: (
+            config.group_streams_min_assignment_interval_ms,
+            config.group_streams_max_assignment_interval_ms,
+        ),
+    ),
+    _number(
+        STREAMS_INITIAL_DELAY,
+        3_000,
+        "Time that the first assignment of the group waits for more members.",
+        lambda config: config.group_streams_initial_rebalance_delay_ms,
+        lambda config: (0, INT_MAX),
+    ),
+    _number(
+        STREAMS_STANDBYS,
+        0,
+        "Number of copies of each task's state on other instances.",
+        lambda config: config.group_streams_num_standby_replicas,
+        lambda config: (0, config.group_streams_max_standby_replicas),
+    ),
+    _number(
+        STREAMS_WARMUPS,
+        2,
+        "Maximum number of tasks whose state is copied before they move; as in Kafka 4.4, none is assigned.",
+        lambda config: config.group_streams_num_warmup_replicas,
+        lambda config: (0, config.group_streams_max_warmup_replicas),
+    ),
+    _number(
+        STREAMS_OFFSET_INTERVAL,
+        60_000,
+        "Time between two reports of the changelog offsets of a member's tasks.",
+        lambda config: config.group_streams_task_offset_interval_ms,
+        lambda config: (config.group_streams_min_task_offset_interval_ms, INT_MAX),
+    ),
+    _Row(
+        Setting(
+            STREAMS_RECOVERY_LAG,
+            attrs.evolve(LONG, low=0),
+            10_000,
+            Importance.MEDIUM,
+            "Lag in records below which the copy of a task's state counts as complete.",
+            mode=Mode.CLUSTER_WIDE,
+        ),
+        lambda config: config.group_streams_acceptable_recovery_lag,
+    ),
+    _Row(
+        Setting(
+            STREAMS_TAGS,
+            LIST,
+            (),
+            Importance.LOW,
+            "Keys of client tags; copies of a task's state are spread over instances with different values.",
+            mode=Mode.CLUSTER_WIDE,
+        ),
+        lambda config: config.group_streams_rack_aware_assignment_tags,
+    ),
+    _constant(STREAMS_ASSIGNOR, one_of(STREAMS_ASSIGNOR_DEFAULT), STREAMS_ASSIGNOR_DEFAULT, "Assignor of the group."),
+    _constant(STREAMS_OFFLOAD, BOOLEAN, True, "Whether long assignments may be computed in a thread: they always are."),
+)
+_ROWS: Final[Mapping[str, _Row]] = {
+    row.setting.name: row for row in (*_OF_CONSUMERS, *_OF_SHARE_GROUPS, *_OF_STREAMS_GROUPS)
+}
 GROUP: Final[Mapping[str, Setting]] = {name: row.setting for name, row in _ROWS.items()}
-_TIMES: Final = ((HEARTBEAT_INTERVAL, SESSION_TIMEOUT), (SHARE_HEARTBEAT_INTERVAL, SHARE_SESSION_TIMEOUT))
+_TIMES: Final = (
+    (HEARTBEAT_INTERVAL, SESSION_TIMEOUT),
+    (SHARE_HEARTBEAT_INTERVAL, SHARE_SESSION_TIMEOUT),
+    (STREAMS_HEARTBEAT_INTERVAL, STREAMS_SESSION_TIMEOUT),
+)
 
 
 def group_defaults(config: BrokerConfig) -> dict[str, Value]:

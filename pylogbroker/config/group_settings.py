@@ -15,8 +15,8 @@ class GroupRows(Values):
         any_of("classic", "consumer", "streams", "share"),
         ("classic", "consumer", "streams"),
         "medium",
-        "Protocols of groups that are offered: classic always, consumer (KIP-848) if it is named here and the feature "
-        "group.version has level 1. Streams groups are not offered.",
+        "Protocols of groups that are offered: classic always; consumer (KIP-848) and streams (KIP-1071) if they are "
+        "named here and the features group.version and streams.version have level 1.",
     )
     group_consumer_session_timeout_ms = fixed(
         "group.consumer.session.timeout.ms",

@@ -22,6 +22,7 @@ from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 from pylogbroker.config.share_settings import SHARE_SETTINGS
+from pylogbroker.config.streams_settings import STREAMS_SETTINGS
 from pylogbroker.config.token_settings import TOKEN_SETTINGS
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
@@ -50,6 +51,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *CLIENT_SETTINGS,
         *GROUP_SETTINGS,
         *SHARE_SETTINGS,
+        *STREAMS_SETTINGS,
         *TRANSACTION_SETTINGS,
         *SHARE_COORDINATOR_SETTINGS,
         *ACCESS_SETTINGS,

@@ -16,7 +16,7 @@ FILE_NAME = "kafka_settings.tsv"
 
 _NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
 _NO_KRAFT = "the controllers of KRaft are Apache Kafka's"
-_NO_STREAMS = "streams groups are not offered"
+_STREAMS_BUILT_IN = "the assignor of streams groups is built in, and topology descriptions are not kept"
 _BUILT_IN = "assignor and persister of share groups are built in"
 _ONE_LOOP = "the reactor's thread does the work of groups"
 _JAVA_STORAGE = "classes written in Java cannot be loaded; remote.log.storage names the remote storage"
@@ -75,7 +75,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("group.consumer.*", "long assignments are computed in a thread, and their interval has no bounds"),
     ("group.coordinator.*", _ONE_LOOP),
     ("group.share.*", _BUILT_IN),
-    ("group.streams.*", _NO_STREAMS),
+    ("group.streams.*", _STREAMS_BUILT_IN),
     ("share.coordinator.*", _ONE_LOOP),
     ("offsets.commit.required.acks", "a commit always waits for all in-sync replicas"),
     ("client.quota.*", "classes written in Java cannot be loaded"),

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
@@ -29,6 +29,7 @@ from pylogbroker.coordinators import (
     run_all,
 )
 from pylogbroker.errors import ErrorCode
+from pylogbroker.features import on_first_use
 from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.membership import MemberManager
 from pylogbroker.groups.classic.rebalance import NewGeneration, Rebalancer, ignore_generation
@@ -38,7 +39,7 @@ from pylogbroker.groups.consumer.membership import ConsumerMemberManager
 from pylogbroker.groups.consumer.migration import Migration
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.consumer.record_forms import CONSUMER_RECORDS
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup, is_streams
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.replay import ReplayedGroups
@@ -69,6 +70,13 @@ from pylogbroker.groups.share.record_forms import SHARE_RECORDS
 from pylogbroker.long_loops import give_way
 from pylogbroker.wire import STRING_BYTES_MAX
 
+if TYPE_CHECKING:
+    from pylogbroker.groups.streams import coordination as streams_coordination
+    from pylogbroker.groups.streams.coordination import StreamsCoordination
+    from pylogbroker.groups.streams.port import StreamsPort
+else:
+    streams_coordination = on_first_use("pylogbroker.groups.streams.coordination")
+
 _DELETED_OFFSETS_INLINE_MAX = 1000
 
 
@@ -87,12 +95,15 @@ class GroupCoordinator:
     _deliver: Deliver = run_all
     _port: GroupPort = NO_TOPICS
     _share_port: SharePort = NO_SHARES
+    _make_streams_port: Callable[[], StreamsPort] | None = None
     _assignors: Mapping[str, Any] = attrs.field(factory=dict)  # of KIP-848, by name, the default one first
     runtime: CoordinatorRuntime[ReplayedGroups, GroupShard] = attrs.field(init=False)
+    _context: CoordinatorContext = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
     _rebalancer: Rebalancer = attrs.field(init=False)
     _members: MemberManager = attrs.field(init=False)
     _offsets: OffsetManager = attrs.field(init=False)
+    _changes: GroupChanges[ConsumerGroup] = attrs.field(init=False)
     consumers: ConsumerCoordination = attrs.field(init=False)
     migration: Migration = attrs.field(init=False)
     shares: ShareCoordination = attrs.field(init=False)
@@ -100,13 +111,14 @@ class GroupCoordinator:
     _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
     def __attrs_post_init__(self) -> None:
-        context = CoordinatorContext(self._log_port, EventQueue(self._deliver))
+        context = self._context = CoordinatorContext(self._log_port, EventQueue(self._deliver))
         events = self._events = context.events
         writer = GroupRecordWriter(context.writer)
         rebalancer = self._rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
         self._members = MemberManager(self.settings, events, rebalancer, writer, self._new_id)
         changes: GroupChanges[ConsumerGroup] = GroupChanges(context.writer, CONSUMER_RECORDS)
-        self._offsets = OffsetManager(self.settings, events, rebalancer, writer, changes, self._topic_id)
+        self._changes = changes
+        self._offsets = OffsetManager(self.settings, events, rebalancer, writer, self._remove_records, self._topic_id)
         members = ConsumerMemberManager(
             self.settings.consumer,
             events,
@@ -120,7 +132,13 @@ class GroupCoordinator:
         share_changes: GroupChanges[ShareGroup] = GroupChanges(context.writer, SHARE_RECORDS)
         share_members = ShareMemberManager(self.settings.share, events, context.timers, share_changes, self._share_port)
         self._shard_handler = GroupShardHandler(
-            self.settings, events, rebalancer, self._offsets, members, share_members
+            self.settings,
+            events,
+            rebalancer,
+            self._offsets,
+            members,
+            share_members,
+            lambda: self.streams.members,
         )
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, self._shard_handler)
         self.migration = Migration(
@@ -148,6 +166,19 @@ class GroupCoordinator:
             lambda: self.awaits_topic,
         )
 
+    @cached_property
+    def streams(self) -> StreamsCoordination:
+        """Groups of Kafka Streams."""
+        assert self._make_streams_port is not None
+        return streams_coordination.StreamsCoordination.of(
+            self._context,
+            self.settings.streams,
+            self._make_streams_port(),
+            self._find,
+            self._shard,
+            lambda: self.awaits_topic,
+        )
+
     def partition_for(self, group_id: str) -> int:
         return self.runtime.partition_for(group_id)
 
@@ -161,7 +192,11 @@ class GroupCoordinator:
                     self.migration.join(group, join, reply, now_ms)
                     return
                 group = self.consumers.replace_by_classic(group, now_ms)
-            if not error and isinstance(group, ShareGroup):
+            if not error and is_streams(group) and not group.members:
+                self.streams.retire(group, now_ms)
+                offsets, group = group.offsets, self._create(join.group_id, now_ms)
+                group.offsets = offsets
+            if not error and group is not None and not isinstance(group, ClassicGroup):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             if not error and group is None:
                 if join.member_id != NO_MEMBER_ID:
@@ -273,7 +308,7 @@ class GroupCoordinator:
     ) -> FetchResult:
         """Return offsets; a member of a group of KIP-848 may say who it is, and is checked then."""
         error, group = self._find(group_id, may_be_empty=True)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup) or is_streams(group):
             error = error or group.check_reader(member_id, epoch)
         return FetchResult(error) if error else self._offsets.fetch(group, partitions, require_stable)
 
@@ -335,6 +370,8 @@ class GroupCoordinator:
         _, group = self._find(group_id, may_be_empty=True)
         if isinstance(group, ConsumerGroup):
             return self.consumers.heartbeats(group)
+        if is_streams(group):
+            return self.streams.heartbeats(group)
         if not isinstance(group, ClassicGroup):
             return {}
         return {
@@ -397,6 +434,12 @@ class GroupCoordinator:
         """Return a classic group; members of others are unknown to requests of the classic protocol."""
         error, group = self._find(group_id, may_be_empty)
         return error, group if isinstance(group, ClassicGroup) else None
+
+    def _remove_records(self, group: Group, now_ms: int) -> None:
+        if isinstance(group, ConsumerGroup):
+            self._changes.write_tombstones(group, now_ms)
+        elif is_streams(group):
+            self.streams.retire(group, now_ms)
 
     def _topic_id(self, name: str) -> UUID | None:
         shape = self._port.topic(name)

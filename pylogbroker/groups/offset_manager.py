@@ -12,10 +12,9 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.consumer.partitions import FindTopicId
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
+from pylogbroker.groups.kinds import ClassicGroup, Group, ShareGroup
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     Commit,
@@ -36,7 +35,8 @@ class OffsetManager:
     _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
-    _changes: GroupChanges[ConsumerGroup]
+    _remove_records: Callable[[Group, int], None]
+    """Writes tombstones of the records of a group that is not classic."""
     _topic_id: FindTopicId
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
@@ -158,4 +158,4 @@ class OffsetManager:
         else:
             self._writer.write_tombstones(group, removed, False, now_ms)
             if is_dead:
-                self._changes.write_tombstones(group, now_ms)
+                self._remove_records(group, now_ms)

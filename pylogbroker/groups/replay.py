@@ -7,11 +7,14 @@ pending, until its marker.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pylogbroker.coordinators import EventQueue, TopicPartition
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.features import on_first_use
 from pylogbroker.groups import record_schema
 from pylogbroker.groups.classic.group import Group as ClassicGroup
 from pylogbroker.groups.classic.member import Member
@@ -25,6 +28,16 @@ from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.groups.share import record_schema as share_schema
 from pylogbroker.groups.share.replay import ReplayedShareGroups
 from pylogbroker.records import Record
+from pylogbroker.wire.versioned_messages import version_of
+
+if TYPE_CHECKING:
+    from pylogbroker.groups.streams import replay as streams_replay
+    from pylogbroker.groups.streams.replay import ReplayedStreamsGroups
+else:
+    streams_replay = on_first_use("pylogbroker.groups.streams.replay")
+
+_OF_STREAMS_GROUPS: Final = range(17, 24)
+"""Versions of the keys of groups of Kafka Streams."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -41,6 +54,11 @@ class ReplayedGroups:
     _consumers: ReplayedConsumerGroups = attrs.field(factory=ReplayedConsumerGroups, init=False)
     _shares: ReplayedShareGroups = attrs.field(factory=ReplayedShareGroups, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
+    _has_streams: bool = attrs.field(default=False, init=False)
+
+    @cached_property
+    def _streams(self) -> ReplayedStreamsGroups:
+        return streams_replay.ReplayedStreamsGroups()
 
     def apply(self, record: Record, producer_id: int | None) -> None:
         key = None if record.key is None else record_schema.decode_key(record.key)
@@ -58,9 +76,13 @@ class ReplayedGroups:
             self._consumers.apply(consumer_key, record)
             return
         share_key = None if record.key is None else share_schema.decode_key(record.key)
-        if share_key is None:
+        if share_key is not None:
+            self._shares.apply(share_key, record)
+            return
+        is_of_streams = record.key is not None and version_of(record.key) in _OF_STREAMS_GROUPS
+        if not is_of_streams or not self._streams.apply(record):
             raise CorruptRecords("the key is not of a known version")
-        self._shares.apply(share_key, record)
+        self._has_streams = True
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         for group_id in self.transactions.pop(producer_id, ()):
@@ -84,6 +106,8 @@ class ReplayedGroups:
         else:
             self._groups[key.group] = _checked(record_schema.decode_group_value(value))
             self._consumers.drop(key.group)
+            if self._has_streams:
+                self._streams.drop(key.group)
 
     def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
@@ -102,6 +126,11 @@ class ReplayedGroups:
             if share_group.group_id not in made:
                 made.add(share_group.group_id)
                 yield share_group
+        if self._has_streams:
+            for streams_group in self._streams.groups(partition):
+                streams_group.offsets = self._offsets.get(streams_group.group_id, streams_group.offsets)
+                made.add(streams_group.group_id)
+                yield streams_group
         for group_id, value in self._groups.items():
             if group_id not in made:
                 group = _group(group_id, partition, value, events)

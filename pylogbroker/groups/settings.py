@@ -27,6 +27,13 @@ class ShareGroupSettings:
 
 
 @attrs.frozen
+class StreamsGroupLimits:
+    """Settings of groups of Kafka Streams, without what a group may have for itself."""
+
+    max_size: int = 2**31 - 1  # group.streams.max.size
+
+
+@attrs.frozen
 class GroupSettings:
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
@@ -38,6 +45,7 @@ class GroupSettings:
     max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
     consumer: ConsumerGroupSettings = ConsumerGroupSettings()
     share: ShareGroupSettings = ShareGroupSettings()
+    streams: StreamsGroupLimits = StreamsGroupLimits()
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -56,4 +64,5 @@ class GroupSettings:
                 config.group_consumer_migration_policy,
             ),
             share=ShareGroupSettings(config.group_share_max_size, config.group_share_initialize_retry_interval_ms),
+            streams=StreamsGroupLimits(config.group_streams_max_size),
         )

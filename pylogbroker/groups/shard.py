@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -12,13 +12,16 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.consumer.membership import ConsumerMemberManager
-from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup
+from pylogbroker.groups.kinds import ClassicGroup, ConsumerGroup, Group, ShareGroup, is_streams
 from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.share.membership import ShareMemberManager
 from pylogbroker.long_loops import give_way
+
+if TYPE_CHECKING:
+    from pylogbroker.groups.streams.membership import StreamsMemberManager
 
 _GROUPS_PER_STEP: Final = 50  # with ten offsets each, a millisecond
 
@@ -67,6 +70,7 @@ class GroupShardHandler:
     _offsets: OffsetManager
     _consumers: ConsumerMemberManager
     _shares: ShareMemberManager
+    _streams: Callable[[], StreamsMemberManager]
 
     @property
     def sweep_interval_ms(self) -> int:
@@ -97,8 +101,10 @@ class GroupShardHandler:
         elif isinstance(group, ShareGroup):
             self._shares.go_on(group, now_ms)
             return  # it has no offsets
-        else:
+        elif isinstance(group, ClassicGroup):
             self._continue_classic(group, now_ms)
+        else:
+            self._streams().go_on(group, now_ms)
         if deleted_partitions:
             self.delete_offsets(shard, group, deleted_partitions, now_ms)
 
@@ -118,6 +124,9 @@ class GroupShardHandler:
             if isinstance(group, ShareGroup):
                 self._shares.stop(group, now_ms)
                 continue
+            if not isinstance(group, ClassicGroup):
+                self._streams().stop(group, now_ms)
+                continue
             group.stop_timers()
             for member in group.members.values():
                 if member.is_waiting:
@@ -134,6 +143,8 @@ class GroupShardHandler:
                     self._offsets.expire(group, now_ms)
                     if isinstance(group, ConsumerGroup) and not group.is_dead:
                         self._consumers.store_again(group, now_ms)
+                    elif is_streams(group) and not group.is_dead:
+                        self._streams().store_again(group, now_ms)
                     shard.remove_if_dead(group)
             await give_way()
 

@@ -18,6 +18,7 @@ METADATA_VERSION: Final = "metadata.version"
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 _DIGITS_MAX: Final = 5  # levels have 16 bits
 
 
@@ -47,6 +48,7 @@ SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: LevelRange(0, 1),  # 1: consumer groups of KIP-848
     TRANSACTION_VERSION: LevelRange(0, 2),  # 1: flexible records of states; 2: transactions v2
     SHARE_VERSION: LevelRange(0, 2),  # 1: share groups of KIP-932; 2: their dead letters
+    STREAMS_VERSION: LevelRange(0, 1),  # 1: groups of Kafka Streams, KIP-1071
 }
 """Levels that this broker supports; a new feature has a row here."""
 

@@ -30,6 +30,8 @@ def config() -> BrokerConfig:
         {RESET: "by_duration:P1DT2H", "share.renew.acknowledge.enable": "FALSE"},
         {DEAD_LETTERS: "dlq.orders", "errors.deadletterqueue.copy.record.enable": "true"},
         {DEAD_LETTERS: ""},
+        {"streams.num.standby.replicas": "2", "streams.initial.rebalance.delay.ms": "0"},
+        {"streams.rack.aware.assignment.tags": "zone,cluster", "streams.assignor.name": "sticky"},
     ],
 )
 def test_values_within_the_bounds_are_accepted(config: BrokerConfig, settings: dict[str, str]) -> None:
@@ -44,7 +46,10 @@ def test_values_within_the_bounds_are_accepted(config: BrokerConfig, settings: d
         {SESSION: "long"},
         {HEARTBEAT: "4999"},
         {"consumer.assignment.interval.ms": "15001"},
-        {"streams.session.timeout.ms": "45000"},
+        {"streams.session.timeout.ms": "44999"},
+        {"streams.num.standby.replicas": "3"},
+        {"streams.assignor.name": "range"},
+        {"streams.topology": "t"},
         {"share.session.timeout.ms": "44999"},
         {"share.heartbeat.interval.ms": "15001"},
         {"share.assignment.interval.ms": "-1"},
@@ -73,7 +78,7 @@ def test_any_name_is_accepted_for_dead_letters_without_a_prefix() -> None:
     check_group(BrokerConfig({"errors.deadletterqueue.topic.name.prefix": ""}), {DEAD_LETTERS: "orders"})
 
 
-@pytest.mark.parametrize("kind", ["consumer", "share"])
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
 def test_heartbeats_must_be_more_frequent_than_sessions(kind: str) -> None:
     config = BrokerConfig({f"group.{kind}.min.session.timeout.ms": "1000"})
     with pytest.raises(ConfigError, match="expected less than"):

@@ -302,7 +302,8 @@ def test_a_broker_that_starts_again_serves_what_it_has(cluster: Cluster) -> None
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (FeatureLevelRecord("streams.version", 1), "the cluster has the feature streams.version at level 1"),
+        (FeatureLevelRecord("other.version", 1), "the cluster has the feature other.version at level 1"),
+        (FeatureLevelRecord("streams.version", 2), "streams.version at level 2, this release supports 0 to 1"),
         (FeatureLevelRecord("share.version", 9), "share.version at level 9, this release supports 0 to 2"),
     ],
 )

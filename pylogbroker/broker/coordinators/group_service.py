@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
@@ -19,13 +20,21 @@ from pylogbroker.broker.coordinators.share_group_port import ShareGroupPort, Sta
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import Call
+from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, ReplayedGroups
+from pylogbroker.groups.kinds import is_streams
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.interfaces import IGroupAssignor
 from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import Codec
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.coordinators import streams_group_port
+    from pylogbroker.groups.streams.port import StreamsPort
+else:
+    streams_group_port = on_first_use("pylogbroker.broker.coordinators.streams_group_port")
 
 log = Logger()
 
@@ -54,8 +63,12 @@ class GroupService:
             port=self._port,
             share_port=ShareGroupPort(services, self._port, self._persister),
             assignors=self._assignors,
+            make_streams_port=self._streams_port,
         )
         self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
+
+    def _streams_port(self) -> StreamsPort:
+        return streams_group_port.StreamsGroupPort(self._services, self._port)
 
     def open(self) -> Deferred[None]:
         return self.driver.open()
@@ -119,6 +132,9 @@ class GroupService:
         runtime, groups = self._services.runtime, tuple(self.coordinator.groups())
         await runtime.slices.run(self.coordinator.consumers.on_topics_changed(topics, groups, runtime.now_ms()))
         await runtime.slices.run(self.coordinator.shares.on_topics_changed(topics, deleted, groups, runtime.now_ms()))
+        if any(map(is_streams, groups)):
+            streams = self.coordinator.streams
+            await runtime.slices.run(streams.on_topics_changed(topics, groups, runtime.now_ms()))
 
     def _resume(self) -> None:
         self.coordinator.resume(self._services.runtime.now_ms())

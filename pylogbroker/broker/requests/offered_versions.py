@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.metadata.feature_levels import GROUP_VERSION, SHARE_VERSION
+from pylogbroker.metadata.feature_levels import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from pylogbroker.wire import SUPPORTED, Versions
 from pylogbroker.wire.api_table import LAST_IN_3_9
 
@@ -47,6 +47,8 @@ _SERVED_AS_IN_4_4: Final = frozenset(
         "share_fetch",
         "share_group_describe",
         "share_group_heartbeat",
+        "streams_group_describe",
+        "streams_group_heartbeat",
         "txn_offset_commit",
         "update_features",
         "write_share_group_state",
@@ -74,9 +76,11 @@ _OF_SHARE_GROUPS: Final = (
     "ShareGroupDescribe",
     "ShareGroupHeartbeat",
 )
+_OF_STREAMS_GROUPS: Final = ("StreamsGroupDescribe", "StreamsGroupHeartbeat")
 FEATURE_NEEDS: Final[Mapping[str, FeatureNeed]] = {
     **dict.fromkeys(_OF_CONSUMER_GROUPS, FeatureNeed(GROUP_VERSION, 1)),
     **dict.fromkeys(_OF_SHARE_GROUPS, FeatureNeed(SHARE_VERSION, 1)),
+    **dict.fromkeys(_OF_STREAMS_GROUPS, FeatureNeed(STREAMS_VERSION, 1)),
 }
 """By the names of APIs."""
 

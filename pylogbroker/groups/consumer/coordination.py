@@ -24,7 +24,7 @@ from pylogbroker.groups.consumer.requests import (
     MemberHeartbeat,
 )
 from pylogbroker.groups.consumer.states import JOIN_EPOCH
-from pylogbroker.groups.kinds import ClassicGroup, Group, ShareGroup
+from pylogbroker.groups.kinds import ClassicGroup, Group
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.long_loops import give_way
@@ -111,7 +111,7 @@ class ConsumerCoordination:
             raise KafkaError(code=error)
         if isinstance(group, ConsumerGroup):
             return group
-        if isinstance(group, ShareGroup):
+        if group is not None and not isinstance(group, ClassicGroup):
             raise _not_found(beat.group_id)
         if self._awaits_topic():
             joins = beat.epoch == JOIN_EPOCH

@@ -67,6 +67,8 @@ from pylogbroker.wire.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
+from pylogbroker.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from pylogbroker.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Node, opened_node
 from tests.broker.security import broker_requests, cases, test_share_state_access
@@ -122,6 +124,8 @@ def test_every_client_api_is_compared_with_kafka() -> None:
         AlterShareGroupOffsetsRequest.api_key,
         DeleteShareGroupOffsetsRequest.api_key,
         ShareAcknowledgeRequest.api_key,
+        StreamsGroupDescribeRequest.api_key,
+        StreamsGroupHeartbeatRequest.api_key,
         *(request.api_key for request in test_share_state_access.REQUESTS),
     }
     others = between_brokers | of_sasl | of_kafka_4

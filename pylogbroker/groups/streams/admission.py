@@ -1,0 +1,140 @@
+"""Checks of a heartbeat, and the admission of its member: a new one, a static one that is back, or one that goes on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.streams.configuration import check_topology
+from pylogbroker.groups.streams.group import StreamsGroup
+from pylogbroker.groups.streams.member import StreamsMember
+from pylogbroker.groups.streams.requests import StreamsHeartbeat
+from pylogbroker.groups.streams.states import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from pylogbroker.groups.streams.tasks import Tasks
+
+_TEXT_BYTES_MAX: Final = 64 * 1024
+"""Most bytes of a member's tags and ids, which have to fit in a record."""
+
+
+def check_fields(beat: StreamsHeartbeat) -> None:
+    """Raise KafkaError for a heartbeat that is invalid by itself."""
+    for field, text in (
+        ("MemberId", beat.member_id),
+        ("GroupId", beat.group_id),
+        ("InstanceId", beat.instance_id),
+        ("RackId", beat.rack_id),
+    ):
+        if text is not None and not text.strip():
+            raise _invalid(f"{field} can't be empty.")
+    tags = beat.client_tags or {}
+    if sum(len(key) + len(value) for key, value in tags.items()) + len(beat.process_id or "") > _TEXT_BYTES_MAX:
+        raise _invalid(f"ClientTags and ProcessId have more than {_TEXT_BYTES_MAX} bytes")
+    if beat.epoch == JOIN_EPOCH:
+        _check_first(beat)
+        return
+    if beat.topology is not None:
+        raise _invalid("Topology can only be provided when (re-)joining.")
+    if beat.epoch == STATIC_LEAVE_EPOCH and beat.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    if beat.epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch is {beat.epoch}, but must be greater than or equal to -2.")
+
+
+def _check_first(beat: StreamsHeartbeat) -> None:
+    if beat.rebalance_timeout_ms is None:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if beat.owned:
+        raise _invalid("ActiveTasks, StandbyTasks and WarmupTasks must be empty when (re-)joining.")
+    if beat.topology is None:
+        raise _invalid("Topology must be non-null when (re-)joining.")
+    check_topology(beat.topology)
+
+
+def leaves(beat: StreamsHeartbeat) -> bool:
+    return beat.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+
+
+def admit(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> StreamsMember:
+    """Return the member that a heartbeat is of; a new one if it joins. Raise KafkaError if it may not go on."""
+    member = group.members.get(beat.member_id)
+    if member is None and beat.epoch == JOIN_EPOCH:
+        return _join(group, beat, members_max)
+    if beat.instance_id is not None:
+        check_static(group, beat.member_id, beat.instance_id)
+    if member is None:
+        raise _unknown(group, beat.member_id)
+    if member.has_left_for_a_moment and beat.epoch == JOIN_EPOCH:
+        member.epoch = member.previous_epoch = 0
+    else:
+        check_epoch(member, beat.epoch, beat.owned)
+    return member
+
+
+def _join(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> StreamsMember:
+    new = StreamsMember(beat.member_id, beat.instance_id, process_id=beat.process_id or "")
+    current_id = group.static.get(beat.instance_id) if beat.instance_id is not None else None
+    if current_id is None:
+        if len(group.members) >= members_max:
+            raise KafkaError(
+                f"group {group.group_id!r} has {len(group.members)} members, the most that group.streams.max.size"
+                " allows",
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+            )
+        group.add(new)
+        return new
+    current = group.members[current_id]
+    if not current.has_left_for_a_moment:
+        raise KafkaError(
+            f"member {current_id!r} still has the instance id {beat.instance_id!r}; it is free when that member leaves,"
+            " or its session ends",
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+        )
+    current.stop_timers()
+    new.rack_id, new.client_tags, new.endpoint = current.rack_id, current.client_tags, current.endpoint
+    new.topology_epoch, new.rebalance_timeout_ms = current.topology_epoch, current.rebalance_timeout_ms
+    group.take_place(current, new)
+    return new
+
+
+def check_static(group: StreamsGroup, member_id: str, instance_id: str) -> None:
+    """Raise KafkaError unless an instance id is that of this member."""
+    current_id = group.static.get(instance_id)
+    if current_id is None:
+        raise KafkaError(
+            f"group {group.group_id!r} has no member with the instance id {instance_id!r}", ErrorCode.UNKNOWN_MEMBER_ID
+        )
+    if current_id != member_id:
+        raise KafkaError(
+            f"member {current_id!r} has taken over the instance id {instance_id!r}", ErrorCode.FENCED_INSTANCE_ID
+        )
+
+
+def check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's, or the previous one because an answer was lost."""
+    if epoch == member.epoch:
+        return
+    is_retry = epoch == member.previous_epoch and owned is not None
+    if is_retry and epoch < member.epoch and not (owned or Tasks()) - member.assigned:
+        return
+    raise KafkaError(
+        f"member {member.member_id!r} has the epoch {member.epoch}, not {epoch}; abandon all tasks and join again",
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    )
+
+
+def find_leaving(group: StreamsGroup, beat: StreamsHeartbeat) -> StreamsMember:
+    """Return the member that leaves; raise KafkaError if there is no such member."""
+    if beat.instance_id is not None:
+        check_static(group, beat.member_id, beat.instance_id)
+    member = group.members.get(beat.member_id)
+    if member is None:
+        raise _unknown(group, beat.member_id)
+    return member
+
+
+def _unknown(group: StreamsGroup, member_id: str) -> KafkaError:
+    return KafkaError(f"Member {member_id} is not a member of group {group.group_id}.", ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(text, ErrorCode.INVALID_REQUEST)
