@@ -12,7 +12,7 @@ leader epoch: another one begins with a new listing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Protocol, TypeVar
 from uuid import UUID, uuid4
@@ -22,6 +22,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.archive.limits import CopyLimits, ReadLimits
+from pylogbroker.broker.archive.listing import NOT_LISTED, ArchiveListing
 from pylogbroker.broker.archive.shared_reads import SharedReads
 from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
 from pylogbroker.broker.partitions.partition import Partition
@@ -38,8 +39,8 @@ from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.contents import Contents
 from pylogbroker.storage.remote.copying import CopyAborted
-from pylogbroker.storage.remote.lineage import Pieces, SegmentPiece, choose, contiguous_end, find
-from pylogbroker.storage.remote.manifest import DamagedObject, Epochs, RemoteSegment
+from pylogbroker.storage.remote.lineage import Pieces, choose, contiguous_end, find
+from pylogbroker.storage.remote.manifest import DamagedObject, Epochs
 from pylogbroker.storage.remote.object_names import SegmentName
 from pylogbroker.storage.remote.reading import RemoteReader, RestoredState
 
@@ -48,6 +49,7 @@ READ_BYTES_MAX: Final = 8 << 20
 
 _SWEEP_MS: Final = 3_600_000
 _LIST_AGAIN_MS: Final = 5_000
+_LISTING_SHARE: Final = 100
 _EPOCH_MAX: Final = 2**31 - 1
 T = TypeVar("T")
 log = Logger()
@@ -76,20 +78,6 @@ class ArchiveAccess:
     """Time that a fetch waits."""
 
 
-@attrs.frozen
-class _Listing:
-    """Contents of the remote storage in a leader epoch, and the pieces of the log there."""
-
-    epoch: int
-    contents: Contents
-    pieces: Pieces
-    is_beyond_end: bool = False
-    """True if the archive has records that the leader's log should have, but has not: nothing is copied or deleted."""
-
-
-_NOT_LISTED: Final = _Listing(-2, Contents(), ())
-
-
 @attrs.define(eq=False, repr=False)
 class ArchivedPartition:
     partition: Partition
@@ -100,9 +88,11 @@ class ArchivedPartition:
     is_stopped: bool = attrs.field(default=False, init=False)
     _reader: RemoteReader = attrs.field(init=False)
     _opened_end: int = attrs.field(init=False)  # log end when the broker opened the log
-    _listing: _Listing = attrs.field(default=_NOT_LISTED, init=False)
+    _listing: ArchiveListing = attrs.field(default=NOT_LISTED, init=False)
     _lost_copies: set[SegmentName] = attrs.field(factory=set, init=False)  # copies that failed
     _listed_ms: int = attrs.field(default=0, init=False)
+    _listing_took_ms: int = attrs.field(default=0, init=False)
+    _keeps_expired: bool = attrs.field(default=False, init=False)  # local segments, which may not be stored
     _sweep_ms: int = attrs.field(default=0, init=False)  # when the next one is due
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
@@ -141,7 +131,7 @@ class ArchivedPartition:
     @property
     def size(self) -> int:
         """Bytes of the log's segments in the remote storage."""
-        return sum(piece.segment.size for piece in self.pieces)
+        return self._listing.size if self.is_listed else 0
 
     @property
     def segment_count(self) -> int:
@@ -181,19 +171,20 @@ class ArchivedPartition:
         partition, access = self.partition, self._access
         epoch, epochs, start = partition.leader_epoch, self.log.epochs.entries, self.log.log_start_offset
         first = epochs[0][1] if epochs else self.log.log_end_offset
-        manifests = {segment.name: segment for segment in self._listing.contents.segments}
+        before, latest, begin_ms = self._listing, self.log.epochs.latest, access.runtime.now_ms()
 
-        def load() -> tuple[Contents, Pieces, Epochs]:
-            loaded = contents.load(access.store, self.topic_id, partition.index, manifests)
+        def load() -> tuple[ArchiveListing, Epochs]:
+            loaded = contents.load(access.store, self.topic_id, partition.index, before.contents.segments)
             earlier: Epochs = ()
             if start < first:
-                earlier = self._reader.epochs_before(loaded.segments, first, self.log.epochs.latest)
-            return loaded, choose(loaded.segments, joined(earlier, epochs), start), earlier
+                earlier = self._reader.epochs_before(loaded.segments, first, latest)
+            return ArchiveListing.of(epoch, loaded, choose(loaded.segments, joined(earlier, epochs), start)), earlier
 
-        loaded, pieces, earlier = await self._asked(access.in_reading_thread, load)
+        listing, earlier = await self._asked(access.in_reading_thread, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._listed_ms = access.runtime.now_ms()
+        self._listing_took_ms = self._listed_ms - begin_ms
         is_first = epoch != self._listing.epoch
         if is_first:
             self._sweep_ms = 0
@@ -201,32 +192,34 @@ class ArchivedPartition:
             self.log.epochs.prepend(earlier)
         is_beyond_end = self._listing.is_beyond_end and not is_first
         if access.is_led(partition):
-            if is_first and pieces:
-                is_beyond_end = pieces[-1].end_offset > self._end_before(pieces, epoch)
-            self._check_start(loaded, pieces)
-        self._listing = _Listing(epoch, loaded, () if is_beyond_end else pieces, is_beyond_end)
-        if is_beyond_end:
+            if is_first and listing.pieces:
+                is_beyond_end = listing.pieces[-1].end_offset > self._end_before(listing)
+            self._check_start(listing)
+        self._listing = listing.beyond_end() if is_beyond_end else listing
+        if is_beyond_end and listing.pieces:
             self._report(
-                f"it ends at {pieces[-1].end_offset}, but the log at {self.log.log_end_offset}: records may be lost. "
-                "Nothing is copied, deleted or read there"
+                f"it ends at {listing.pieces[-1].end_offset}, but the log at {self.log.log_end_offset}: records may be "
+                "lost. Nothing is copied, deleted or read there"
             )
-        for damage in loaded.damaged:
-            if access.runtime.may_log(damage):
-                log.error("an archived segment does not count: {damage}", damage=damage)
+        damaged = listing.contents.damaged
+        if damaged:
+            others = f"; nor do {len(damaged) - 1} others" if len(damaged) > 1 else ""
+            self._report(f"an archived segment does not count: {damaged[0]}{others}")
 
-    def _end_before(self, pieces: Pieces, epoch: int) -> int:
+    def _end_before(self, listing: ArchiveListing) -> int:
         """Return the log's end before this process has copied anything in a leader epoch.
 
         A broker that is alone goes on with its epoch after a restart. Records that it has appended since may hide that
         earlier ones were lost, perhaps because a backup was restored.
         """
-        goes_on = any(piece.segment.name.leader_epoch >= epoch for piece in pieces)
+        goes_on = listing.newest_epoch >= listing.epoch
         return self._opened_end if goes_on else self.log.log_end_offset
 
-    def _check_start(self, loaded: Contents, pieces: Pieces) -> None:
+    def _check_start(self, listing: ArchiveListing) -> None:
         """Let the log start where its records begin, if nobody has those before. For the leader."""
+        pieces = listing.pieces
         first = min(pieces[0].first_offset if pieces else self.log.local_start_offset, self.log.local_start_offset)
-        if not loaded.damaged and first > self.log.log_start_offset:
+        if not listing.contents.damaged and first > self.log.log_start_offset:
             self.log.start_at(first)
 
     async def _asked(self, in_thread: InThread, call: Callable[..., T], *arguments: object) -> T:
@@ -292,7 +285,12 @@ class ArchivedPartition:
 
     def _may_list_again(self) -> bool:
         """Return whether a missing object may be a segment that was copied or deleted since the last listing."""
-        return self._access.runtime.now_ms() - self._listed_ms >= _LIST_AGAIN_MS
+        return self._access.runtime.now_ms() - self._listed_ms >= max(_LIST_AGAIN_MS, self._listing_pause_ms)
+
+    @property
+    def _listing_pause_ms(self) -> int:
+        """Time between two listings: a small part of it goes into listings, however many segments there are."""
+        return _LISTING_SHARE * self._listing_took_ms
 
     async def _read(
         self, pieces: Pieces, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
@@ -324,16 +322,8 @@ class ArchivedPartition:
 
     async def _find_timestamp(self, timestamp: int, start: int) -> tuple[TimestampedOffset | None]:
         await self.listed()
-        search, pieces = self._reader.find_timestamp, self._below_local_start()
+        search, pieces = self._reader.find_timestamp, self._remote()[0]
         return (await self._asked(self._access.in_reading_thread, search, pieces, timestamp, start),)
-
-    def _below_local_start(self) -> Pieces:
-        local_start = self.log.local_start_offset
-        return tuple(
-            attrs.evolve(piece, end_offset=min(piece.end_offset, local_start))
-            for piece in self.pieces
-            if piece.first_offset < local_start
-        )
 
     def _report(self, problem: str) -> None:
         about = f"the archive of {self.partition.topic}-{self.partition.index}"
@@ -344,15 +334,30 @@ class ArchivedPartition:
 
     def expire(self, now_ms: int, *, is_leader: bool) -> Iterator[DeletedFiles | None]:
         """Drop local segments that are stored; the leader also moves the log start, by the policies of the topic."""
-        partition, remote = self.partition, self._below_local_start()
+        partition = self.partition
+        self._keeps_expired = False
         return expire_archived(
             self.log,
             now_ms,
             partition.delete_policies if is_leader and self.is_listed else (),
             partition.local_delete_policies,
-            [_view(piece) for piece in remote],
+            self._remote()[1],
             self._deletable_end(),
+            self._note_kept,
         )
+
+    def _note_kept(self) -> None:
+        self._keeps_expired = True
+
+    def _remote(self) -> tuple[Pieces, Sequence[SegmentView]]:
+        """Return the pieces below the local start, and their views."""
+        return self._listing.below(self.log.local_start_offset) if self.is_listed else ((), ())
+
+    async def follow(self) -> None:
+        """List again if local segments could be deleted if they were stored. For a follower."""
+        is_due = self._access.runtime.now_ms() - self._listed_ms >= self._listing_pause_ms
+        if self._keeps_expired and (is_due or not self.is_listed):
+            await self.listed(again=True)
 
     def _deletable_end(self) -> int:
         """Return the offset before which local records may be deleted."""
@@ -362,26 +367,24 @@ class ArchivedPartition:
 
     async def delete_old(self) -> None:
         """Delete remote segments before the log start, and copies that failed. For the leader."""
-        now_ms, access, index = self._access.runtime.now_ms(), self._access, self.partition.index
+        now_ms, access, partition = self._access.runtime.now_ms(), self._access, self.partition
         await self.listed(again=0 < self._sweep_ms <= now_ms)  # it finds the tombstones of earlier deletions
         if self._listing.is_beyond_end:
             return
-        held = self._listing.contents
         if now_ms >= self._sweep_ms:
             left = await self._asked(
                 access.in_copying_thread,
-                deletion.sweep, access.store, self.topic_id, index, held, self.partition.leader_epoch, now_ms,
+                deletion.sweep, access.store, self.topic_id, partition.index, self._listing.contents,
+                partition.leader_epoch, now_ms,
             )  # fmt: skip
             self._sweep_ms = now_ms + _SWEEP_MS
-            swept = attrs.evolve(held, deleted=left, undeleted=frozenset(), unfinished=frozenset())
-            self._listing = attrs.evolve(self._listing, contents=swept)
+            self._listing = self._listing.swept(left)
         for name in tuple(self._lost_copies):
             await self._delete(name)
             self._lost_copies.discard(name)
-        start = self.log.log_start_offset
-        for segment in self._listing.contents.segments:
-            if segment.end_offset <= start and self._is_current():
-                self._forget(segment)
+        for segment in self._listing.ending_before(self.log.log_start_offset):
+            if self._is_current():
+                self._listing = self._listing.without(segment)
                 try:
                     await self._delete(segment.name)
                 except StoreFailure:
@@ -400,12 +403,6 @@ class ArchivedPartition:
             self.totals.delete_errors += 1
             raise
 
-    def _forget(self, segment: RemoteSegment) -> None:
-        epoch, held, pieces = self._listing.epoch, self._listing.contents, self._listing.pieces
-        segments = tuple(other for other in held.segments if other is not segment)
-        left = tuple(piece for piece in pieces if piece.segment is not segment)
-        self._listing = _Listing(epoch, attrs.evolve(held, segments=segments), left)
-
     # Restoring
 
     async def state_at(self, offset: int) -> RestoredState:
@@ -420,7 +417,7 @@ class ArchivedPartition:
         if newest is None:
             return []
         state = await self._state_at(loaded, newest.end_offset, _EPOCH_MAX)
-        pieces = choose(loaded.segments, state.epochs, 0)
+        pieces = await self._asked(self._access.in_reading_thread, choose, loaded.segments, state.epochs, 0)
         log.warn(
             "{topic}-{partition} has lost its local records: it begins at offset {offset}, where its archive ends. "
             "Records that were not archived are lost",
@@ -441,7 +438,7 @@ class ArchivedPartition:
     async def _load_contents(self) -> Contents:
         access = self._access
         return await self._asked(
-            access.in_reading_thread, contents.load, access.store, self.topic_id, self.partition.index, {}
+            access.in_reading_thread, contents.load, access.store, self.topic_id, self.partition.index
         )
 
     async def _state_at(self, loaded: Contents, offset: int, epoch_max: int) -> RestoredState:
@@ -520,23 +517,9 @@ class ArchivedPartition:
             self._lost_copies.add(name)
             return False
         self.totals.copied_bytes += stored.size + stored.index_size
-        self._note(stored)
+        listing = self._listing.with_copy(stored, log_.log_start_offset)
+        if listing is None:  # it fills a gap
+            await self.listed(again=True)
+        else:
+            self._listing = listing
         return True
-
-    def _note(self, stored: RemoteSegment) -> None:
-        epoch, held, pieces = self._listing.epoch, self._listing.contents, self._listing.pieces
-        contents_now = attrs.evolve(held, segments=(*held.segments, stored))
-        start = self.log.log_start_offset
-        end = pieces[-1].end_offset if pieces else start
-        if end < stored.end_offset:
-            pieces = (*pieces, SegmentPiece(stored, max(stored.base_offset, end), stored.end_offset))
-        else:  # it fills a gap
-            pieces = choose(contents_now.segments, self.log.epochs.entries, start)
-        self._listing = _Listing(epoch, contents_now, pieces)
-
-
-def _view(piece: SegmentPiece) -> SegmentView:
-    segment = piece.segment
-    return SegmentView(
-        piece.first_offset, piece.end_offset, segment.size, segment.max_timestamp, segment.copied_ms, False
-    )

@@ -258,8 +258,8 @@ class ArchiveService:
             if not partition.copies_no_more:
                 await archived.copy_due()
             await archived.delete_old()
-        elif partition.followed is not None and len(archived.log.segments) > 1:
-            await archived.listed(again=True)
+        elif partition.followed is not None:
+            await archived.follow()
 
     # Deletions
 

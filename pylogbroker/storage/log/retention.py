@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
+from operator import attrgetter
 
 from pylogbroker.interfaces import LogFiles, LogView, SegmentView
 from pylogbroker.storage.files import DeletedFiles
 from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.log import Log
+
+_next_offset = attrgetter("next_offset")
 
 
 def expire(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
@@ -37,12 +41,13 @@ def expire_archived(
     local_policies: Iterable[GuardedPolicy],
     remote: Iterable[SegmentView],
     safe_end: int,
+    note_kept: Callable[[], None] = lambda: None,
 ) -> Iterator[DeletedFiles | None]:
     """Like `expire` for an archived log, of which only records below `safe_end` may be deleted.
 
     `policies` name segments of the whole log, of which `remote` are those below the local start: the log starts behind
     them then. `local_policies` name local segments alone, which are dropped. If they name the active one, it is sealed,
-    so that it can be copied.
+    so that it can be copied. `note_kept` is called if they name segments that are not dropped.
     """
     views = yield from _views(log)
     if views is None or log.is_swapping:
@@ -55,9 +60,10 @@ def expire_archived(
     count = _count_expired(log, views, now_ms, local_policies, log.high_watermark)
     if count and count == len(log.segments):
         log.roll(now_ms)
-    yield from log.drop_oldest(
-        sum(1 for view in views[:count] if view.next_offset <= max(safe_end, log.log_start_offset))
-    )
+    dropped = sum(1 for view in views[:count] if view.next_offset <= max(safe_end, log.log_start_offset))
+    if dropped < count:
+        note_kept()
+    yield from log.drop_oldest(dropped)
 
 
 def expired_segments(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[SegmentView | None]:
@@ -95,8 +101,9 @@ def _count_expired(
     *,
     is_preview: bool = False,
 ) -> int:
-    count = sum(1 for view in views if not view.active and view.next_offset <= log.log_start_offset)
-    limit = sum(1 for view in views if view.next_offset <= safe_end)
+    sealed_count = len(views) - sum(view.active for view in views[-1:])
+    count = bisect_right(views, log.log_start_offset, hi=sealed_count, key=_next_offset)
+    limit = bisect_right(views, safe_end, key=_next_offset)
     for policy in policies:
         if views[count:]:
             named = policy.run(LogView(log.topic, log.partition, views[count:], files, is_preview), now_ms)

@@ -78,9 +78,20 @@ class CheckedStore:
         self.reads.bytes += len(data)
         return data
 
-    def list(self, prefix: str) -> list[StoredObject]:
-        """Return objects without the prefix in their names."""
-        return self._call(self.lists, "listing", prefix, lambda: list(self._listed(prefix)))
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects without the prefix in their names."""
+        objects = self._call(self.lists, "listing", prefix, lambda: self._listed(prefix))
+        while (listed := self._next(prefix, objects)) is not None:
+            yield listed
+
+    def _next(self, prefix: str, objects: Iterator[StoredObject]) -> StoredObject | None:
+        try:
+            return next(objects, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.lists.errors += 1
+            raise StoreFailure(f"listing {prefix}: {_reason(error)}") from error
 
     def _listed(self, prefix: str) -> Iterator[StoredObject]:
         for number, listed in enumerate(self._store.list(prefix)):

@@ -10,7 +10,7 @@ a manifest without the others, or a damaged one    damaged: does not count, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from uuid import UUID
@@ -41,10 +41,11 @@ class Contents:
 
 
 def load(
-    store: CheckedStore, topic_id: UUID, partition: int, read_before: Mapping[SegmentName, RemoteSegment]
+    store: CheckedStore, topic_id: UUID, partition: int, segments_before: Iterable[RemoteSegment] = ()
 ) -> Contents:
-    """List a partition's objects; read the manifests that are not in `read_before`. Blocks; raise StoreFailure."""
+    """List a partition's objects; read the manifests of other segments than before. Blocks; raise StoreFailure."""
     prefix = object_names.partition_prefix(topic_id, partition)
+    read_before = {segment.name: segment for segment in segments_before}
     sizes: dict[SegmentName, dict[str, int]] = {}
     for listed in store.list(prefix):
         parsed = object_names.parse(listed.name)

@@ -26,7 +26,7 @@ CONFIG = LogConfig(segment_bytes=400, remote_storage_enable=True)
 
 
 def listing(store: MemoryStore) -> Contents:
-    return contents.load(CheckedStore(store), TOPIC_ID, 0, {})
+    return contents.load(CheckedStore(store), TOPIC_ID, 0)
 
 
 def plain(store: FailingStore) -> FailingStore:
@@ -217,11 +217,11 @@ def test_many_manifests_are_read_in_order_and_once(tmp_path: Path) -> None:
     fill(log, 40)
     copy_all(CheckedStore(store), log)
     store.calls.clear()
-    loaded = contents.load(CheckedStore(store), TOPIC_ID, 0, {})
+    loaded = contents.load(CheckedStore(store), TOPIC_ID, 0)
     assert [segment.base_offset for segment in loaded.segments] == [source.base_offset for source in sources(log)]
     assert store.calls.count("read manifest") == len(loaded.segments) > 20
     store.calls.clear()
-    again = contents.load(CheckedStore(store), TOPIC_ID, 0, {segment.name: segment for segment in loaded.segments})
+    again = contents.load(CheckedStore(store), TOPIC_ID, 0, loaded.segments)
     assert (again, store.calls) == (loaded, ["list"])
 
 
