@@ -26,11 +26,13 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Endpoint, TopicConfig
 from pylogbroker.config.registry_settings import HTTPS
 from pylogbroker.errors import KafkaError
+from pylogbroker.registry.browsing import RegistryBrowser
 from pylogbroker.registry.callers import OPEN, RegistryCaller
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.forwarding import FORWARDED, ForwardedRequest, forward
 from pylogbroker.registry.handlers import RegistryHandlers
 from pylogbroker.registry.https import TlsFactory
+from pylogbroker.registry.levels import LEVELS
 from pylogbroker.registry.registry import SchemaRegistry
 from pylogbroker.registry.schemas_topic import NotPrimary, SchemasTopic
 from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryRequest, RegistryResource, error_answer
@@ -42,7 +44,7 @@ from pylogbroker.security.tls.contexts import server_context
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.settings import TlsSettings
 from pylogbroker.web.connections import HttpFactory
-from pylogbroker.web.hosted_registry import RegistrySender
+from pylogbroker.web.hosted_registry import RegistrySender, ShownVersion, SubjectSummary, SubjectVersions
 from pylogbroker.web.site import AllowedHosts, CheckedRequest, CheckedSite
 from pylogbroker.web.visitors import NotServed, principal_of
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -153,13 +155,38 @@ class RegistryService:
         """Return the answer to a request of the HTTP server's visitor, whose rights decide."""
         where, _, query = path.partition("?")
         request = RegistryRequest(method, where, parse_qs(query, keep_blank_values=True), content or b"")
-        caller = RegistryCaller(sender.principal, None if sender.access is None else sender.access.allows)
         try:
             with self._counted():
-                answer = await self._answer(request, caller, sender.authorization, is_forwarded=False)
+                answer = await self._answer(request, _caller_of(sender), sender.authorization, is_forwarded=False)
         except RegistryError as error:
             answer = error_answer(error)
         return Answer(answer.status, answer.content)
+
+    # what the web UI shows
+
+    @property
+    def levels(self) -> Sequence[str]:
+        return LEVELS
+
+    async def subjects(self, sender: RegistrySender, search: str = "") -> Sequence[str]:
+        return await self._browser(sender).subjects(search)
+
+    async def summaries(self, sender: RegistrySender, subjects: Sequence[str]) -> Sequence[SubjectSummary]:
+        return await self._browser(sender).summaries(subjects)
+
+    async def versions(self, sender: RegistrySender, subject: str) -> SubjectVersions:
+        return await self._browser(sender).versions(subject)
+
+    async def version(self, sender: RegistrySender, subject: str, number: int) -> ShownVersion:
+        return await self._browser(sender).version(subject, number)
+
+    async def default_level(self) -> str:
+        return await RegistryBrowser(self.registry, OPEN).default_level()
+
+    def _browser(self, sender: RegistrySender) -> RegistryBrowser:
+        return RegistryBrowser(self.registry, _caller_of(sender))
+
+    # answers, here or at the leader
 
     async def _answer(
         self, request: RegistryRequest, caller: RegistryCaller, authorization: str, *, is_forwarded: bool
@@ -233,6 +260,10 @@ class RegistryService:
             return RegistryCaller(principal)
         access = services.authorizer.access(principal, http.getClientAddress().host)
         return RegistryCaller(principal, access.allows)
+
+
+def _caller_of(sender: RegistrySender) -> RegistryCaller:
+    return RegistryCaller(sender.principal, None if sender.access is None else sender.access.allows)
 
 
 def _is_question(request: RegistryRequest) -> bool:

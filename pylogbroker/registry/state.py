@@ -316,6 +316,12 @@ class RegistryState:
     def level(self, subject: str) -> str:
         return str(self.settings_of(subject)[_LEVEL])
 
+    def default_level(self, subject: str) -> str:
+        """Return the level that a subject has without one of its own."""
+        scopes = settings_scopes(subject)[1:]
+        levels = (self.settings[scope].get(_LEVEL) for scope in scopes if scope in self.settings)
+        return str(next(filter(None, levels), DEFAULT_LEVEL))
+
     def mode(self, subject: str | None) -> str:
         return next((self.modes[scope] for scope in settings_scopes(subject) if scope in self.modes), DEFAULT_MODE)
 

@@ -24,6 +24,7 @@ _PLACES: Final = (
     ("Groups", "/groups", ("groups",)),
     ("Transactions", "/transactions", ("transactions",)),
     ("Mirrors", "/mirrors", ("mirrors",)),
+    ("Schemas", "/schemas", ("schemas",)),
     ("Brokers", "/brokers", ("brokers",)),
     ("Access", "/access/users", ("access",)),
     ("Faults", "/faults", ("faults",)),
@@ -63,11 +64,15 @@ def frame_of(request: Request, visitor: Visitor | None, has_faults: bool, is_liv
     path = request.uri.decode("ascii", "replace")
     counts = {} if visitor is None else _counts(visitor)
     first = path.partition("?")[0].removeprefix("/").partition("/")[0]
-    has_mirrors = visitor is not None and HEARTBEATS_TOPIC in visitor.services.metadata.topics
+    absent = set() if has_faults else {"Faults"}
+    if visitor is None or HEARTBEATS_TOPIC not in visitor.services.metadata.topics:
+        absent.add("Mirrors")
+    if visitor is None or visitor.schemas is None or visitor.schemas.own is None:
+        absent.add("Schemas")
     places = tuple(
         Place(name, address, counts.get(name, ""), first in parts, name in _BEGIN_PARTS, name == "Overview")
         for name, address, parts in _PLACES
-        if (has_faults or name != "Faults") and (has_mirrors or name != "Mirrors")
+        if name not in absent
     )
     if visitor is None:
         return Frame(path, is_local(request), places)

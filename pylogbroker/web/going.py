@@ -1,4 +1,4 @@
-"""Topics, groups, brokers and users by a part of their name, a few at a time, to go to."""
+"""Topics, groups, brokers, users and schemas by a part of their name, a few at a time, to go to."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ async def go(visitor: Visitor, to: Search = "") -> Destinations:
 
 async def _matches(visitor: Visitor, text: str) -> AsyncIterator[Destination]:
     services = visitor.services
+    own = None if visitor.schemas is None else visitor.schemas.own
+    if own is not None:
+        with suppress(KafkaError):
+            for subject in await own.subjects(visitor.registry_sender, text):
+                yield {"kind": "schema", "name": subject}
     async for name in services.runtime.slices.over(services.metadata.topics):
         if text in name and visitor.sees_topic(name):
             yield {"kind": "topic", "name": name}

@@ -51,6 +51,7 @@ from pylogbroker.web.records_api.resource import RecordsResource
 from pylogbroker.web.records_api.routes import ROUTES as RECORD_ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
+from pylogbroker.web.schema_pages.routes import SCHEMA_PAGES
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
 from pylogbroker.web.topic_pages.routes import TOPIC_PAGES
@@ -101,6 +102,7 @@ PAGES: Final = (
     *BROKER_PAGES,
     *ACCESS_PAGES,
     *TRANSACTION_PAGES,
+    *SCHEMA_PAGES,
     _page("/mirrors", mirrors),
     _page("/go", go),
     _page("/style", style),

@@ -38,10 +38,14 @@ class PageBroker(BrokerProcess):
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(directory, {"http.listeners": "http://:0", **(settings or {})}, prefix=DIES_WITH_PARENT)
         self.url = ""
+        self.registry_url = ""
+        """Address of its schema registry, empty without one."""
 
     def start(self) -> None:
         super().start()
         self.url = self.process.expect(r"web UI on (http://\S+)")[1].rstrip("/")
+        if "schema.registry.listeners" in self._settings:
+            self.registry_url = self.process.expect(r"schema registry on (http://\S+)")[1].rstrip("/")
         self._settings["http.listeners"] = self.url
 
 

@@ -11,8 +11,10 @@ from tests.web.browser import PageBroker
 from tests.web.described import operation
 
 SETTINGS: Final = {"auto.create.topics.enable": "false"}
+REGISTRY: Final = {"schema.registry.listeners": "http://127.0.0.1:0"}
 ADMINISTERED: Final = {
     **SETTINGS,
+    **REGISTRY,
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
     "testing.faults": "true",
@@ -44,3 +46,23 @@ def administer(broker: PageBroker) -> None:
     ask(broker, "set-quota", ip="127.0.0.9", key="connection_creation_rate", value=10)
     ask(broker, "add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks", client_id="shop", times=3)
     ask(broker, "add-fault", api="Heartbeat", delay=2.5, client_id="slow", times=None)
+
+
+def register_schemas(broker: PageBroker) -> None:
+    """Register two versions of a subject, and one that refers to them."""
+    order = {"type": "record", "name": "shop.Order", "fields": [{"name": "order", "type": "long"}]}
+    note = {"name": "note", "type": ["null", "string"], "default": None, "doc": "A rather long explanation. " * 8}
+    longer = {**order, "fields": [*order["fields"], note]}
+    union = json.dumps(["shop.Order", "null"])
+    references = [{"name": "shop.Order", "subject": "orders-value", "version": 1}]
+    for subject, body in (
+        ("orders-value", {"schema": json.dumps(order)}),
+        ("orders-value", {"schema": json.dumps(longer), "metadata": {"properties": {"owner": "shop"}}}),
+        ("shop.Customer", {"schema": union, "references": references}),
+        ("a-subject-with-a-rather-long-name-" + "z" * 80, {"schema": json.dumps("string")}),
+    ):
+        content = json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        url = f"{broker.registry_url}/subjects/{subject}/versions"
+        with urlopen(Request(url, content, headers), timeout=30) as answer:
+            assert answer.status == 200

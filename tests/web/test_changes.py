@@ -250,7 +250,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("groups/{id}/delete", {"id": "readers", "confirm": "readers"}),
             ("groups/{id}/delete-offsets", {"id": "readers", "topic": "clicks", "confirm": "clicks"}),
         ]
-        forms = {route.path.strip("/") for route in PAGES if route.method == "POST"}
+        paths = {route.path.strip("/") for route in PAGES if route.method == "POST"}
+        forms = {path for path in paths if not path.startswith("schemas")}  # they need a registry: test_schema_pages
         self.assertEqual({name for name, _ in denied}, forms)
         in_other_form = {
             "topics/{topic}/settings": "set-setting",

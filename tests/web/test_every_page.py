@@ -24,7 +24,7 @@ from pylogbroker.web.page_routes import PageRoute
 from pylogbroker.web.pages import FAULT_PAGES, PAGES
 from pylogbroker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
-from tests.web.sample_data import ADMINISTERED, administer, ask
+from tests.web.sample_data import ADMINISTERED, REGISTRY, administer, ask, register_schemas
 
 GROUP: Final = "a-group-with-a-rather-long-name-" + "y" * 60
 SHARE_GROUP: Final = "a-share-group-with-a-rather-long-name-" + "s" * 60
@@ -78,6 +78,13 @@ ADDRESSES: Final = {
     "/access/acls/allow": ("access/acls/allow",),
     "/access/quotas": ("access/quotas",),
     "/access/quotas/set": ("access/quotas/set",),
+    "/schemas": ("schemas", "schemas?search=no-such-subject"),
+    "/schemas/{subject}": (
+        "schemas/orders-value",
+        "schemas/orders-value?version=1",
+        "schemas/orders-value?version=2&against=1",
+        "schemas/shop.Customer",
+    ),
     "/faults": ("faults",),
     "/faults/add": ("faults/add",),
     "/go": ("go?to=orders", "go?to=no-such-name"),
@@ -88,7 +95,7 @@ PARTS: Final = ("/topics/{topic}/records/opened",)
 """Parts of a page, which are in it as well."""
 OF_EMPTY_BROKER: Final = (
     *("", "topics", "groups", "brokers", "transactions"),
-    *("access/users", "access/acls", "access/quotas", "brokers/reassignments"),
+    *("access/users", "access/acls", "access/quotas", "brokers/reassignments", "schemas"),
 )
 """Pages of a broker without topics, groups or an authorizer."""
 REJECTED: Final = "topics/orders/records?where=value+is"
@@ -119,13 +126,14 @@ class Pages:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     """One browser, and two brokers whose pages it shows."""
     filled = PageBroker(tmp_path_factory.mktemp("filled"), ADMINISTERED)
-    empty = PageBroker(tmp_path_factory.mktemp("empty"))
+    empty = PageBroker(tmp_path_factory.mktemp("empty"), REGISTRY)
     with ExitStack() as stack:
         for broker in (filled, empty):
             stack.callback(broker.kill)
             broker.start()
         fill(filled)
         administer(filled)
+        register_schemas(filled)
         stack.callback(opened_transaction(filled).abort_transaction, 30)
         [producer] = ask(filled, "producers", topic="clicks")["producers"]
         try:

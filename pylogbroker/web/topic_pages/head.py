@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 import attrs
@@ -12,7 +12,9 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.metadata.image import NO_LEADER, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import TopicRow, topic_row
+from pylogbroker.web.hosted_registry import SubjectSummary
 from pylogbroker.web.offsets import Key, times_at
+from pylogbroker.web.schema_pages.subjects import subjects_of_topic
 from pylogbroker.web.topic_table import Kept, kept
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import MAX_TIMESTAMP
@@ -63,6 +65,8 @@ class TopicHead:
     groups: int
     own_settings: int | None
     create_command: str
+    schemas: Sequence[SubjectSummary] | None
+    """Subjects of keys and values; None without a schema registry here."""
 
     @property
     def name(self) -> str:
@@ -95,6 +99,7 @@ async def topic_head(visitor: Visitor, name: str) -> TopicHead:
         sum(map(visitor.sees_group, visitor.samples.group_lags.topics.get(name, ()))),
         len(settings) if rights.see_settings else None,
         _create_command(image, settings if rights.see_settings else {}),
+        await subjects_of_topic(visitor, name),
     )
 
 

@@ -13,10 +13,12 @@ import attrs
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records import LogEntry, Record, TimestampType, entries
+from pylogbroker.schemas.framing import Field
+from pylogbroker.web.links import link, path_of
 from pylogbroker.web.record_rows import RecordRegion, shown
 from pylogbroker.web.record_search.batches import INFLATED_BYTES_MAX
 from pylogbroker.web.record_search.search import open_partitions
-from pylogbroker.web.schema_store import SchemaStore, frames_of
+from pylogbroker.web.schema_store import DecodedContent, SchemaStore, frames_of
 from pylogbroker.web.topic_records.cells import time_texts
 from pylogbroker.web.topic_records.json_tree import LINES_OPEN, JsonNode, json_tree
 from pylogbroker.web.visitors import Visitor
@@ -44,6 +46,8 @@ class ShownContent:
     tree: JsonNode | None = None
     label: str = ""
     """Schema that it is decoded by."""
+    schema_path: str = ""
+    """Address of the page of that schema, if there is one."""
     problem: str = ""
     """Why it is not decoded, although it names a schema."""
 
@@ -191,7 +195,17 @@ def _decoded(
     if decoded.text is None:
         return attrs.evolve(content(data, form), problem=decoded.problem)
     plain = content(decoded.text.encode(), "json")
-    return attrs.evolve(plain, size=len(data or b""), label=decoded.label)
+    return attrs.evolve(
+        plain, size=len(data or b""), label=decoded.label, schema_path=_schema_path(topic, field, decoded, schemas)
+    )
+
+
+def _schema_path(topic: str, field: Field, decoded: DecodedContent, schemas: SchemaStore) -> str:
+    """Return the address of the page of a content's schema, empty without one."""
+    version = None if decoded.schema is None else decoded.schema.version_for(topic, field)
+    if version is None or schemas.own is None:
+        return ""
+    return link(path_of("schemas", version[0]), version=version[1])
 
 
 def content(data: bytes | None, form: Form, bytes_max: int = SHOWN_BYTES_MAX) -> ShownContent:

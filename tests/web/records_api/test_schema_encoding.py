@@ -12,21 +12,16 @@ import fastavro
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from pylogbroker.registry.guids import guid_of
-from pylogbroker.registry.service import RegistryService
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.hosted_registry import RegistrySender
 from pylogbroker.web.records_api.schema_choices import ChosenSchema, choice_of, choice_of_parameter
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.schema_store import SchemaSource
-from tests.broker.trees import now
+from tests.web.hosted_registry import LONGER, OBJECT, ORDER, HostedRegistryTests
 from tests.web.records_api.http_tests import NDJSON, PATH, request_of
 from tests.web.records_api.test_confluent import ConfluentTests
 from tests.web.test_request_bodies import chunk
 from tests.web.test_visitors import AnonymousTests
 
-ORDER: Final = json.dumps({"type": "record", "name": "shop.Order", "fields": [{"name": "id", "type": "long"}]})
-LONGER: Final = ORDER.replace("}]}", '}, {"name": "note", "type": "string", "default": ""}]}')
-OBJECT: Final = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}})
 PROTO: Final = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
 BIG: Final = 2**53 + 1
 """A number that a float does not have."""
@@ -36,26 +31,7 @@ for _name in ("Order", "Other"):
 SERIALIZED: Final = b64encode(PROTO.SerializeToString()).decode()
 
 
-class HostedTests(ConfluentTests):
-    """A node with a registry of its own."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.registry = RegistryService(self.site_clock, self.node.broker)
-        self.source.schemas.host(self.registry)
-
-    def ask_registry(self, request: str, body: Any = None) -> Any:
-        method, path = request.split()
-        content = None if body is None else json.dumps(body).encode()
-        answer = now(self.registry.ask_for(RegistrySender("User:root"), method, path, content))
-        self.assertEqual(answer.status, 200, answer.body)
-        return json.loads(answer.body)
-
-    def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
-        body = {"schema": text, "schemaType": kind}
-        identifier: int = self.ask_registry(f"POST /subjects/{subject}/versions", body)["id"]
-        return identifier
-
+class HostedTests(ConfluentTests, HostedRegistryTests):
     def contents(self, field: str = "value") -> list[bytes | None]:
         """Return the bytes of keys or values, as the log has them."""
         rows = self.read("format=base64")["records"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 from urllib.request import urlopen
 from uuid import UUID
@@ -22,7 +23,7 @@ from pylogbroker.schemas.framing import framed
 from pylogbroker.schemas.registry_client import Answer, RegistryClient
 from pylogbroker.schemas.values import Schema
 from pylogbroker.testing import Broker
-from pylogbroker.web.hosted_registry import RegistrySender
+from pylogbroker.web.hosted_registry import RegistrySender, SubjectSummary
 from pylogbroker.web.record_search import decoding
 from pylogbroker.web.schema_store import ENTRIES_MAX, SchemaSource, SchemaStore
 from tests.peers.processes import free_ports
@@ -58,6 +59,9 @@ class FakeRegistry:
 
     async def ask_for(self, sender: RegistrySender, method: str, path: str, content: bytes | None) -> Answer:
         return await self(method, path, content)
+
+    async def summaries(self, sender: RegistrySender, subjects: Sequence[str]) -> Sequence[SubjectSummary]:
+        return []
 
     async def __call__(self, method: str, path: str, body: bytes | None) -> Answer:
         self.paths.append(path)
