@@ -24,7 +24,7 @@ def chosen_mirrors(
     if file is None:
         mirrors = [_mirror(source or "", target or "", options)]
     else:
-        mirrors = mirrors_of(properties.read(file), source or "", target or "")
+        mirrors = [_failing_fast(settings) for settings in mirrors_of(properties.read(file), source or "", target or "")]
     return [_with_options(settings, topics, options) for settings in mirrors]
 
 
@@ -32,6 +32,15 @@ def _mirror(source: str, target: str, options: dict[str, Any]) -> MirrorSettings
     return MirrorSettings(
         _cluster("--from", source, options["from_alias"]), _cluster("--to", target, options["to_alias"])
     )
+
+
+def _failing_fast(settings: MirrorSettings) -> MirrorSettings:
+    """Return settings with which a cluster that cannot be reached ends the command; a service tries again."""
+    clusters = [
+        attrs.evolve(cluster, settings={**_FAST_FAILURE, **cluster.settings})
+        for cluster in (settings.source, settings.target)
+    ]
+    return attrs.evolve(settings, source=clusters[0], target=clusters[1])
 
 
 def _with_options(settings: MirrorSettings, topics: str | None, options: dict[str, Any]) -> MirrorSettings:

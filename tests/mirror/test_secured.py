@@ -1,0 +1,146 @@
+"""Mirrors between clusters with TLS and SASL, and what their users read when a certificate or password is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from twisted.internet import reactor
+
+from pylogbroker.cli.mirror import command
+from pylogbroker.client import Producer
+from pylogbroker.client.sync import AdminClient
+from pylogbroker.client.sync import Producer as SyncProducer
+from pylogbroker.mirror.errors import MirrorError
+from pylogbroker.mirror.mirror import Mirror
+from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+from pylogbroker.testing import Broker
+from tests.mirror.conftest import copy_all
+from tests.peers import available as java_available
+from tests.peers.kafka import KafkaBroker
+from tests.peers.processes import free_ports
+from tests.support.broker_process import QUICK_SETTINGS
+from tests.support.certificates import Certificates
+
+PLAIN_LOGIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="broker" password="secret" user_broker="secret" user_mirror="of the mirror";'
+)
+
+
+@pytest.fixture(scope="module")
+def east() -> Iterator[Broker]:
+    with Broker(users={"mirror": "of the east"}, tls=True) as broker:
+        broker.produce(broker.create_topic("orders"), "tea", "milk")
+        with AdminClient(**named(broker.client_settings())) as admin:
+            admin.groups.alter_offsets("billing", {("orders", 0): 1})
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def offline() -> Iterator[Broker]:
+    with Broker(users={"mirror": "of the offline cluster"}, tls=True) as broker:
+        yield broker
+
+
+def named(settings: dict[str, str]) -> dict[str, str]:
+    return {name.replace(".", "_"): value for name, value in settings.items()}
+
+
+def cluster(alias: str, settings: dict[str, str], **others: str) -> MirroredCluster:
+    given = {**settings, "bootstrap.connect.max.ms": "1000", **others}
+    return MirroredCluster(given.pop("bootstrap.servers"), alias, given)
+
+
+def mirror(source: MirroredCluster, target: MirroredCluster) -> Mirror:
+    return Mirror(MirrorSettings(source, target, ("orders",), commit_interval=0.01), reactor)
+
+
+async def test_records_and_groups_follow_with_tls_and_passwords_on_both_sides(east: Broker, offline: Broker) -> None:
+    both = cluster("east", east.client_settings()), cluster("offline", offline.client_settings())
+    status = await copy_all(mirror(*both))
+    assert (status.counts.records, status.stopped) == (2, {})
+    with AdminClient(**named(offline.client_settings())) as admin:
+        assert admin.groups.offsets("billing")["orders", 0].offset == 1
+
+
+@pytest.mark.parametrize("side", ["source east", "target offline"])
+async def test_wrong_password_names_the_cluster(east: Broker, offline: Broker, side: str) -> None:
+    passwords = {name: {"sasl.password": "wrong"} if name in side else {} for name in ("east", "offline")}
+    source = cluster("east", east.client_settings(), **passwords["east"])
+    target = cluster("offline", offline.client_settings(), **passwords["offline"])
+    with pytest.raises(MirrorError, match=rf"the {side} \(.*\) cannot be used: .*invalid credentials"):
+        await copy_all(mirror(source, target))
+
+
+def test_command_ends_with_the_setting_that_is_wrong(east: Broker, offline: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    lines = ["clusters = east, offline", "east->offline.enabled = true", "bootstrap.connect.max.ms = 1000"]
+    lines += [f"east.{name} = {value}" for name, value in east.client_settings().items()]
+    lines += [f"offline.{name} = {value}" for name, value in offline.client_settings().items()]
+    lines += [f"offline.ssl.ca.location = {tmp_path / 'none.pem'}"]
+    file.write_text("\n".join(lines))
+    result = CliRunner().invoke(command, ["--config", str(file), "--until-caught-up"])
+    assert result.exit_code == 1
+    assert "ssl.ca.location" in str(result.exception)
+    assert "none.pem: No such file" in str(result.exception)
+
+
+async def test_certificate_of_another_authority_is_named(east: Broker, offline: Broker) -> None:
+    other = offline.client_settings()["ssl.ca.location"]
+    source = cluster("east", east.client_settings(), **{"ssl.ca.location": other})
+    with pytest.raises(MirrorError, match=r"the source east .* certificate is not trusted .* ssl\.ca\.location"):
+        await copy_all(mirror(source, cluster("offline", offline.client_settings())))
+
+
+@pytest.mark.kafka
+async def test_apache_kafka_with_tls_and_passwords(offline: Broker, tmp_path: Path) -> None:
+    if not java_available():
+        pytest.skip("Java and Maven are not installed")
+    certificates = Certificates(tmp_path / "certificates")
+    port, controller = free_ports(2)
+    settings = {
+        **QUICK_SETTINGS,
+        "listeners": f"SASL_SSL://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"SASL_SSL://127.0.0.1:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+        "inter.broker.listener.name": "SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": PLAIN_LOGIN,
+        **certificates.broker,
+    }
+    login = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "mirror",
+        "sasl.password": "of the mirror",
+        "ssl.ca.location": certificates.authority_file,
+    }
+    apache = KafkaBroker(tmp_path / "apache", settings, port)
+    apache.start()
+    try:
+        with SyncProducer(**named(login)) as producer:
+            producer.send("orders", b"rice")
+        to_ours = await copy_all(mirror(cluster("apache", login), cluster("offline", offline.client_settings())))
+        assert (to_ours.counts.records, to_ours.stopped) == (1, {})
+        producer = Producer(settings=offline.client_settings())
+        await producer.send("receipts", b"paid")
+        await producer.close()
+        back = MirrorSettings(
+            cluster("offline", offline.client_settings()), cluster("apache", login), ("receipts",), commit_interval=0.01
+        )
+        to_apache = await copy_all(Mirror(back, reactor))
+        assert (to_apache.counts.records, to_apache.stopped) == (1, {})
+        with pytest.raises(MirrorError, match=r"the source apache .*Authentication failed"):
+            await copy_all(
+                mirror(
+                    cluster("apache", login, **{"sasl.password": "x"}), cluster("offline", offline.client_settings())
+                )
+            )
+    finally:
+        apache.stop()
