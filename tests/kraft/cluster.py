@@ -31,6 +31,7 @@ QUICK: Final[Mapping[str, str]] = {
     **{name: value for name, value in QUICK_FAILURES.items() if not name.startswith("zookeeper.")},
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    "group.min.session.timeout.ms": "1000",
 }
 SEGMENT_BYTES_MIN: Final = 1 << 20
 _OF_CONTROLLERS: Final = {

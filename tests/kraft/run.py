@@ -18,12 +18,16 @@ from tests.cluster.network import Network
 from tests.cluster.run import BROKERS, COPIERS, SEATS_OF_BOTH, STALE_SECONDS, TOPIC, ClusterRun, Report
 from tests.cluster.traffic import SEATS, usual_plans
 from tests.crash.workloads import Workload
+from tests.crash.workloads.copier_processes import CopierProgram, java_3
+from tests.crash.workloads.copier_processes import librdkafka as librdkafka_copier
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.senders import confluent_beside_apache
 from tests.crash.workloads.sharing import Sharing, librdkafka, own
 from tests.kraft.cluster import QuorumCluster, kraft_apache, kraft_own
 
 RELEASES: Final = ("kafka-3.9", "kafka-4.4")
+#: Clients of 4 are expected to use transactions v2, which these clusters have not.
+COPIERS_OF_3_9: Final = CopierProgram("mixed", (librdkafka_copier, librdkafka_copier, java_3), life_seconds=6.0)
 _RECORDS_PER_KILL: Final = 100  # to copy
 
 
@@ -48,7 +52,8 @@ class Layout:
 
     def others(self, kills: int) -> list[Workload]:
         """Return further clients: transactional copiers, and a share group where the cluster has the feature."""
-        copying = Copying(_RECORDS_PER_KILL * kills, [COPIERS], most=30, pause_ms=60)
+        copiers = COPIERS_OF_3_9 if self.release == "kafka-3.9" else COPIERS
+        copying = Copying(_RECORDS_PER_KILL * kills, [copiers], most=30, pause_ms=60)
         if self.release == "kafka-3.9" or self.apaches:
             return [copying]
         return [copying, Sharing((librdkafka, own), STALE_SECONDS)]
