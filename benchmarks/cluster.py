@@ -2,6 +2,7 @@
 
     python -m benchmarks.cluster                # this project's brokers alone
     python -m benchmarks.cluster --kafka        # and Apache Kafka's, with the same ZooKeeper
+    python -m benchmarks.cluster --kafka --engine kraft         # all on controllers of Apache Kafka 4.4
 
 Topics have three replicas and two in-sync replicas at least; acks=all. The clusters alternate, workload by workload.
 The failovers with many partitions come last, one cluster after the other: only the one that is measured runs.
@@ -12,8 +13,10 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import click
@@ -22,17 +25,25 @@ from rich.console import Console
 from benchmarks.broker import show
 from benchmarks.brokers import scratch
 from benchmarks.cluster_workloads import WORKLOADS, ClusterWorkload, controller_failovers
-from benchmarks.clusters import KINDS, MeasuredCluster, running, zookeeper
+from benchmarks.clusters import KINDS, MeasuredCluster, running, running_on_controller, zookeeper
 from benchmarks.machine import touch_memory
 from benchmarks.workloads import Figures
 
 FAILOVER = "controller-killed"
 #: Title, unit and wanted ratio of its rows.
 FAILOVER_ROWS = (
-    ("{:,} partitions: controller killed, to leaders for all", "s", 0.5),
+    ("{:,} partitions: {} killed, to leaders for all", "s", 0.5),
     ("{:,} partitions: resident memory of all three brokers", "MB", 0.25),
 )
+#: Broker that is killed, by engine: KRaft's controller is none.
+VICTIMS = {"zookeeper": "controller", "kraft": "broker"}
 NAMES = [*(workload.name for workload in WORKLOADS), FAILOVER]
+
+
+class Start(Protocol):
+    """Starts a cluster of brokers of one kind."""
+
+    def __call__(self, name: str, *, directory: Path) -> AbstractContextManager[MeasuredCluster]: ...
 
 
 @attrs.define
@@ -60,6 +71,7 @@ class ClusterResults:
 
 @click.command()
 @click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka's brokers and measure them as well.")
+@click.option("--engine", type=click.Choice(list(VICTIMS)), default="zookeeper", show_default=True)
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="Run this workload only; may be repeated.")
 @click.option("--rounds", default=5, show_default=True, help="Measurements of each workload.")
 @click.option("--warm-up", default=3, show_default=True, help="Runs of each producing workload before.")
@@ -72,6 +84,7 @@ class ClusterResults:
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(
     with_kafka: bool,
+    engine: str,
     only: Sequence[str],
     rounds: int,
     warm_up: int,
@@ -90,20 +103,28 @@ def main(
     console = Console()
     results = ClusterResults(console if verbose else None)
     touch_memory()
-    with scratch(directory) as parent, zookeeper(parent / "zookeeper") as address:
+    victim = VICTIMS[engine]
+    with ExitStack() as servers:
+        parent = servers.enter_context(scratch(directory))
+        start: Start = running_on_controller
+        if engine == "zookeeper":
+            address = servers.enter_context(zookeeper(parent / "zookeeper"))
+            start = partial(running, zookeeper=address)
         if workloads:
             with ExitStack() as stack:
-                clusters = [stack.enter_context(running(name, address, parent / _slug(name))) for name in names]
+                clusters = [stack.enter_context(start(name, directory=parent / _slug(name))) for name in names]
                 measure(workloads, clusters, warm_up, rounds, scale, results)
         if FAILOVER in (only or NAMES):
             for name in names:
-                with running(name, address, parent / f"{_slug(name)}-{FAILOVER}") as cluster:
+                with start(name, directory=parent / f"{_slug(name)}-{FAILOVER}") as cluster:
                     for figures in controller_failovers(cluster, partitions, failovers):
                         for title, unit, _ in FAILOVER_ROWS:
-                            results.add(title.format(partitions), cluster, {unit: figures[unit]})
+                            results.add(title.format(partitions, victim), cluster, {unit: figures[unit]})
     rows = [results.row(each.title, unit, names, ratio) for each in workloads for unit, ratio in each.wanted.items()]
     if FAILOVER in (only or NAMES):
-        rows += [results.row(title.format(partitions), unit, names, ratio) for title, unit, ratio in FAILOVER_ROWS]
+        rows += [
+            results.row(title.format(partitions, victim), unit, names, ratio) for title, unit, ratio in FAILOVER_ROWS
+        ]
     show(console, ["work", "unit", *names, *(["ratio", "wanted"] if len(names) > 1 else [])], rows, markdown)
 
 

@@ -96,7 +96,7 @@ def leader(cluster: MeasuredCluster, number: int) -> Session:
 def leader_failover(cluster: MeasuredCluster, number: int, scale: float) -> Figures:
     """Kill a leader that is not the controller; return the time from its expiry to an acknowledgement of the next.
 
-    The time between the kill and the expiry is ZooKeeper's session timeout, which all brokers have in common.
+    The time between the kill and the expiry is a session timeout, which all brokers have in common.
     """
     dead = next(each for each in cluster.ids if each != cluster.cluster.controller())
     session = cluster.session(dead)
@@ -104,7 +104,7 @@ def leader_failover(cluster: MeasuredCluster, number: int, scale: float) -> Figu
         request = produce_request(topic, [(0, SINGLE.build())], ACKS_ALL)
         with session.connection() as old:
             try_produce(old, request, [0])
-        with _killed(cluster, dead, f"/brokers/ids/{dead}") as expired:
+        with _killed(cluster, dead) as expired:
             while error := ErrorCode(produced(call(sock, request))[0][0]):
                 if not error.retriable or time.perf_counter() > expired + FAILOVER_SECONDS_MAX:
                     raise BenchmarkError(f"the leader is dead, and another broker answers: {error.meaning}")
@@ -119,9 +119,9 @@ def resident(cluster: MeasuredCluster, number: int, scale: float) -> Figures:
 
 
 def controller_failovers(cluster: MeasuredCluster, partitions: int, rounds: int) -> Iterator[Figures]:
-    """Create many empty partitions, and kill the controller repeatedly.
+    """Create many empty partitions, and kill the controller repeatedly; any broker if the controller is none.
 
-    A time runs from the expiry of the controller until both other brokers know a leader for each partition.
+    A time runs from the expiry of the broker until both others know a leader for each partition.
     """
     topics = [f"topic-{number}" for number in range(max(1, partitions // PARTITIONS_PER_TOPIC))]
     with cluster.controller().connection() as sock:
@@ -132,7 +132,7 @@ def controller_failovers(cluster: MeasuredCluster, partitions: int, rounds: int)
     for _ in range(rounds):
         dead = cluster.cluster.controller()
         others = [each for each in cluster.ids if each != dead]
-        with _killed(cluster, dead, "/controller") as expired:
+        with _killed(cluster, dead) as expired:
             cluster.wait_for_leaders(topics, others, 1, FAILOVER_SECONDS_MAX)
             elapsed = time.perf_counter() - expired
         cluster.wait_for_leaders(topics, cluster.ids, BROKERS, FAILOVER_SECONDS_MAX)
@@ -140,11 +140,11 @@ def controller_failovers(cluster: MeasuredCluster, partitions: int, rounds: int)
 
 
 @contextmanager
-def _killed(cluster: MeasuredCluster, number: int, node: str) -> Iterator[float]:
-    """Kill a broker and give the time at which ZooKeeper deleted `node`; the broker starts again in the end."""
-    expiry = cluster.expiry(node)
+def _killed(cluster: MeasuredCluster, number: int) -> Iterator[float]:
+    """Kill a broker and give the time at which the cluster knows it; the broker starts again in the end."""
+    death = cluster.death(number)
     cluster.cluster.kill(number)
-    yield expiry.wait()
+    yield death.wait()
     cluster.cluster.start(number)
 
 

@@ -1,6 +1,7 @@
-"""Clusters under measurement: three brokers of one kind, in processes of their own, and one ZooKeeper for all.
+"""Clusters under measurement: three brokers of one kind, in processes of their own.
 
-All get the same settings. Apache Kafka gets the heap and the collector of its own start script.
+All get the same settings. Apache Kafka gets the heap and the collector of its own start script. One ZooKeeper is for
+all clusters, or each has a controller of Apache Kafka 4.4 (KRaft).
 """
 
 import math
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Protocol, Self
 
 import attrs
 
@@ -19,8 +21,12 @@ from benchmarks.driver import call
 from benchmarks.errors import BenchmarkError
 from benchmarks.requests import leaders, metadata_request
 from benchmarks.session import WAIT_SECONDS_MAX, Session
+from pylogbroker.wire.metadata_records import BrokerRegistrationChangeRecord, decode_record
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import Maker, apache, own
+from tests.cluster.replica_logs import records_in
+from tests.crash.content import whole_entries
+from tests.kraft.cluster import KraftMaker, QuorumCluster, kraft_apache, kraft_own
 from tests.peers.kafka import COLLECTOR, HEAP
 from tests.peers.zookeeper import ZooKeeper
 
@@ -48,6 +54,16 @@ DEFAULTS: Mapping[str, str] = {
     "background.threads": "10",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
 }
+SETTINGS_ON_CONTROLLER: Mapping[str, str] = {
+    **{name: text for name, text in SETTINGS.items() if not name.startswith("zookeeper.")},
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "2000",
+    "group.min.session.timeout.ms": "6000",
+}
+KRAFT_RELEASE = "kafka-4.4"
+FENCED = 1
+METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
+CONTROLLER_OPTIONS = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1G")
 ZOOKEEPER_OPTIONS = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1G", "-Dzookeeper.preAllocSize=4")
 
 
@@ -72,6 +88,13 @@ class ReplicaSession(Session):
                 time.sleep(POLL_SECONDS)
 
 
+class Death(Protocol):
+    """Moment at which a cluster takes a broker as dead."""
+
+    def wait(self) -> float:
+        """Return the time, of `time.perf_counter`."""
+
+
 @attrs.frozen
 class Expiry:
     """Moment at which ZooKeeper has deleted a node."""
@@ -89,6 +112,39 @@ class Expiry:
         if not self.over.wait(EXPIRY_SECONDS_MAX):
             raise BenchmarkError(f"ZooKeeper does not delete a dead broker's node within {EXPIRY_SECONDS_MAX:g} s")
         return self.times[0]
+
+
+@attrs.frozen
+class Fencing:
+    """Moment at which the controller fences a broker: the time of a record in its log."""
+
+    log: Path
+    broker_id: int
+    position: int
+    """End of the log before."""
+
+    @classmethod
+    def after_now(cls, log: Path, broker_id: int) -> Self:
+        return cls(log, broker_id, sum(map(len, whole_entries(log.read_bytes()))))
+
+    def wait(self) -> float:
+        deadline = time.monotonic() + EXPIRY_SECONDS_MAX
+        while (time_ms := self._time_ms()) is None:
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"the controller does not fence a dead broker within {EXPIRY_SECONDS_MAX:g} s")
+            time.sleep(POLL_SECONDS)
+        return time.perf_counter() - (time.time() - time_ms / 1000)
+
+    def _time_ms(self) -> int | None:
+        with self.log.open("rb") as file:
+            file.seek(self.position)
+            data = file.read()
+        for record in records_in(data):
+            change = None if record.is_control or record.value is None else decode_record(record.value)
+            is_change = isinstance(change, BrokerRegistrationChangeRecord)
+            if is_change and (change.broker_id, change.fenced) == (self.broker_id, FENCED):
+                return record.timestamp
+        return None
 
 
 @attrs.frozen
@@ -115,11 +171,14 @@ class MeasuredCluster:
     def controller(self) -> Session:
         return Session("127.0.0.1", self._port(self.cluster.wait_for_controller()))
 
-    def expiry(self, path: str) -> Expiry:
-        """Watch a node, which exists, until ZooKeeper deletes it."""
-        expiry = Expiry()
-        if self.cluster.tree.client.exists(path, watch=expiry.note) is None:
-            raise BenchmarkError(f"ZooKeeper has no node {path}")
+    def death(self, number: int) -> Death:
+        """Watch for the end of a broker that runs."""
+        if isinstance(self.cluster, QuorumCluster):
+            [controller] = self.cluster.quorum.controllers.values()
+            return Fencing.after_now(controller.data / METADATA_LOG, number)
+        expiry, node = Expiry(), f"/brokers/ids/{number}"
+        if self.cluster.tree.client.exists(node, watch=expiry.note) is None:
+            raise BenchmarkError(f"ZooKeeper has no node {node}")
         return expiry
 
     def wait_for_leaders(
@@ -161,11 +220,26 @@ KINDS: Mapping[str, Maker] = {
 }
 
 
+KRAFT_KINDS: Mapping[str, KraftMaker] = {
+    "pylogbroker": kraft_own,
+    "Apache Kafka": partial(kraft_apache, java_options=(*HEAP, *COLLECTOR), start_timeout=START_SECONDS_MAX),
+}
+
+
 @contextmanager
 def running(name: str, zookeeper: str, directory: Path) -> Iterator[MeasuredCluster]:
     """Run three brokers of one kind, of a new cluster, for the length of a `with` block."""
     chroot = f"{zookeeper}/{directory.name}"
     with Cluster.make(directory, chroot, [KINDS[name]] * BROKERS, {**DEFAULTS, **SETTINGS}) as cluster:
+        yield MeasuredCluster(name, cluster)
+
+
+@contextmanager
+def running_on_controller(name: str, directory: Path) -> Iterator[MeasuredCluster]:
+    """Run three brokers of one kind and a controller of Apache Kafka 4.4 for the length of a `with` block."""
+    settings = {**DEFAULTS, **SETTINGS_ON_CONTROLLER}
+    makers, options = [KRAFT_KINDS[name]] * BROKERS, CONTROLLER_OPTIONS
+    with QuorumCluster.on_controllers(directory, makers, KRAFT_RELEASE, 1, settings, java_options=options) as cluster:
         yield MeasuredCluster(name, cluster)
 
 

@@ -231,10 +231,26 @@ def test_a_cluster_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
     assert rows[0] == ["work", "unit", "pylogbroker"]
     works = [(each.title, unit) for each in cluster.WORKLOADS for unit in each.wanted]
-    works += [(title.format(6), unit) for title, unit, _ in cluster.FAILOVER_ROWS]
+    works += [(title.format(6, "controller"), unit) for title, unit, _ in cluster.FAILOVER_ROWS]
     assert [tuple(row[:2]) for row in rows[2:]] == works
     assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.kafka
+def test_a_cluster_on_a_controller_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**clusters.SETTINGS_ON_CONTROLLER, "broker.session.timeout.ms": "2000"}
+    monkeypatch.setattr(clusters, "SETTINGS_ON_CONTROLLER", {**settings, "broker.heartbeat.interval.ms": "500"})
+    options = ["--engine", "kraft", "--rounds", "1", "--warm-up", "0", "--scale", "0.01", "--only", "leader-killed"]
+    options += ["--only", "controller-killed", "--partitions", "6", "--failovers", "1", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(cluster.main, [*options, "--markdown"], catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    titles = [
+        "leader killed, to the next acknowledgement",
+        *(title.format(6, "broker") for title, _, _ in cluster.FAILOVER_ROWS),
+    ]
+    assert [row[0] for row in rows[2:]] == titles
+    assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
 
 
 def test_brokers_for_all_cores_are_measured(tmp_path: Path) -> None:

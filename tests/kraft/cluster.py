@@ -75,7 +75,9 @@ def kraft_own(place: KraftPlace) -> BrokerProcess:
     return broker
 
 
-def kraft_apache(place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED) -> ApacheMember:
+def kraft_apache(
+    place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED, start_timeout: float = 120.0
+) -> ApacheMember:
     """Make a broker of Apache Kafka, of the controllers' release."""
     identity = {"listeners": f"PLAINTEXT://127.0.0.1:{place.port}", "controller.quorum.voters": place.quorum.voters}
     return ApacheMember(
@@ -84,6 +86,7 @@ def kraft_apache(place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED)
             {**place.identity, **identity, **place.settings},
             port=place.port,
             java_options=java_options,
+            start_timeout=start_timeout,
             kafka_release=place.release,
             format_options=format_options(place.release),
         )
@@ -115,10 +118,14 @@ class QuorumCluster(Cluster):
         controllers: int = 1,
         settings: Mapping[str, str] | None = None,
         network: Network | None = None,
+        java_options: tuple[str, ...] = SHORT_LIVED,
     ) -> Self:
-        """Make a cluster of brokers 1, 2, ..., which do not run yet; `settings` are those of all, controllers too."""
+        """Make a cluster of brokers 1, 2, ..., which do not run yet.
+
+        `settings` are those of all, controllers too; `java_options` are the controllers'.
+        """
         common = {**QUICK, **internal_topics(len(makers)), **(settings or {})}
-        quorum = ApacheQuorum.make(directory, release, controllers, common, network)
+        quorum = ApacheQuorum.make(directory, release, controllers, common, network, java_options)
         members: dict[int, ClusterBroker] = {}
         for number, (maker, port) in enumerate(zip(makers, free_ports(len(makers)), strict=True), 1):
             place = KraftPlace(number, quorum, directory / f"broker-{number}", common, port, release)

@@ -61,6 +61,7 @@ class ApacheQuorum:
         count: int,
         settings: Mapping[str, str],
         network: Network | None = None,
+        java_options: tuple[str, ...] = SHORT_LIVED,
     ) -> Self:
         ports = dict(enumerate(free_ports(count), FIRST_CONTROLLER))
         reached = {
@@ -79,7 +80,7 @@ class ApacheQuorum:
                 directory / f"controller-{number}",
                 {**own, **settings},
                 port=port,
-                java_options=SHORT_LIVED,
+                java_options=java_options,
                 kafka_release=release,
                 format_options=format_options(release),
             )
