@@ -28,6 +28,7 @@ from pylogbroker.groups import (
 from pylogbroker.groups.consumer.port import NO_TOPICS, GroupPort
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.groups.share.port import NO_SHARES, SharePort
+from pylogbroker.groups.streams.port import NO_STREAMS, StreamsPort
 from pylogbroker.long_loops import at_once
 from pylogbroker.records import Record, build, entries
 from tests.coordinators.harness import Answer, RuntimeHarness
@@ -128,12 +129,19 @@ class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
         ids: Iterator[int] | None = None,
         port: GroupPort = NO_TOPICS,
         share_port: SharePort = NO_SHARES,
+        streams_port: StreamsPort = NO_STREAMS,
     ) -> None:
         self.log_port = FakeLogPort(lambda: self.now)
         self.ids = ids = ids or count(1)
         self.woken: list[int] = []
         self.coordinator = GroupCoordinator(
-            settings, self.log_port, lambda: f"id{next(ids)}", port=port, share_port=share_port, assignors=BUILT_IN
+            settings,
+            self.log_port,
+            lambda: f"id{next(ids)}",
+            port=port,
+            share_port=share_port,
+            make_streams_port=lambda: streams_port,
+            assignors=BUILT_IN,
         )
         super().__init__(self.coordinator.runtime)
         self.runtime.watch_deadlines(self.woken.append)
