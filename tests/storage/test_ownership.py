@@ -81,6 +81,17 @@ def test_the_log_of_a_missing_topic_keeps_its_files_and_checkpoints(tmp_path: Pa
     assert reported == []  # the checkpoint still said that all of it was safe
 
 
+def test_the_log_of_a_topic_that_is_known_later_is_kept(tmp_path: Path) -> None:
+    """The metadata at a start may be older than those of the last life."""
+    manager = started(tmp_path, {}, [])
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
+    manager.close()
+    again = started(tmp_path, {}, [])
+    assert again.create("events", 0, CONFIG, NOW, topic_id=TOPIC).log_end_offset == 5
+    assert (again.foreign, again.preferred) == ({}, {})
+    assert not list(tmp_path.glob("*-stray"))
+
+
 def test_a_new_topic_quarantines_the_log_of_a_deleted_one(tmp_path: Path) -> None:
     manager = started(tmp_path, {}, [])
     fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)

@@ -78,7 +78,7 @@ class LogManager:
             if _belongs(log, topic_id, is_new):
                 return log
             self._make_stray(log, report)
-        self._rename_foreign((topic, partition), report)
+        self._settle_foreign((topic, partition), topic_id, report)
         if not is_new and any(directory.failure for directory in self.directories):
             raise StorageFailure(f"partition {partition} of {topic} may be in a directory that is offline")
         if not self.directories.online:
@@ -105,10 +105,17 @@ class LogManager:
         homes = [directory for directory in self.directories.online if directory.path == preferred]
         return min(homes or self.directories.online, key=attrgetter("logs"))
 
-    def _rename_foreign(self, key: TopicPartition, report: Report) -> None:
-        """Rename the directory; raise StorageFailure if the broker did not write it."""
+    def _settle_foreign(self, key: TopicPartition, topic_id: UUID | None, report: Report) -> None:
+        """Rename the directory; raise StorageFailure if the broker did not write it.
+
+        A directory of the same topic is kept: the metadata at the start were older than those of the last life.
+        """
         foreign = self.foreign.get(key)
         if foreign is None:
+            return
+        if foreign.topic_id is not None and foreign.topic_id == topic_id:
+            self.preferred[key] = os.path.dirname(foreign.path)
+            del self.foreign[key]
             return
         if foreign.topic_id is None and os.path.lexists(foreign.path):
             self.offline[key] = f"{foreign.path} {foreign.reason}, then start the broker again"
