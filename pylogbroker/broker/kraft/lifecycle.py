@@ -17,11 +17,11 @@ from twisted.logger import Logger
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
-from pylogbroker.errors import ErrorCode, StartupError
+from pylogbroker.errors import ErrorCode, KafkaError, StartupError
 from pylogbroker.kraft.registration import KraftRegistration, RegistrationState
 from pylogbroker.rpc.errors import ClientError, Closed
 from pylogbroker.rpc.retries import Pauses
-from pylogbroker.wire import UnsupportedVersion, WireError
+from pylogbroker.wire import WireError
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 log = Logger()
@@ -126,7 +126,7 @@ class BrokerLifecycle:
         before = self._registration.state
         try:
             answer = await self._quorum.send(_PURPOSE, request)
-        except (ClientError, WireError, UnsupportedVersion) as error:
+        except (ClientError, KafkaError, WireError) as error:  # an error in the answer of ApiVersions, too
             if self._runtime.may_log("heartbeats"):
                 log.warn("the active controller cannot be reached: {why}", why=error)
             return _RETRY_SECONDS
