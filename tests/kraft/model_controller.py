@@ -126,7 +126,7 @@ class ModelController:
     session_seconds: float = SESSION_SECONDS
     in_transaction: Callable[[], bool] = lambda: False
     """Says whether the records of a new topic are a metadata transaction."""
-    appended: Callable[[], object] = lambda: None
+    appended: Callable[[ModelController], object] = lambda controller: None
     """Called after each batch."""
     state: ModelState = attrs.field(factory=ModelState)
     requests: list[Request] = attrs.field(factory=list)
@@ -145,7 +145,7 @@ class ModelController:
 
     def __attrs_post_init__(self) -> None:
         self._lead()
-        if not self.log.high_watermark:
+        if not self.state.levels:
             self.append(*(FeatureLevelRecord(name, level) for name, level in self.levels.items()))
         self._watch_sessions()
 
@@ -197,7 +197,7 @@ class ModelController:
             self.commit()
         else:
             self._wake_fetches()
-            self.appended()
+            self.appended(self)
 
     def commit(self, end: int | None = None) -> None:
         self.log.high_watermark = max(self.log.high_watermark, self.log.end if end is None else end)
@@ -290,8 +290,7 @@ class ModelController:
             case FetchRequest():
                 self._fetch(request, done)
             case ApiVersionsRequest():
-                keys = [ApiVersion(known.api_key, known.versions.first, known.versions.last) for known in _KNOWN]
-                done(ApiVersionsResponse(api_keys=keys))
+                done(offered())
             case FetchSnapshotRequest():
                 done(self._chunk(request))
             case _:
@@ -329,8 +328,7 @@ class ModelController:
                 done(other_leads(request))
                 return
             data = self.log.answer(asked.fetch_offset, asked.last_fetched_epoch, 3)
-            if asked.current_leader_epoch != self.epoch:
-                data.current_leader = LeaderIdAndEpoch(self.node_id, self.epoch)
+            data.current_leader = LeaderIdAndEpoch(self.node_id, self.epoch)
             if asked.current_leader_epoch > self.epoch:
                 data.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
             elif 0 <= asked.current_leader_epoch < self.epoch:
@@ -370,7 +368,10 @@ class ModelController:
         for directory in request.directories:
             for topic in directory.topics:
                 for part in topic.partitions:
-                    replicas = self.partitions[topic.topic_id, part.partition_index].replicas
+                    state = self.partitions.get((topic.topic_id, part.partition_index))
+                    replicas = [] if state is None else state.replicas
+                    if request.broker_id not in replicas:
+                        continue
                     known = [directory.id if broker == request.broker_id else NO_ID for broker in replicas]
                     self.append(PartitionChangeRecord(part.partition_index, topic.topic_id, directories=known))
         return AssignReplicasToDirsResponse()
@@ -405,8 +406,8 @@ class ModelController:
             left = BrokerRegistrationChangeRecord(broker, member.epoch, in_controlled_shutdown=1)
             self.append(left, *self.replicas.without(broker))
         elif member.is_fenced and is_caught_up and not request.want_fence:
-            self.append(BrokerRegistrationChangeRecord(broker, member.epoch, fenced=-1))
-            self.append(*self.replicas.elected())
+            unfenced = BrokerRegistrationChangeRecord(broker, member.epoch, fenced=-1)
+            self.append(unfenced, *self.replicas.elected(broker))
         if member.is_leaving and not member.is_fenced:
             self.fence(broker)
         return BrokerHeartbeatResponse(0, 0, is_caught_up, member.is_fenced, member.is_leaving)
@@ -444,8 +445,15 @@ class ModelController:
         return EnvelopeResponse(encoded(model_admin.answer(self, request), header))
 
 
+def offered() -> ApiVersionsResponse:
+    keys = [ApiVersion(known.api_key, known.versions.first, known.versions.last) for known in _KNOWN]
+    return ApiVersionsResponse(api_keys=keys)
+
+
 def other_leads(request: Request, leader: NodeEndpoint | None = None, epoch: int = -1) -> Response | None:
     """Return the answer of a controller that does not lead; None for a request that has no such answer."""
+    if isinstance(request, ApiVersionsRequest):
+        return offered()
     if isinstance(request, FetchRequest):
         data = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if epoch >= 0:

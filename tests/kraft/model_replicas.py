@@ -9,8 +9,9 @@
     a reassignment, all replicas in    the new replicas, and perhaps another leader
     sync
 
-With eligible leader replicas (KIP-966), who leaves an ISR that gets smaller than min.insync.replicas stays eligible,
-and an ISR may become empty. Source: Kafka's class PartitionChangeBuilder.
+With eligible leader replicas (KIP-966), a broker that leaves an ISR below min.insync.replicas stays eligible. An ISR
+may become empty; without anybody eligible, its last leader may be elected.
+Source: Kafka's class PartitionChangeBuilder.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class ReplicaDecisions:
                 isr = partition.isr
             yield from self._changed(key, partition, isr, (broker,) if is_unclean else (), gone=broker)
 
-    def elected(self) -> Iterator[PartitionChangeRecord]:
-        """Yield leaders of partitions that have none."""
+    def elected(self, broker: int) -> Iterator[PartitionChangeRecord]:
+        """Yield leaders of partitions that have none, once a broker is live."""
         for key, partition in self.state.partitions.items():
             if partition.leader == NO_LEADER:
-                yield from self._changed(key, partition, partition.isr)
+                yield from self._changed(key, partition, partition.isr, live=broker)
 
     def preferred(self) -> Iterator[PartitionChangeRecord]:
         """Yield preferred leaders that do not lead."""
@@ -64,6 +65,7 @@ class ReplicaDecisions:
         isr: Sequence[int],
         unclean: Collection[int] = (),
         gone: int = NO_LEADER,
+        live: int = NO_LEADER,
         **others: list[int],
     ) -> Iterator[PartitionChangeRecord]:
         """Yield the change of a partition to another ISR, with the leader and the eligible replicas that follow."""
@@ -72,13 +74,22 @@ class ReplicaDecisions:
         eligible = self._eligible(key, partition, isr, replicas, unclean)
         leader = partition.leader
         if leader not in isr or leader == gone:
-            live = [member for member in replicas if member != gone and self.state.is_live(member)]
-            leader = next((member for member in live if member in isr), NO_LEADER)
-            if leader == NO_LEADER and not isr and (again := [member for member in live if member in eligible]):
-                leader = again[0]
-                isr = [leader]
-                eligible = [member for member in eligible if member != leader]
-        yield from _one(partition_change(key, partition, isr=list(isr), leader=leader, eligible=eligible, **others))
+            candidates = [
+                member for member in replicas if member == live or (member != gone and self.state.is_live(member))
+            ]
+            leader = next((member for member in candidates if member in isr), NO_LEADER)
+            if leader == NO_LEADER and not isr:
+                fallback = eligible or partition.last_leader
+                leader = next((member for member in candidates if member in fallback), NO_LEADER)
+                if leader != NO_LEADER:
+                    isr, eligible = [leader], [member for member in eligible if member != leader]
+        last_leader = partition.last_leader
+        if self.has_elr and not isr and partition.leader != NO_LEADER:
+            last_leader = [partition.leader]
+        elif leader != NO_LEADER:
+            last_leader = []
+        after = {"isr": list(isr), "leader": leader, "eligible": eligible, "last_leader": last_leader, **others}
+        yield from _one(partition_change(key, partition, **after))
 
     def _eligible(
         self, key: Key, partition: Replicated, isr: Sequence[int], replicas: Sequence[int], unclean: Collection[int]

@@ -72,6 +72,8 @@ class Replicated:
     adding: list[int] = attrs.field(factory=list)
     removing: list[int] = attrs.field(factory=list)
     eligible: list[int] = attrs.field(factory=list)
+    last_leader: list[int] = attrs.field(factory=list)
+    """One that may be elected while nobody is in the ISR, and nobody eligible."""
 
     @property
     def target(self) -> list[int]:
@@ -179,6 +181,7 @@ class ModelState:
             list(record.adding_replicas),
             list(record.removing_replicas),
             list(record.eligible_leader_replicas or ()),
+            list(record.last_known_elr or ()),
         )
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
@@ -193,6 +196,7 @@ class ModelState:
             ("adding", record.adding_replicas),
             ("removing", record.removing_replicas),
             ("eligible", record.eligible_leader_replicas),
+            ("last_leader", record.last_known_elr),
         ):
             if given is not None:
                 setattr(state, name, list(given))
@@ -243,6 +247,7 @@ def partition_record(topic_id: UUID, number: int, state: Replicated) -> Partitio
         partition_epoch=state.partition_epoch,
         directories=[UUID(int=0)] * len(state.replicas),
         eligible_leader_replicas=state.eligible or None,
+        last_known_elr=state.last_leader or None,
     )
 
 
@@ -271,6 +276,7 @@ def partition_change(key: Key, before: Replicated, **after: Any) -> PartitionCha
     record.removing_replicas = changed.get("removing")
     record.adding_replicas = changed.get("adding")
     record.eligible_leader_replicas = changed.get("eligible")
+    record.last_known_elr = changed.get("last_leader")
     if record.leader == UNCHANGED_LEADER and len(changed.get("replicas", before.replicas)) < len(before.replicas):
         record.leader = before.leader  # a removed replica must not count any more: another leader epoch
     return record

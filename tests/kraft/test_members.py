@@ -10,15 +10,17 @@ from typing import Any
 import attrs
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import capturedLogs, eventAsText
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.client import AdminClient, ConsumerConnector, Producer
 from pylogbroker.client.admin.topics import NewTopic
-from pylogbroker.errors import StartupError
+from pylogbroker.errors import ErrorCode, StartupError
 from pylogbroker.metadata.zk_schema import id_text, parse_id
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing.memory_network import MemoryReactor
 from pylogbroker.testing.settings import QUICK
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -31,6 +33,7 @@ from pylogbroker.wire.metadata_records import (
     FeatureLevelRecord,
     MetadataRecord,
 )
+from tests.kraft.controller_connection import connections_to
 from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
 
 CONTROLLER = 9093
@@ -172,6 +175,21 @@ def test_each_api_has_the_services_that_it_declares(cluster: Cluster) -> None:
         api.select_services(broker)
 
 
+def test_a_reassignment_is_passed_on_and_followed(cluster: Cluster) -> None:
+    for number in (1, 2):
+        cluster.start(number)
+    cluster.controller.create_topic("orders", {0: [1]})
+    cluster.reactor.advance(1)
+    admin = AdminClient(cluster.bootstrap, reactor=cluster.reactor)
+    cluster.run(admin.replicas.reassign({("orders", 0): [2]}))
+    cluster.reactor.advance(10)
+    [state] = cluster.controller.partitions.values()
+    assert (state.replicas, state.isr, state.leader, state.adding, state.removing) == ([2], [2], 2, [], [])
+    assert ("orders", 0) in cluster.broker(2).logs.logs
+    assert ("orders", 0) not in cluster.broker(1).logs.logs
+    cluster.run(admin.close())
+
+
 def test_followers_catch_up_and_lead_after_a_failure(cluster: Cluster) -> None:
     for number in (1, 2, 3):
         cluster.start(number)
@@ -299,6 +317,41 @@ def test_a_broker_that_starts_again_serves_what_it_has(cluster: Cluster) -> None
     cluster.run(consumer.shutdown())
 
 
+def test_replicas_take_no_role_before_the_broker_has_read_its_registration(cluster: Cluster) -> None:
+    """An earlier state names a leader by its former life, whose last records may be lost."""
+    cluster.start(1)
+    cluster.start(2)
+    topic_id = cluster.controller.create_topic("orders", {0: [1, 2]})
+    cluster.reactor.advance(1)
+    cluster.stop(1)
+    former = cluster.controller.members[1]
+    former.is_fenced, former.heard = False, cluster.reactor.seconds()
+    cluster.controller.change(topic_id, 0, leader=1, isr=[1, 2])
+    service = cluster.begin(1)
+    cluster.reactor.advance(SESSION_SECONDS / 2)
+    assert service._starting is not None
+    starting = service._starting._assembled
+    assert starting is not None
+    assert starting.metadata.topics["orders"].partitions[0].leader == 1
+    assert not starting.role.replicas.has_role(("orders", 0))
+    cluster.reactor.run(service.listening, seconds=60)
+    assert cluster.leaders("orders") == {0: 2}
+    assert starting.role.replicas.has_role(("orders", 0))
+
+
+def test_logs_of_replicas_that_were_moved_meanwhile_are_quarantined(cluster: Cluster) -> None:
+    cluster.start(1)
+    cluster.start(2)
+    topic_id = cluster.controller.create_topic("orders", {0: [1]})
+    cluster.reactor.advance(1)
+    cluster.stop(1)
+    cluster.controller.change(topic_id, 0, replicas=[2], isr=[2], leader=2)
+    with capturedLogs() as events:
+        cluster.start(1)
+    assert [path.name.endswith("-stray") for path in (cluster.directory / "1").glob("orders*")] == [True]
+    assert any("orders-0 is not this broker's any more" in eventAsText(event) for event in events)
+
+
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
@@ -340,6 +393,27 @@ def test_the_number_of_another_broker_is_waited_for_and_rejected(cluster: Cluste
     other.startService()
     with pytest.raises(StartupError, match="within 20 s"):
         cluster.reactor.run(other.listening, seconds=200)
+
+
+def test_heartbeats_go_on_after_an_error_of_api_versions(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start(1)
+    rejected = [ApiVersionsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
+    answer = cluster.controller.answer
+
+    def reject_once(request: Any, version: int, done: Any) -> None:
+        if isinstance(request, ApiVersionsRequest) and rejected:
+            done(rejected.pop())
+        else:
+            answer(request, version, done)
+
+    port = cluster.reactor.find_port(CONTROLLER)
+    assert port is not None
+    port.close_now()
+    cluster.reactor.listen("127.0.0.1", CONTROLLER, connections_to(reject_once))
+    cluster.broker(1).role._quorum.leader_lost()
+    cluster.reactor.advance(2 * SESSION_SECONDS)
+    assert not rejected
+    assert not cluster.controller.members[1].is_fenced
 
 
 def test_a_broker_waits_for_controllers_that_do_not_answer(cluster: Cluster) -> None:

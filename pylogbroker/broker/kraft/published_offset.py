@@ -29,23 +29,29 @@ class PublishedOffset:
                 del self._waiting[waiting]
                 waiting.callback(None)
 
+    def reached(self, offset: int) -> Deferred[None]:
+        """Return a Deferred that fires when this offset is published; it is cancelled when the broker stops."""
+        waiting: Deferred[None] = Deferred(self._forget)
+        if offset <= self.offset:
+            waiting.callback(None)
+        elif self._is_closed:
+            waiting.cancel()
+        else:
+            self._waiting[waiting] = offset
+        return waiting
+
     async def reach(self, offset: int, late: str) -> None:
         """Wait until this offset is published.
 
         Raise REQUEST_TIMED_OUT, with the text `late`, if that takes long, or the broker stops.
         """
-        if offset <= self.offset:
-            return
-        waiting: Deferred[None] = Deferred()
-        self._waiting[waiting] = offset
-        waiting.addTimeout(WAIT_SECONDS, self._runtime.clock)
-        if self._is_closed:
-            waiting.cancel()
         try:
-            await waiting
+            await self.reached(offset).addTimeout(WAIT_SECONDS, self._runtime.clock)
         except (CancelledError, TimeoutError) as error:
-            self._waiting.pop(waiting, None)
             raise KafkaError(late, ErrorCode.REQUEST_TIMED_OUT) from error
+
+    def _forget(self, cancelled: Deferred[None]) -> None:
+        self._waiting.pop(cancelled, None)
 
     def close(self) -> None:
         """Wait for nothing any more."""

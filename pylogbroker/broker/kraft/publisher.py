@@ -10,8 +10,9 @@
     4       new topics and changed partitions are published
     5       replicas that have moved to other brokers are deleted
 
-Replicas come before the image, so that no client is sent to one that is not ready. Until `begin` nothing leads: the
-image is read, logs are loaded, and only then the replicas take their roles.
+Replicas come before the image, so that no client is sent to one that is not ready. Nothing leads or follows before the
+image has this broker's registration: an earlier one may name it a leader by its former life, and its log may lack
+records since.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
+from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.kraft.published_offset import PublishedOffset
@@ -42,8 +44,9 @@ from pylogbroker.metadata.delta import (
     TopicCreated,
     TopicDeleted,
 )
-from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
+from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, is_another_topic
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.storage import Log
 from pylogbroker.wire.metadata_records import UnknownMetadataRecord
 
 log = Logger()
@@ -63,12 +66,25 @@ class MetadataPublisher:
     entities: Entities = attrs.field(factory=Entities, init=False)
     _led: list[Replicas] = attrs.field(factory=list, init=False)
     """This broker's replicas, once they may take their roles."""
+    _alone: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.fold = MetadataFold(self._broker_id)
 
+    @property
+    def has_begun(self) -> bool:
+        """This broker's replicas have taken the roles that the image gives them."""
+        return bool(self._led)
+
     async def publish(self, committed: CommittedMetadata) -> None:
         """Apply records that belong together; raise CorruptRecords, of which UnknownMetadataRecord is one."""
+        await self._alone.acquire()
+        try:
+            await self._publish(committed)
+        finally:
+            self._alone.release()
+
+    async def _publish(self, committed: CommittedMetadata) -> None:
         before, former = self.fold.image, self.entities
         if committed.is_snapshot:
             self.fold, self.entities = MetadataFold(self._broker_id), Entities()
@@ -86,13 +102,35 @@ class MetadataPublisher:
         await self._apply(delta)
         self._published.advance(committed.end_offset - 1)
 
-    async def begin(self, replicas: Replicas) -> None:
-        """Let this broker's replicas take the roles that the image gives them."""
-        self._led.append(replicas)
-        image = self._metadata.image
-        await replicas.brokers_changed(dict(image.brokers.items()))
-        async for topic in self._runtime.slices.over(image.topics.values()):
-            await self._lead_and_follow(replicas, topic, frozenset())
+    async def begin(self, replicas: Replicas, logs: Mapping[TopicPartition, Log], offset: int) -> None:
+        """Let this broker's replicas take their roles, once the image has the record at an offset: its registration.
+
+        Logs of replicas that the image does not give this broker are quarantined.
+        """
+        try:
+            await self._published.reached(offset)
+        except CancelledError:  # the broker stops
+            return
+        await self._alone.acquire()
+        try:
+            image = self._metadata.image
+            present = self._runtime.slices.over(tuple(logs.items()))
+            others = [key async for key, present_log in present if not self._is_here(image, key, present_log)]
+            await replicas.quarantine(others)
+            await replicas.brokers_changed(dict(image.brokers.items()))
+            async for topic in self._runtime.slices.over(image.topics.values()):
+                await self._lead_and_follow(replicas, topic, frozenset())
+            self._led.append(replicas)
+        finally:
+            self._alone.release()
+
+    def _is_here(self, image: ClusterImage, key: TopicPartition, present: Log) -> bool:
+        """Return whether a log is of a replica that the image gives this broker."""
+        topic = image.topics.get(key[0])
+        if topic is None or (present.topic_id is not None and is_another_topic(topic.id, present.topic_id)):
+            return False
+        state = topic.partitions.get(key[1])
+        return state is not None and self._broker_id in state.replicas
 
     async def _apply(self, delta: Delta) -> None:
         deleted: list[Change] = []

@@ -3,8 +3,9 @@
 | method          | what happens                                                                               |
 |-----------------|--------------------------------------------------------------------------------------------|
 | `open`          | the metadata log is read up to its end: the image, and nodes of the tree                    |
-| `open_replicas` | replicas take their roles; from now on the log is followed                                  |
-| `register`      | the controllers register the broker, and unfence it once it has read its registration      |
+| `open_replicas` | the log is followed from now on                                                            |
+| `register`      | the controllers register the broker; replicas take their roles once it has read that, and  |
+|                 | the controllers unfence it                                                                 |
 | `leave`         | the controllers move leaderships away; then as `close`                                      |
 | `close`         | registration, reading and fetching end                                                      |
 
@@ -86,7 +87,7 @@ class NoController:
 
 @attrs.frozen
 class NoStrayReplicas:
-    """Replicas that the image does not give this broker are not loaded."""
+    """Replicas that the image does not give this broker are quarantined when it registers."""
 
     without_topic: int = 0
 
@@ -188,9 +189,8 @@ class KraftRole(MemberRole):
             raise StartupError("it was stopped before the controllers had answered") from None
 
     async def open_replicas(self) -> None:
-        """Let the replicas take their roles."""
+        """Let followers be checked; replicas take their roles when the broker has registered."""
         self.replicas.start()
-        await self._publisher.begin(self.replicas)
 
     async def reopen_offline_partitions(self) -> None:
         """Do nothing: the controllers say what to lead and to follow, also after failures."""
@@ -244,7 +244,7 @@ class KraftRole(MemberRole):
             self._quorum,
             self._runtime,
             config.broker_heartbeat_interval_ms / 1000,
-            lambda: self._published.offset,
+            self._published_offset,
         )
         lifecycle.on_registered += [self.replicas.set_broker_epoch, self._registered]
         lifecycle.on_rejected.append(self._end)
@@ -264,7 +264,14 @@ class KraftRole(MemberRole):
                     f"lower it with `kafka-features.sh --bootstrap-server ... downgrade --feature {name}={last}`"
                 )
 
+    def _published_offset(self) -> int:
+        """Return the offset that heartbeats report: none before the replicas have taken their roles."""
+        return self._published.offset if self._publisher.has_begun else -1
+
     def _registered(self, epoch: int) -> None:
+        if self._logs.broker_epoch < 0:
+            begin = self._publisher.begin(self.replicas, self._logs.logs, epoch)
+            run_in_background(log, begin, "the replicas of this broker do not take their roles")
         self._logs.broker_epoch = epoch
 
     def _held_directories(self) -> Iterator[tuple[UUID, int, UUID]]:

@@ -314,8 +314,8 @@ class Partitions:
                 log.error("{partitions} left on the disk: {why}", partitions=_subject([key]), why=failure)
         if renamed:
             log.warn(
-                "{partitions} moved to other brokers while this one could not hear of it: kept, not served, as {paths}."
-                " Remove them if no record is missed",
+                "{partitions} not this broker's any more: kept, not served, as {paths}. "
+                "Remove them if no record is missed",
                 partitions=_subject(keys),
                 paths=listed(renamed),
             )
