@@ -1,4 +1,4 @@
-"""`python -m tests.simulation [--seeds N] [--first SEED]`: run seeds, and end with 1 at a violation.
+"""`python -m tests.simulation [--engine kraft] [--seeds N] [--first SEED]`: run seeds, and end with 1 at a violation.
 
 `python -m tests.simulation --seed SEED --show` runs one, and shows its events and log lines.
 """
@@ -10,20 +10,23 @@ import time
 import click
 
 from tests.simulation import runs
+from tests.simulation.setup import ENGINES, ZOOKEEPER
 
 
 @click.command(help=__doc__)
 @click.option("--seeds", default=100, show_default=True, help="number of runs")
 @click.option("--first", default=1, show_default=True, help="seed of the first run; each run adds 1")
+@click.option("--engine", type=click.Choice(ENGINES), default=ZOOKEEPER, show_default=True, help="keeps the metadata")
 @click.option("--seed", type=int, help="run this seed alone")
 @click.option("--show", is_flag=True, help="show all events and log lines of the seed")
-def main(seeds: int, first: int, seed: int | None, show: bool) -> None:
+def main(seeds: int, first: int, engine: str, seed: int | None, show: bool) -> None:
+    fixed = {"engine": engine}
     if seed is not None:
-        found = runs.run_many([seed], show=(lambda line: click.echo(line, nl=False)) if show else None)
+        found = runs.run_many([seed], fixed, (lambda line: click.echo(line, nl=False)) if show else None)
         click.echo(f"seed {seed}: {found.steps} events, trace {found.trace}")
         return
     started = time.process_time()
-    summary = runs.run_many(range(first, first + seeds))
+    summary = runs.run_many(range(first, first + seeds), fixed)
     seconds = time.process_time() - started
     click.echo(", ".join(f"{name} {count}" for name, count in sorted(summary.faults.items())))
     click.echo(

@@ -1,6 +1,6 @@
 """A client that changes settings of topics and brokers, and ACLs. Each value is new, so it names the change.
 
-| change                           | broker that is asked | found in                                     |
+| change                           | broker that is asked | with ZooKeeper found in                      |
 |----------------------------------|----------------------|----------------------------------------------|
 | setting of a topic               | any                  | /config/topics/<topic>                       |
 | setting of all brokers           | any                  | /config/brokers/<default>                    |
@@ -12,17 +12,12 @@ Notifications announce changes to the other brokers. `rest` compares what each o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.config import ConfigOperation
-from pylogbroker.metadata import zk_schema
-from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, broker_resource, topic_resource
-from pylogbroker.metadata.zk_paths import config, configs
-from pylogbroker.security.acls import tree_layout
+from pylogbroker.metadata.image import ConfigResource, broker_resource, topic_resource
 from pylogbroker.security.acls.bindings import (
-    AccessControlEntry,
     AclOperation,
     AclPermission,
     AclResourceType,
@@ -36,7 +31,6 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.controller.memory_tree import MemoryTree
 from tests.simulation.clients import Client
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.registers import Registers
@@ -48,7 +42,7 @@ _RETENTION_MS: Final = 10**12  # so that nothing is deleted
 _UNSET_SHARE: Final = 0.2
 _SECONDS_MAX: Final = 0.3
 """Time between two changes."""
-_RESOURCES: Final = (
+RESOURCES: Final = (
     ResourcePattern(AclResourceType.TOPIC, TOPIC),
     ResourcePattern(AclResourceType.TOPIC, TOPIC[:2], PatternType.PREFIXED),
 )
@@ -99,7 +93,7 @@ class Administrator(Client):
     # ACLs
 
     async def _add_acl(self) -> None:
-        resource, principal = self.rng.choice(_RESOURCES), f"User:{self._changes}"
+        resource, principal = self.rng.choice(RESOURCES), f"User:{self._changes}"
         creation = AclCreation(
             resource.type,
             resource.name,
@@ -142,26 +136,12 @@ class Administrator(Client):
 
     def check_stored(self) -> None:
         """Check 14: what is stored is of the last acknowledged change, or of one without an answer."""
-        tree, settings, principals = self.cluster.tree, self.settings, self.principals
-        found = dict(stored_settings(tree))
+        stored, settings, principals = self.cluster.stored, self.settings, self.principals
+        found = dict(stored.settings())
         for key in settings:
             resource, setting = key
             if resource.name != RECREATED:  # its settings end with it
                 settings.check_read(key, found.get(resource, {}).get(setting), settings.now())
-        allowed = {entry.principal for _, entries in stored_acls(tree) for entry in entries}
+        allowed = {entry.principal for pattern in RESOURCES for entry in stored.acl_entries(pattern)}
         for principal in principals:
             principals.check_read(principal, principal in allowed, principals.now())
-
-
-def stored_settings(tree: MemoryTree) -> Iterator[tuple[ConfigResource, dict[str, str]]]:
-    """Yield the settings of topics and brokers in the tree."""
-    for kind in ConfigResourceType:
-        for name in tree.names(configs(kind)):
-            node: Any = tree.node(config(kind, name))
-            yield ConfigResource(kind, name), zk_schema.decode_config(node.data)
-
-
-def stored_acls(tree: MemoryTree) -> Iterator[tuple[ResourcePattern, frozenset[AccessControlEntry]]]:
-    for resource in _RESOURCES:
-        node = tree.node(tree_layout.path(resource))
-        yield resource, tree_layout.decode_entries(None if node is None else node.data)

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.kraft.role import KraftRole
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
@@ -51,10 +52,9 @@ class SimulatedBroker:
         self._world = world
         self._lives = 0
         self._settings = {
-            "broker.id": str(broker_id),
+            "node.id": str(broker_id),
             "listeners": f"PLAINTEXT://{self.host}:{PORT}",
             "log.dirs": directory,
-            "zookeeper.connect": "zookeeper:2181",
             "log.cleaner.enable": "false",
             "reactor.stall.warn.ms": "0",
             "num.recovery.threads.per.data.dir": "1",
@@ -82,12 +82,20 @@ class SimulatedBroker:
         return None if self._starting is None else self._starting._assembled
 
     @property
-    def role(self) -> ClusterRole | None:
+    def role(self) -> ClusterRole | KraftRole | None:
         broker = self.assembled
         if broker is None:
             return None
-        assert isinstance(broker.role, ClusterRole)
+        assert isinstance(broker.role, ClusterRole | KraftRole)
         return broker.role
+
+    @property
+    def epoch(self) -> int:
+        """Return the broker epoch; -1 for a broker that has none."""
+        role = self.role
+        if role is None:
+            return -1
+        return role._broker_epoch() if isinstance(role, KraftRole) else role._member.epoch
 
     def start(self) -> None:
         """Start, unless it runs; one that is still stopping is killed first."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
+from uuid import UUID
 
 import attrs
 from twisted.python.failure import Failure
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.image import PartitionKey
+from pylogbroker.metadata.image import PartitionKey, PartitionState
+from pylogbroker.metadata.zk_schema import id_text
 from pylogbroker.replication import FollowerReplica, LeaderReplica
 from pylogbroker.storage import Log
-from tests.controller.stored_cluster import StoredCluster
+from tests.kraft.model_controller import CLUSTER_ID
 from tests.replication.invariants import Violation
 from tests.simulation.broker import SimulatedBroker
-from tests.simulation.ensemble import HOST, Ensemble
 from tests.simulation.network import Network
 from tests.simulation.seams import Surroundings
-from tests.simulation.setup import Setup
+from tests.simulation.setup import KRAFT, Setup
+from tests.simulation.stored_metadata import StoredMetadata
 from tests.simulation.world import Process, World
 
 _REQUEST_SECONDS_MAX: Final = 5.0  # also to a broker that is paused
@@ -30,6 +32,16 @@ _FATAL: Final = frozenset(
 
 def client_host(number: int) -> str:
     return f"10.0.1.{number}"
+
+
+def format_directory(path: str, number: int) -> None:
+    """Make the log directory of a broker as `pylogbroker storage format` does."""
+    directory_id = id_text(UUID(int=number << 64))
+    meta = f"version=1\nnode.id={number}\ncluster.id={CLUSTER_ID}\ndirectory.id={directory_id}\n"
+    with open(f"{path}/meta.properties", "w") as file:
+        file.write(meta)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @attrs.frozen
@@ -50,12 +62,11 @@ class Replica:
     role: LeaderReplica | FollowerReplica
 
 
-class SimulatedCluster(StoredCluster):
+class SimulatedCluster:
     def __init__(self, surroundings: Surroundings, setup: Setup, directory: str) -> None:
         self.world: World = surroundings.world
         self.network: Network = surroundings.network
-        self.ensemble: Ensemble = surroundings.ensemble
-        self.tree = surroundings.ensemble.tree
+        self.stored: StoredMetadata = surroundings.stored
         self.setup = setup
         self.brokers: dict[int, SimulatedBroker] = {}
         self._by_host: dict[str, SimulatedBroker] = {}
@@ -66,14 +77,18 @@ class SimulatedCluster(StoredCluster):
         for number in range(1, setup.brokers + 1):
             path = f"{directory}/{number}"
             os.mkdir(path)
-            broker = SimulatedBroker(self.world, number, path, surroundings.disk, setup.settings, self.failed)
+            if setup.engine == KRAFT:
+                format_directory(path, number)
+            broker = SimulatedBroker(
+                self.world, number, path, surroundings.disk, {**surroundings.settings, **setup.settings}, self.failed
+            )
             self.brokers[number] = self._by_host[broker.host] = broker
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts of brokers, ZooKeeper and clients."""
+        """Hosts of brokers, of servers of the metadata, and of clients."""
         brokers = [broker.host for broker in self.brokers.values()]
-        return [*brokers, HOST, *map(client_host, range(1, self.setup.clients + 1))]
+        return [*brokers, *self.stored.hosts, *map(client_host, range(1, self.setup.clients + 1))]
 
     def broker_of(self, process: Process) -> SimulatedBroker | None:
         """Return the broker whose present life a process is."""
@@ -97,14 +112,17 @@ class SimulatedCluster(StoredCluster):
     def serving(self) -> list[SimulatedBroker]:
         return [broker for broker in self.brokers.values() if broker.serving is not None]
 
+    def state(self, key: PartitionKey) -> PartitionState:
+        return self.stored.state(key)
+
+    def states(self) -> Mapping[PartitionKey, PartitionState]:
+        return self.stored.states()
+
     def is_undisturbed(self) -> bool:
-        """All brokers run, and a controller knows them in their present lives."""
-        roles = [broker.role for broker in self.serving if broker.process is not None and broker.process.is_running]
-        known = [role.driver.image.brokers for role in roles if role is not None and role.driver.is_active]
-        epochs = {broker.id: broker.epoch for broker in (known[0].values() if len(known) == 1 else ())}
-        return epochs == {role._broker_id: role._member.epoch for role in roles if role is not None} and len(
-            roles
-        ) == len(self.brokers)
+        """All brokers run, and are known in their present lives."""
+        serving = self.serving
+        are_running = all(broker.process is not None and broker.process.is_running for broker in serving)
+        return len(serving) == len(self.brokers) and are_running and self.stored.has_all(serving)
 
     def may_be_reassigned(self) -> bool:
         """Return whether partitions are being reassigned, or a request for that may be on its way."""
@@ -136,7 +154,7 @@ class SimulatedCluster(StoredCluster):
                 lines.append(f"broker {broker.id} {broker.state}")
                 continue
             controller = role._metadata.image.controller_id
-            lines.append(f"broker {broker.id} {broker.state}, epoch {role._member.epoch}, controller {controller}")
+            lines.append(f"broker {broker.id} {broker.state}, epoch {broker.epoch}, controller {controller}")
             lines += (f"  {_description(replica)}" for replica in self.replicas_of(broker))
         return "\n".join(lines)
 

@@ -22,6 +22,13 @@
     20 all records             are accepted in the end, or are dead letters, at least once, that say from where and why
     21 committed records       alone are delivered to a share group that reads these
 
+    22 applied metadata        are those that are committed, in a metadata transaction at its end (`applied_metadata`)
+    23 heartbeats              name no offset whose records are not applied (`quorum`)
+    24 leaders                 lead in epochs that are committed, one in each
+    25 in-sync replicas        as a leader knows them are committed, with their partition epoch
+
+22 to 25 are of clusters with KRaft's controllers; there, 2 holds for eligible leader replicas, too.
+
 They hold over reassignments, too, and for internal topics; of a topic that is deleted or pruned, only 5, 6 and
 13 are checked.
 
@@ -32,10 +39,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
 from pylogbroker.replication import LeaderReplica
-from tests.controller.invariants import Invariants as StateInvariants
 from tests.replication.invariants import Violation
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.clients import Acknowledged
@@ -57,9 +62,8 @@ class Invariants:
         self._appenders: dict[tuple[PartitionKey, int], int] = {}
         self._states: dict[PartitionKey, PartitionState] = {}
         self._may_differ = False
-        """The tree may have other topics or states than `_states`."""
-        self._states_checks = StateInvariants.watch(cluster)
-        cluster.tree.listeners.append(self._tree_changed)
+        """There may be other topics or states than `_states`."""
+        cluster.stored.watch(self._metadata_changed, self._metadata_applied)
         for broker in cluster.brokers.values():
             broker.on_ended.append(self.ended)
 
@@ -91,6 +95,7 @@ class Invariants:
         changed = self._update_states()
         broker = None if process is None else cluster.broker_of(process)
         if broker is not None:
+            cluster.stored.check_broker(broker)
             changed |= self._check_broker(broker)
         for key in sorted(changed):
             self._check_partition(key)
@@ -111,8 +116,14 @@ class Invariants:
             found.read_all()
         return found
 
-    def _tree_changed(self, path: str) -> None:
-        self._may_differ |= path.startswith(zk_paths.TOPICS)
+    def _metadata_changed(self) -> None:
+        self._may_differ = True
+
+    def _metadata_applied(self, broker_id: int) -> None:
+        """Check a broker within an event: it may lead and commit records before the next change that it applies."""
+        broker = self._cluster.brokers[broker_id]
+        if broker.role is not None:
+            self._check_broker(broker)
 
     def _update_states(self) -> set[PartitionKey]:
         if not self._may_differ:
@@ -187,7 +198,7 @@ class Invariants:
         if state is None or not state.is_stored:
             return
         committed = self.committed.get(key, [])
-        for member in state.isr:
+        for member in (*state.isr, *self._cluster.stored.eligible(key)):
             if member in self._cluster.lossy:
                 continue
             log = self.log_of(self._cluster.brokers[member], key)

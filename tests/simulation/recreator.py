@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
 from pylogbroker.records import Record, build
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -36,9 +35,9 @@ class Recreator(Client):
 
     @property
     def topic_id(self) -> bytes | None:
-        """Return the id of the topic in the tree."""
-        node = self.cluster.tree.node(zk_paths.topic(RECREATED))
-        return None if node is None else zk_schema.decode_topic(node.data).topic_id.bytes
+        """Return the id of the topic that is stored."""
+        topic_id = self.cluster.stored.topic_id(RECREATED)
+        return None if topic_id is None else topic_id.bytes
 
     async def act(self) -> None:
         found = self.topic_id

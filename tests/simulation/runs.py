@@ -24,16 +24,17 @@ from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.consumer_groups import ConsumerGroupMember, LastMember, Owners
 from tests.simulation.copiers import Copier, CopyReader, committed_values
-from tests.simulation.faults import FAULTS, Faults
+from tests.simulation.faults import KINDS, Faults
 from tests.simulation.groups import NO_OFFSET, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
+from tests.simulation.network import Network
 from tests.simulation.pipeliners import Pipeliner
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.recreator import RecreatedReader, Recreator
 from tests.simulation.registers import Registers
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
-from tests.simulation.setup import TOPIC, Setup
+from tests.simulation.setup import TOPIC, ZOOKEEPER, Setup
 from tests.simulation.share_ledger import ShareLedger
 from tests.simulation.share_members import LastShareMember, ShareMember
 from tests.simulation.world import World
@@ -76,7 +77,7 @@ class Run:
         self.faults.begin()
         self.world.run_for(self.cluster.setup.seconds)
         self.faults.heal()
-        self.cluster.ensemble.late_share = 0.0
+        self.cluster.stored.heal()
         for client in self.clients:
             client.stop()
         self._come_to_rest()
@@ -196,10 +197,8 @@ class Run:
 
 def run(world: World, fixed: Mapping[str, Any] = _NOTHING, show: Show | None = None) -> Run:
     """Run a world's seed."""
-    surroundings = Surroundings.of(world)
-    setup = Setup.choose(world.rng, tuple(FAULTS), **fixed)
-    surroundings.network.latency = setup.latency
-    surroundings.ensemble.late_share = setup.late_answers
+    setup = Setup.choose(world.rng, tuple(KINDS[fixed.get("engine", ZOOKEEPER)]), **fixed)
+    surroundings = Surroundings.of(world, setup, Network(world, setup.latency))
     world.on_event = show
     parent = _MEMORY_DISK if os.path.isdir(_MEMORY_DISK) else None
     with TemporaryDirectory(dir=parent) as directory, _watched_log(world, show) as problems, surroundings.in_place():

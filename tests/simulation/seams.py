@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -17,8 +17,10 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.runtime import resources as runtime
 from pylogbroker.broker.runtime.slices import Slices
+from pylogbroker.kraft.metadata_log import CommittedMetadata
 from pylogbroker.net import protocol, service
 from pylogbroker.rpc import endpoint
 from pylogbroker.tap import lifecycle, preflight
@@ -27,9 +29,17 @@ from pylogbroker.tree import zookeeper
 from tests.simulation.disk import SyncedSizes
 from tests.simulation.ensemble import Ensemble, SimulatedSession
 from tests.simulation.network import ClientEndpoint, Network, ServerEndpoint
+from tests.simulation.quorum import QUORUM_SETTINGS, SimulatedQuorum
+from tests.simulation.setup import KRAFT, Setup
+from tests.simulation.stored_metadata import StoredMetadata
 from tests.simulation.world import Process, World
+from tests.simulation.zookeeper_metadata import ZooKeeperMetadata
 
 _SLOW_SHARE: Final = 0.02
+ENSEMBLE_SETTINGS: Final[Mapping[str, str]] = {
+    "zookeeper.connect": "zookeeper:2181",
+    "zookeeper.session.timeout.ms": "2000",
+}
 
 
 @attrs.define(eq=False)
@@ -48,13 +58,18 @@ class _SlowProcessor:
 class Surroundings:
     world: World
     network: Network
-    ensemble: Ensemble
+    stored: StoredMetadata
     disk: SyncedSizes
+    settings: Mapping[str, str]
+    """Settings by which brokers find the metadata."""
 
     @classmethod
-    def of(cls, world: World) -> Surroundings:
-        network = Network(world)
-        return cls(world, network, Ensemble(network), SyncedSizes())
+    def of(cls, world: World, setup: Setup, network: Network) -> Surroundings:
+        if setup.engine == KRAFT:
+            return cls(world, network, SimulatedQuorum(network, setup), SyncedSizes(), QUORUM_SETTINGS)
+        return cls(
+            world, network, ZooKeeperMetadata(Ensemble(network, setup.late_answers)), SyncedSizes(), ENSEMBLE_SETTINGS
+        )
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -64,12 +79,14 @@ class Surroundings:
         random.seed(rng.random())
         with ExitStack() as stack:
             stack.callback(random.setstate, state)
+            if isinstance(self.stored, SimulatedQuorum):
+                stack.enter_context(patch.object(MetadataPublisher, "publish", _published_to(self.stored)))
             for target, name, stand_in in (
                 (endpoint, "endpoint", partial(_client_endpoint, network)),
                 (service, "ChunkServerEndpoint", partial(_server_endpoint, network)),
                 (preflight, "check_ports", lambda listeners: None),
                 (lifecycle, "Threads", partial(SimulatedThreads, self)),
-                (zookeeper, "KazooSession", partial(SimulatedSession, self.ensemble)),
+                (zookeeper, "KazooSession", partial(SimulatedSession, getattr(self.stored, "ensemble", None))),
                 (runtime, "Slices", lambda clock: Slices(clock, now=_SlowProcessor(self.world))),
                 (protocol, "perf_counter", _SlowProcessor(self.world)),
                 (os, "urandom", rng.randbytes),
@@ -81,6 +98,13 @@ class Surroundings:
                 yield
             finally:
                 self.world.end()
+
+
+def _published_to(quorum: SimulatedQuorum) -> Any:
+    async def publish(publisher: MetadataPublisher, committed: CommittedMetadata) -> None:
+        await quorum.publish(publisher, committed)
+
+    return publish
 
 
 def _client_endpoint(

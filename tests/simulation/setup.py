@@ -47,6 +47,9 @@ _SHARE_GROUPS: Final = {
     "group.share.delivery.count.limit": str(SHARE_DELIVERIES_MAX),
 }
 _CLIENTS: Final = 3  # of each run
+ZOOKEEPER: Final = "zookeeper"
+KRAFT: Final = "kraft"
+ENGINES: Final = (ZOOKEEPER, KRAFT)
 
 
 @attrs.frozen
@@ -83,6 +86,12 @@ class Setup:
     """Brokers delete records of `__share_group_state` that no state needs."""
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
+    engine: str = ZOOKEEPER
+    """Keeps the metadata."""
+    has_elr: bool = False
+    """The controllers have eligible leader replicas."""
+    metadata_transactions: float = 0.0
+    """Share of new topics whose records are a metadata transaction."""
 
     @classmethod
     def choose(cls, rng: random.Random, kinds: Sequence[str], **fixed: Any) -> Setup:
@@ -118,6 +127,10 @@ class Setup:
             share_resets=chosen.share_members == 1 and later.random() < 0.5,
             shares_copies=later.random() < 0.5,
         )
+        if fixed.get("engine") == KRAFT:
+            chosen = attrs.evolve(
+                chosen, has_elr=later.random() < 0.5, metadata_transactions=later.choice((0.0, 0.5, 1.0))
+            )
         return attrs.evolve(chosen, **fixed)
 
     @property
@@ -143,7 +156,6 @@ class Setup:
     def settings(self) -> dict[str, str]:
         """Settings of each broker: short times, so that much happens in few events."""
         return {
-            "zookeeper.session.timeout.ms": "2000",
             "replica.lag.time.max.ms": "1500",
             "replica.socket.timeout.ms": "1000",
             "controller.socket.timeout.ms": "1000",
