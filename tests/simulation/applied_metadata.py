@@ -35,7 +35,7 @@ class AppliedMetadata:
 
     def check(self, publisher: MetadataPublisher) -> None:
         """Check a new image against the committed records."""
-        offset = publisher.offset
+        offset = publisher._published.offset
         if offset < self._offset:
             raise Violation(f"22: broker {self._broker_id} goes back from offset {self._offset} to {offset}")
         entries = self._quorum.entries

@@ -214,10 +214,10 @@ class SimulatedQuorum:
         role = self._present.get(request.broker_id)
         if role is None or role._broker_epoch() != request.broker_epoch:
             return
-        if request.current_metadata_offset > role._publisher.offset:
+        if request.current_metadata_offset > role._published.offset:
             raise Violation(
                 f"23: broker {request.broker_id} tells offset {request.current_metadata_offset}, "
-                f"its image has {role._publisher.offset}"
+                f"its image has {role._published.offset}"
             )
 
     def check_broker(self, broker: SimulatedBroker) -> None:
