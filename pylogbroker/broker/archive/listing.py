@@ -32,6 +32,7 @@ class ArchiveListing:
     contents: Contents
     pieces: Pieces
     views: tuple[SegmentView, ...]  # of the pieces, for delete policies
+    aborted: Pieces = attrs.field(eq=False)  # with markers of aborted transactions; also those deleted since
     size: int  # bytes of the pieces' segments
     newest_epoch: int = attrs.field(eq=False)  # of the leaders that had copied them when they were listed; or -1
     is_beyond_end: bool = False
@@ -45,6 +46,7 @@ class ArchiveListing:
             contents,
             pieces,
             tuple(map(_view, pieces)),
+            tuple(filter(_has_aborted, pieces)),
             sum(piece.segment.size for piece in pieces),
             max((piece.segment.name.leader_epoch for piece in pieces), default=-1),
         )
@@ -77,6 +79,7 @@ class ArchiveListing:
             contents=attrs.evolve(self.contents, segments=(*segments[:at], stored, *segments[at:])),
             pieces=(*self.pieces, piece),
             views=(*self.views, _view(piece)),
+            aborted=(*self.aborted, piece) if _has_aborted(piece) else self.aborted,
             size=self.size + stored.size,
         )
 
@@ -102,7 +105,11 @@ class ArchiveListing:
 
     def beyond_end(self) -> ArchiveListing:
         """Return the listing of an archive that does not count, since it ends behind the log."""
-        return attrs.evolve(self, pieces=(), views=(), size=0, is_beyond_end=True)
+        return attrs.evolve(self, pieces=(), views=(), aborted=(), size=0, is_beyond_end=True)
+
+
+def _has_aborted(piece: SegmentPiece) -> bool:
+    return piece.segment.first_aborted >= 0
 
 
 def _view(piece: SegmentPiece) -> SegmentView:

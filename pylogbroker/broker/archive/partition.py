@@ -34,7 +34,7 @@ from pylogbroker.storage.log.leader_epochs import joined
 from pylogbroker.storage.log.retention import expire_archived
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.transaction_index import AbortedTxn
-from pylogbroker.storage.remote import contents, copying, deletion
+from pylogbroker.storage.remote import contents, copying, deletion, summaries
 from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.contents import Contents
@@ -146,10 +146,10 @@ class ArchivedPartition:
 
     # Listing
 
-    async def listed(self, *, again: bool = False) -> Pieces:
-        """Return the pieces, listed once in a leader epoch, or `again`. Raise StoreFailure."""
+    async def listed(self, *, again: bool = False) -> ArchiveListing:
+        """Return the listing, made once in a leader epoch, or `again`. Raise StoreFailure."""
         if self.is_listed and not again:
-            return self._listing.pieces
+            return self._listing
         before = self._listing
         await self._lock.acquire()
         try:
@@ -157,7 +157,7 @@ class ArchivedPartition:
                 await self._list()
         finally:
             self._lock.release()
-        return self._listing.pieces
+        return self._listing
 
     def listed_within(self, seconds: float) -> Deferred[tuple[None] | None]:
         """Return a Deferred that fires when the pieces are listed, or with None when the time is over."""
@@ -265,14 +265,14 @@ class ArchivedPartition:
         await limits.begin(size)
         self.totals.fetch_requests += 1
         try:
-            pieces = await self.listed()
-            if find(pieces, offset) is None:
-                pieces = await self.listed(again=self._may_list_again())
+            listing = await self.listed()
+            if find(listing.pieces, offset) is None:
+                listing = await self.listed(again=self._may_list_again())
             try:
-                records = await self._read(pieces, offset, max_bytes, upto, min_one, is_committed)
+                records = await self._read(listing, offset, max_bytes, upto, min_one, is_committed)
             except MissingObject:  # deleted since the listing
-                pieces = await self.listed(again=self._may_list_again())
-                records = await self._read(pieces, offset, max_bytes, upto, min_one, is_committed)
+                listing = await self.listed(again=self._may_list_again())
+                records = await self._read(listing, offset, max_bytes, upto, min_one, is_committed)
         except KafkaError as error:
             self.totals.fetch_errors += 1
             if isinstance(error, DamagedObject):
@@ -293,10 +293,10 @@ class ArchivedPartition:
         return _LISTING_SHARE * self._listing_took_ms
 
     async def _read(
-        self, pieces: Pieces, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
+        self, listing: ArchiveListing, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
     ) -> ArchivedRecords:
         def read() -> ArchivedRecords:
-            records = self._reader.read(pieces, offset, min(max_bytes, READ_BYTES_MAX), upto, min_one=min_one)
+            records = self._reader.read(listing.pieces, offset, min(max_bytes, READ_BYTES_MAX), upto, min_one=min_one)
             if records is None:
                 detail = (
                     f"the remote storage has no record of {self.partition.topic}-{self.partition.index} at {offset}"
@@ -304,7 +304,7 @@ class ArchivedPartition:
                 raise MissingObject(detail)
             aborted, is_all = list[AbortedTxn](), True
             if is_committed:
-                aborted, is_all = self._reader.aborted_transactions(pieces, offset, records.next_offset)
+                aborted, is_all = self._reader.aborted_transactions(listing.aborted, offset, records.next_offset)
             return ArchivedRecords(records.data, records.next_offset, aborted, is_all)
 
         return await self._asked(self._access.in_reading_thread, read)
@@ -367,16 +367,12 @@ class ArchivedPartition:
 
     async def delete_old(self) -> None:
         """Delete remote segments before the log start, and copies that failed. For the leader."""
-        now_ms, access, partition = self._access.runtime.now_ms(), self._access, self.partition
+        now_ms, access = self._access.runtime.now_ms(), self._access
         await self.listed(again=0 < self._sweep_ms <= now_ms)  # it finds the tombstones of earlier deletions
         if self._listing.is_beyond_end:
             return
         if now_ms >= self._sweep_ms:
-            left = await self._asked(
-                access.in_copying_thread,
-                deletion.sweep, access.store, self.topic_id, partition.index, self._listing.contents,
-                partition.leader_epoch, now_ms,
-            )  # fmt: skip
+            left = await self._asked(access.in_copying_thread, self._sweep, self._listing.contents, now_ms)
             self._sweep_ms = now_ms + _SWEEP_MS
             self._listing = self._listing.swept(left)
         for name in tuple(self._lost_copies):
@@ -390,6 +386,14 @@ class ArchivedPartition:
                 except StoreFailure:
                     self._lost_copies.add(segment.name)
                     raise
+
+    def _sweep(self, held: Contents, now_ms: int) -> frozenset[SegmentName]:
+        """Finish deletions, and update the summaries. Blocks; return the segments with tombstones."""
+        store, topic_id, index = self._access.store, self.topic_id, self.partition.index
+        epoch = self.partition.leader_epoch
+        left = deletion.sweep(store, topic_id, index, held, epoch, now_ms)
+        summaries.update(store, topic_id, index, held.segments, held.summaries, epoch, self._new_id)
+        return left
 
     async def _delete(self, name: SegmentName) -> None:
         access, now_ms = self._access, self._access.runtime.now_ms()

@@ -3,6 +3,7 @@
 Modules know only later ones:
 
     reading, copying, deletion, contents
+    summaries
     lineage
     segment_indexes, chunk_cache
     manifest, object_names

@@ -10,20 +10,26 @@ a manifest without the others, or a damaged one    damaged: does not count, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
 import attrs
 
-from pylogbroker.storage.remote import manifest, object_names
+from pylogbroker.storage.remote import manifest, object_names, summaries
 from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
 from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
 from pylogbroker.storage.remote.object_names import SegmentName
 
 _READERS: Final = 8
 """Threads that read manifests, if there are more of them: a request to a store far away takes long."""
+
+_READS_WAITING_MAX: Final = 1000
+"""Reads that wait for these threads: each takes a kilobyte."""
+
+_key = attrgetter("key")
 
 
 @attrs.frozen
@@ -38,6 +44,30 @@ class Contents:
     unfinished: frozenset[SegmentName] = frozenset()
     damaged: tuple[str, ...] = ()
     """Descriptions of damaged segments."""
+    summaries: Mapping[SegmentName, bool] = attrs.field(factory=dict)
+    """Summaries, and whether they are whole."""
+
+
+@attrs.define(eq=False, repr=False)
+class _Objects:
+    """Objects of one segment, as listed. A partition may have 100,000 of these."""
+
+    log_size: int = -1
+    index_size: int = -1
+    has_manifest: bool = False
+    has_tombstone: bool = False
+    count: int = 0
+
+    def note(self, suffix: str, size: int) -> None:
+        self.count += 1
+        if suffix == object_names.LOG:
+            self.log_size = size
+        elif suffix == object_names.INDEX:
+            self.index_size = size
+        elif suffix == object_names.MANIFEST:
+            self.has_manifest = True
+        elif suffix == object_names.TOMBSTONE:
+            self.has_tombstone = True
 
 
 def load(
@@ -45,47 +75,63 @@ def load(
 ) -> Contents:
     """List a partition's objects; read the manifests of other segments than before. Blocks; raise StoreFailure."""
     prefix = object_names.partition_prefix(topic_id, partition)
-    read_before = {segment.name: segment for segment in segments_before}
-    sizes: dict[SegmentName, dict[str, int]] = {}
-    for listed in store.list(prefix):
-        parsed = object_names.parse(listed.name)
-        if parsed is not None:
-            sizes.setdefault(parsed[0], {})[parsed[1]] = listed.size
+    manifests = {segment.name: segment for segment in segments_before}
+    objects, summaries_listed = _list(store, prefix)
     names = sorted(
-        name
-        for name, present in sizes.items()
-        if object_names.MANIFEST in present and object_names.TOMBSTONE not in present
+        (name for name, present in objects.items() if present.has_manifest and not present.has_tombstone),
+        key=_key,
     )
 
     def segment_of(name: SegmentName) -> RemoteSegment | DamagedObject | None:
         try:
-            segment = read_before.get(name) or _read(store, prefix, name, partition)
+            segment = manifests.get(name) or _read(store, prefix, name, partition)
         except MissingObject:  # deleted since the listing
             return None
         except DamagedObject as error:
             return error
-        present = sizes[name]
-        if (present.get(object_names.LOG), present.get(object_names.INDEX)) != (segment.size, segment.index_size):
+        present = objects[name]
+        if (present.log_size, present.index_size) != (segment.size, segment.index_size):
             return DamagedObject(f"{prefix}{name}: objects are missing, or have other sizes than in the manifest")
         return segment
 
-    unread = sum(name not in read_before for name in names)
     with ThreadPoolExecutor(_READERS) as executor:  # its threads begin with the first call
-        outcomes = list((executor.map if unread > _READERS else map)(segment_of, names))
-    segments = [outcome for outcome in outcomes if isinstance(outcome, RemoteSegment)]
-    damaged = [outcome.detail for outcome in outcomes if isinstance(outcome, DamagedObject)]
-    deleted = frozenset(name for name, present in sizes.items() if object_names.TOMBSTONE in present)
+        unread = [name for name in names if name not in manifests]
+        useful = summaries.worth_reading(summaries_listed, unread)
+        for some in executor.map(lambda summary: summaries.read(store, prefix, partition, summary), useful):
+            manifests.update((segment.name, segment) for segment in some)
+        read_all = executor.map if sum(name not in manifests for name in names) > _READERS else map
+        outcomes: list[RemoteSegment | DamagedObject | None] = []
+        for at in range(0, len(names), _READS_WAITING_MAX):
+            outcomes += read_all(segment_of, names[at : at + _READS_WAITING_MAX])
+    deleted = frozenset(name for name, present in objects.items() if present.has_tombstone)
     return Contents(
-        tuple(segments),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, RemoteSegment)),
         deleted,
-        frozenset(name for name in deleted if len(sizes[name]) > 1),
-        frozenset(
-            name
-            for name, present in sizes.items()
-            if not {object_names.TOMBSTONE, object_names.MANIFEST} & present.keys()
-        ),
-        tuple(damaged),
+        frozenset(name for name in deleted if objects[name].count > 1),
+        frozenset(name for name, present in objects.items() if not present.has_tombstone and not present.has_manifest),
+        tuple(outcome.detail for outcome in outcomes if isinstance(outcome, DamagedObject)),
+        summaries_listed,
     )
+
+
+def _list(store: CheckedStore, prefix: str) -> tuple[dict[SegmentName, _Objects], dict[SegmentName, bool]]:
+    """Return the objects of segments, and the summaries with whether they are whole."""
+    objects: dict[SegmentName, _Objects] = {}
+    summaries_listed: dict[SegmentName, bool] = {}
+    for listed in store.list(prefix):
+        parsed = object_names.parse(listed.name)
+        if parsed is None:
+            continue
+        name, suffix = parsed
+        if suffix.startswith(object_names.SUMMARY):
+            is_whole = suffix == object_names.SUMMARY
+            summaries_listed[name] = is_whole or summaries_listed.get(name, False)
+            continue
+        present = objects.get(name)
+        if present is None:
+            present = objects[name] = _Objects()
+        present.note(suffix, listed.size)
+    return objects, summaries_listed
 
 
 def _read(store: CheckedStore, prefix: str, name: SegmentName, partition: int) -> RemoteSegment:

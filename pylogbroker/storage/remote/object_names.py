@@ -5,6 +5,7 @@
                                                                              .index      indexes, see `segment_indexes`
                                                                              .manifest   commit, see `manifest`
                                                                              .deleted    tombstone, see `deletion`
+                                                                             .manifests  of several, see `summaries`
 ```
 
 Offsets have 20 digits, so that names sort by them. The end offset is that of the next segment. A segment id is random:
@@ -25,15 +26,17 @@ LOG: Final = ".log"
 INDEX: Final = ".index"
 MANIFEST: Final = ".manifest"
 TOMBSTONE: Final = ".deleted"
+SUMMARY: Final = ".manifests"
+TEMPORARY: Final = ".tmp"
 _NAME: Final = re.compile(
-    r"([0-9]{20})-([0-9]{20})-([0-9]{1,10})-([0-9a-f]{32})((?:\.log|\.index|\.manifest|\.deleted)(?:\.tmp)?)"
+    r"([0-9]{20})-([0-9]{20})-([0-9]{1,10})-([0-9a-f]{32})((?:\.log|\.index|\.manifests?|\.deleted)(?:\.tmp)?)"
 )
 _LONG_MAX: Final = 2**63 - 1
 
 
 @attrs.frozen(order=True)
 class SegmentName:
-    """Segment, as the names of its objects have it."""
+    """Segment, as the names of its objects have it; or several that follow each other, of a summary."""
 
     base_offset: int
     end_offset: int
@@ -42,6 +45,11 @@ class SegmentName:
 
     def __str__(self) -> str:
         return f"{self.base_offset:020}-{self.end_offset:020}-{self.leader_epoch}-{self.id}"
+
+    @property
+    def key(self) -> tuple[int, int, int, str]:
+        """Key with the names' order, which compares faster."""
+        return self.base_offset, self.end_offset, self.leader_epoch, self.id
 
 
 def topic_prefix(topic_id: UUID) -> str:

@@ -5,7 +5,9 @@ Record batches are read in chunks of a MiB, whose checksums the segment's indexe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -33,6 +35,7 @@ _PAIR: Final = 2
 """Chunks of one request that stay together in memory: the cache may hold twice its limit, if one of each is dropped."""
 
 _HEADER_BYTES_MAX: Final = 61
+_end = attrgetter("end_offset")
 
 
 @attrs.frozen
@@ -125,11 +128,10 @@ class RemoteReader:
     def aborted_transactions(self, pieces: Pieces, first_offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
         """Return the transactions that overlap `first_offset` to `upto`, and whether they are all.
 
-        The markers of others may be in the local log.
+        Pieces without markers of aborted transactions may be missing. The markers of others may be in the local log.
         """
         transactions: list[AbortedTxn] = []
-        number = find(pieces, first_offset)
-        for piece in () if number is None else pieces[number:]:
+        for piece in pieces[bisect_right(pieces, first_offset, key=_end) :]:
             if not 0 <= piece.segment.first_aborted < upto:
                 continue
             for aborted in self.indexes(piece.segment).transactions:
