@@ -1,6 +1,7 @@
 """The delete policy `archive-parquet:TARGET`: segments are deleted once their records are in Parquet files.
 
-The target is a directory, or a table of Iceberg: `iceberg://CATALOG/NAMESPACE.TABLE`.
+The target is a directory, or a table of Iceberg: `iceberg://CATALOG/NAMESPACE.TABLE`. Options may follow it: with
+`?key=FORM&value=FORM&schema.registry.url=URL`, keys and values are archived decoded, too.
 
     retention.ms, retention.bytes       which segments have expired
     archive process                     writes the records of expired segments to the directory
@@ -26,6 +27,7 @@ from importlib.util import find_spec
 from itertools import takewhile
 from queue import SimpleQueue
 from typing import Any, Final, cast
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 import attrs
@@ -40,6 +42,9 @@ _NAME: Final = "archive-parquet"
 _REMOTE: Final = "remote.storage.enable"
 _COMMAND: Final = ("-P", "-m", "pylogbroker.table.archive")
 _TABLE: Final = re.compile(r"iceberg://[^/]+/[^/.]+(?:\.[^/.]+)+")
+_FORMS: Final = ("avro", "protobuf", "json-schema", "auto", "json")
+_REGISTRY: Final = "schema.registry.url"
+_OPTIONS: Final = ("key", "value", _REGISTRY)
 _SEGMENTS_MAX: Final = 100  # of a job
 _STDERR_CHARACTERS_MAX: Final = 1000
 log = Logger()
@@ -124,6 +129,13 @@ def _report(job: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
         log.info(
             "{records} records of {topic}-{partition} were archived to {root}", **where, records=outcome["records"]
         )
+    if outcome.get("undecodable"):
+        log.warn(
+            "{count} keys and values of {topic}-{partition} could not be decoded: {root} has them as bytes, and the"
+            " reasons are in its dead letters",
+            count=outcome["undecodable"],
+            **where,
+        )
     if outcome.get("dead_letters"):
         log.warn(
             "{count} damaged batches of {topic}-{partition} are in the dead letters of {root}: no record can be read",
@@ -143,6 +155,7 @@ class ArchivePolicy:
     root: str
     by_time: RecordTimePolicy
     by_size: SizePolicy
+    decoding: tuple[tuple[str, str], ...] = ()
     archiver: Archiver = attrs.field(default=ARCHIVER, eq=False, repr=False)
 
     def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
@@ -177,6 +190,7 @@ class ArchivePolicy:
             "directory": files.directory,
             "segments": [(segment.base_offset, segment.next_offset, segment.size) for segment in segments],
             "aborted": list(files.aborted(segments[0].base_offset, segments[-1].next_offset)),
+            "decoding": dict(self.decoding),
         }
 
 
@@ -189,6 +203,8 @@ class ArchivePolicyFactory:
     name = _NAME
 
     def make(self, argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
+        argument, _, options = argument.partition("?")
+        decoding = _decoding(options)
         if not os.path.isabs(argument) and not _TABLE.fullmatch(argument):
             raise ValueError(
                 "expected the absolute path of a directory, such as archive-parquet:/var/archive, or a table of"
@@ -213,7 +229,27 @@ class ArchivePolicyFactory:
             os.path.normpath(argument) if is_directory else argument,
             RecordTimePolicy(cast(int, settings["retention.ms"])),
             SizePolicy(cast(int, settings["retention.bytes"])),
+            decoding,
         )
+
+
+def _decoding(options: str) -> tuple[tuple[str, str], ...]:
+    """Return the options behind a target; raise ValueError."""
+    pairs = parse_qsl(options, keep_blank_values=True, strict_parsing=bool(options))
+    for name, value in pairs:
+        if name not in _OPTIONS:
+            raise ValueError(f"there is no option {name}; expected any of {', '.join(_OPTIONS)}")
+        if name != _REGISTRY and value not in _FORMS:
+            raise ValueError(f"{name}={value}: expected {', '.join(_FORMS)}; the bytes are archived in any case")
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise ValueError("an option is given twice")
+    forms = [form for name, form in pairs if name != _REGISTRY]
+    if any(form != "json" for form in forms) and not given.get(_REGISTRY):
+        raise ValueError(f"{forms[0]} needs {_REGISTRY}=http://HOST:8081")
+    if _REGISTRY in given and not forms:
+        raise ValueError(f"{_REGISTRY} needs key=FORM or value=FORM")
+    return tuple(sorted(pairs))
 
 
 archive_parquet = ArchivePolicyFactory()

@@ -39,9 +39,14 @@ class Failures:
     def note(self, index: int, reason: object, cause: BaseException | None = None) -> None:
         """Raise UndecodableRecord, unless such contents become null."""
         if self.on_error == "raise":
-            text = " ".join(str(reason).split())[:_REASON_MAX]
             where = f"{self.topic}/{self.partition}, offset {self.offsets[index]}"
-            raise UndecodableRecord(f"{where}: the {self.field} cannot be decoded: {text}", self.field) from cause
+            what = f"{where}: the {self.field} cannot be decoded: {reason_text(reason)}"
+            raise UndecodableRecord(what, self.field) from cause
+
+
+def reason_text(reason: object) -> str:
+    """Return a reason on one line."""
+    return " ".join(str(reason).split())[:_REASON_MAX]
 
 
 class ContentForm(Protocol):
@@ -61,6 +66,19 @@ class ContentForm(Protocol):
         """Take a part of the sample into account."""
 
     def decoded(self, contents: pa.Array, headers: pa.Array | None, failures: Failures) -> pa.Array: ...
+
+
+class SampledForm(ContentForm, Protocol):
+    """Form whose type contents show, and that can decode them as another type."""
+
+    @property
+    def learned(self) -> pa.DataType:
+        """Return the type of the contents that were seen; null without any."""
+
+    def decoded_as(
+        self, kind: pa.DataType, contents: pa.Array, headers: pa.Array | None, failures: Failures
+    ) -> pa.Array:
+        """Return contents as values of a type; times lose digits that it does not have."""
 
 
 @attrs.frozen

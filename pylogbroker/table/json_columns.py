@@ -45,11 +45,20 @@ class JsonForm:
     def type(self) -> pa.DataType:
         return completed(self._inferred) if self._given is None else self._given
 
+    @property
+    def learned(self) -> pa.DataType:
+        return self._inferred
+
     def learn(self, contents: pa.Array, headers: pa.Array | None) -> None:
         self._inferred = unified(self._inferred, inferred_type(contents))
 
     def decoded(self, contents: pa.Array, headers: pa.Array | None, failures: Failures) -> pa.Array:
         return json_column(contents, self.type, failures)
+
+    def decoded_as(
+        self, kind: pa.DataType, contents: pa.Array, headers: pa.Array | None, failures: Failures
+    ) -> pa.Array:
+        return json_column(contents, kind, failures)
 
 
 def type_of_schema(name: str, given: object) -> pa.DataType:

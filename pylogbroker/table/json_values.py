@@ -56,36 +56,39 @@ def is_plain(kind: pa.DataType) -> bool:
     return kind in (pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.bool_())
 
 
-def converter(kind: pa.DataType) -> Convert:
-    """Return the function that converts values other than null; it raises ValueError. Raise ConfigError."""
-    convert = _converter(kind)
+def converter(kind: pa.DataType, *, cuts_times: bool = False) -> Convert:
+    """Return the function that converts values other than null; it raises ValueError. Raise ConfigError.
+
+    With `cuts_times`, times lose digits that the type does not have; else these are an error.
+    """
+    convert = _converter(kind, cuts_times)
     return lambda value: None if value is None else convert(value)
 
 
-def _converter(kind: pa.DataType) -> Convert:
+def _converter(kind: pa.DataType, cuts_times: bool) -> Convert:
     types = pa.types
     if types.is_struct(kind):
-        return _struct(kind)
+        return _struct(kind, cuts_times)
     if types.is_map(kind):
-        member = converter(kind.item_type)
+        member = converter(kind.item_type, cuts_times=cuts_times)
         return lambda value: [(name, member(item)) for name, item in _expect(value, dict, "an object").items()]
     if types.is_list(kind) or types.is_large_list(kind):
-        item = converter(kind.value_type)
+        item = converter(kind.value_type, cuts_times=cuts_times)
         return lambda value: [item(element) for element in _expect(value, list, "an array")]
     if types.is_timestamp(kind):
         digits = _UNITS[kind.unit]
-        return lambda value: _moment(value, digits)
+        return lambda value: _moment(value, digits, cuts_times)
     if types.is_time(kind):
         digits = _UNITS[kind.unit]
-        return lambda value: _clock(value, digits)
+        return lambda value: _clock(value, digits, cuts_times)
     for matches, convert in _SIMPLE:
         if matches(kind):
             return convert
     raise ConfigError(f"JSON cannot be read as {kind}: take a type that has a form in JSON, such as string")
 
 
-def _struct(kind: pa.StructType) -> Convert:
-    members = {field.name: converter(field.type) for field in kind}
+def _struct(kind: pa.StructType, cuts_times: bool) -> Convert:
+    members = {field.name: converter(field.type, cuts_times=cuts_times) for field in kind}
 
     def convert(value: Any) -> dict[str, Any]:
         converted = {}
@@ -151,7 +154,7 @@ def _date(value: Any) -> int | date:
     return _integer(value) if isinstance(value, int) else date.fromisoformat(_expect(value, str, "a date"))
 
 
-def _moment(value: Any, digits: int) -> int:
+def _moment(value: Any, digits: int, cuts: bool) -> int:
     """Return units since 1970; a time without an offset is UTC."""
     if isinstance(value, int):
         return _integer(value)
@@ -160,10 +163,10 @@ def _moment(value: Any, digits: int) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since = moment - _EPOCH
-    return (since.days * 86_400 + since.seconds) * int(10**digits) + _units(value, fraction, digits)
+    return (since.days * 86_400 + since.seconds) * int(10**digits) + _units(value, fraction, digits, cuts)
 
 
-def _clock(value: Any, digits: int) -> int:
+def _clock(value: Any, digits: int, cuts: bool) -> int:
     """Return units since midnight."""
     if isinstance(value, int):
         return _integer(value)
@@ -171,7 +174,9 @@ def _clock(value: Any, digits: int) -> int:
     clock = time.fromisoformat(text)
     if behind:
         raise ValueError(f"{_shown(value)} is no time of day")
-    return (clock.hour * 3600 + clock.minute * 60 + clock.second) * int(10**digits) + _units(value, fraction, digits)
+    return (clock.hour * 3600 + clock.minute * 60 + clock.second) * int(10**digits) + _units(
+        value, fraction, digits, cuts
+    )
 
 
 def _fraction(text: str) -> tuple[str, str, str]:
@@ -181,8 +186,8 @@ def _fraction(text: str) -> tuple[str, str, str]:
     return begin, rest[:digits] if dot else "", rest[digits:]
 
 
-def _units(value: Any, fraction: str, digits: int) -> int:
-    if fraction[digits:].strip("0"):
+def _units(value: Any, fraction: str, digits: int, cuts: bool) -> int:
+    if fraction[digits:].strip("0") and not cuts:
         raise ValueError(f"{_shown(value)} has more digits than the column's type")
     return int(fraction[:digits].ljust(digits, "0") or 0)
 

@@ -79,9 +79,11 @@ class RegistryForm:
 
     @property
     def type(self) -> pa.DataType:
-        if not self._has_frames and self._has_bytes:
-            return pa.binary()
-        return completed(self._inferred)
+        return completed(self.learned)
+
+    @property
+    def learned(self) -> pa.DataType:
+        return pa.binary() if not self._has_frames and self._has_bytes else self._inferred
 
     def learn(self, contents: pa.Array, headers: pa.Array | None) -> None:
         texts: list[bytes] = []
@@ -120,11 +122,26 @@ class RegistryForm:
             self._inferred = unified(self._inferred, pa.string())
 
     def decoded(self, contents: pa.Array, headers: pa.Array | None, failures: Failures) -> pa.Array:
-        kind = self.type
-        if self._kind is None and not self._has_frames:
+        return self._decoded(self.type, contents, headers, failures, cuts_times=False)
+
+    def decoded_as(
+        self, kind: pa.DataType, contents: pa.Array, headers: pa.Array | None, failures: Failures
+    ) -> pa.Array:
+        return self._decoded(kind, contents, headers, failures, cuts_times=True)
+
+    def _decoded(
+        self,
+        kind: pa.DataType,
+        contents: pa.Array,
+        headers: pa.Array | None,
+        failures: Failures,
+        *,
+        cuts_times: bool,
+    ) -> pa.Array:
+        if self._kind is None and not self._has_frames and kind in (pa.binary(), pa.string()):
             plain = BinaryForm() if kind == pa.binary() else TextForm()
             return plain.decoded(contents, headers, failures)
-        convert, exact = converter(kind), has_decimals(kind)
+        convert, exact = converter(kind, cuts_times=cuts_times), has_decimals(kind)
         rows = iter(self._frames(contents, headers))
         values: list[Any] = []
         for index, is_there in enumerate(contents.is_valid().to_pylist()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import attrs
@@ -40,7 +41,7 @@ class RecordedArchiver(Archiver):
 
 
 def policy(archiver: Archiver, *, retention_bytes: int = -1) -> ArchivePolicy:
-    return ArchivePolicy("/archive", RecordTimePolicy(10), SizePolicy(retention_bytes), archiver)
+    return ArchivePolicy("/archive", RecordTimePolicy(10), SizePolicy(retention_bytes), archiver=archiver)
 
 
 def log(stable_offset: int = 100, *, files: bool = True, is_preview: bool = False) -> LogView:
@@ -69,6 +70,7 @@ def test_expired_segments_are_archived_before_they_are_deleted() -> None:
         "directory": "/data/orders-3",
         "segments": [(0, 10, 100), (10, 20, 100), (20, 30, 100)],
         "aborted": [(0, 30)],
+        "decoding": {},
     }
     archiver.done = 20
     assert bases(archiver, log()) == [0, 10]
@@ -120,6 +122,12 @@ def test_nothing_is_begun_for_a_log_without_expired_segments() -> None:
         ("relative", {}, "expected the absolute path"),
         ("iceberg://catalog/table", {}, "or a table of Iceberg, archive-parquet:iceberg://CATALOG/NAMESPACE.TABLE"),
         ("/a", {"delete.policies": ("record-time", "archive-parquet:/a")}, "record-time would delete segments"),
+        ("/a?value=avro", {}, "avro needs schema.registry.url=http://HOST:8081"),
+        ("/a?schema.registry.url=http://r", {}, "schema.registry.url needs key=FORM or value=FORM"),
+        ("/a?value=text", {}, "value=text: expected avro, protobuf"),
+        ("/a?form=json", {}, "there is no option form; expected any of key, value, schema.registry.url"),
+        ("/a?value=json&value=json", {}, "an option is given twice"),
+        ("/a?value", {}, "bad query field: 'value'"),
         ("/a", {"remote.storage.enable": True}, "segments of the topic go to a remote storage"),
         ("/a", {"cleanup.policy": ("compact", "delete")}, "compaction would remove records before they are archived"),
     ],
@@ -146,10 +154,21 @@ def test_the_factory_provides_its_interface() -> None:
     assert (made.root, made.by_time, made.by_size) == ("/archive", RecordTimePolicy(10), SizePolicy(-1))
 
 
+def test_options_of_decoding_are_those_of_jobs() -> None:
+    url = "http://user:pass%26word@registry:8081"
+    argument = f"iceberg://main/logs.records?value=avro&key=json&schema.registry.url={quote(url)}"
+    made = archive_parquet.archive_parquet.make(argument, SETTINGS)
+    assert isinstance(made, ArchivePolicy)
+    archiver = RecordedArchiver()
+    list(attrs.evolve(made, archiver=archiver).deletable(log(), 13))
+    assert archiver.jobs[0]["root"] == "iceberg://main/logs.records"
+    assert archiver.jobs[0]["decoding"] == {"key": "json", "value": "avro", "schema.registry.url": url}
+
+
 @pytest.mark.parametrize(
     ("program", "archived_to"),
     [
-        ('print(\'{"archived_to": 5, "files": 1, "records": 2, "dead_letters": 1}\')', 5),
+        ('print(\'{"archived_to": 5, "files": 1, "records": 2, "dead_letters": 1, "undecodable": 1}\')', 5),
         ('print(\'{"error": "disk full"}\')', -1),
         ("import sys; sys.exit('oh')", -1),
         ("print('nonsense')", -1),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +22,10 @@ import pyarrow.parquet as pq
 
 from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEMA, ArchiveJob, dead_letter_rows
 from pylogbroker.table.archive.layout import DEAD_LETTERS, RECORDS, TEMPORARY, directory_of, files_in, name_of
-from pylogbroker.table.archive.segments import DamagedBatch
+from pylogbroker.table.archive.segments import UndecodedBytes
 
 _COMPRESSION: Final = "zstd"
+_SCHEMAS_MAX: Final = 100  # files of a partition that are looked at
 
 
 @attrs.frozen
@@ -52,10 +54,17 @@ class DirectoryTarget:
         files = files_in(self.records)
         return files[-1].end if files else -1
 
+    def schema(self) -> pa.Schema:
+        """Return that of the newest file with more columns, of the partition or else of another one of the topic."""
+        own = files_in(self.records)[: -_SCHEMAS_MAX - 1 : -1]
+        others = (files_in(directory)[-1:] for directory in sorted(self.records.parent.iterdir()))
+        schemas = (pq.read_schema(file.place) for file in chain(own, chain.from_iterable(others)))
+        return next((schema for schema in schemas if len(schema) > len(SCHEMA)), SCHEMA)
+
     @contextmanager
-    def segment(self, start: int, end: int) -> Iterator[_FileSink]:
+    def segment(self, start: int, end: int, schema: pa.Schema = SCHEMA) -> Iterator[_FileSink]:
         name = name_of(start, end)
-        with _complete_file(self.records, name) as temporary, _Rows(temporary, SCHEMA) as rows, ExitStack() as stack:
+        with _complete_file(self.records, name) as temporary, _Rows(temporary, schema) as rows, ExitStack() as stack:
             yield _FileSink(rows, self.dead_letters, name, stack)
 
 
@@ -67,17 +76,17 @@ class _FileSink:
     _dead_letters: Path
     _name: str
     _stack: ExitStack
-    _damaged: list[_Rows] = attrs.field(factory=list, init=False)
+    _letters: list[_Rows] = attrs.field(factory=list, init=False)
 
     def add(self, rows: pa.RecordBatch) -> None:
         self._rows.add(rows)
 
-    def add_damaged(self, batch: DamagedBatch) -> None:
-        if not self._damaged:
+    def add_dead_letters(self, letters: Sequence[UndecodedBytes]) -> None:
+        if not self._letters:
             self._dead_letters.mkdir(parents=True, exist_ok=True)
             temporary = self._stack.enter_context(_complete_file(self._dead_letters, self._name))
-            self._damaged.append(self._stack.enter_context(_Rows(temporary, DEAD_LETTER_SCHEMA)))
-        self._damaged[0].add(dead_letter_rows(batch))
+            self._letters.append(self._stack.enter_context(_Rows(temporary, DEAD_LETTER_SCHEMA)))
+        self._letters[0].add(dead_letter_rows(letters))
 
 
 @attrs.define(eq=False, repr=False)

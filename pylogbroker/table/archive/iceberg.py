@@ -1,7 +1,7 @@
 """An archive as a table of Iceberg: `iceberg://CATALOG/NAMESPACE.TABLE`.
 
 PyIceberg finds the catalog in its own configuration, `.pyiceberg.yaml` or `PYICEBERG_CATALOG__...`. The table has the
-records of all topics that name it, partitioned by topic and partition. Damaged batches are in TABLE_dead_letters.
+records of all topics that name it, partitioned by topic and partition. TABLE_dead_letters has what cannot be decoded.
 
 Properties of the table change in the commit that adds records. So a record is added once, also where the outcome of a
 commit is not known. Other commits in between are no conflict.
@@ -14,7 +14,7 @@ commit is not known. Other commits in between are no conflict.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 from pyiceberg.table import Table
 
 from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEMA, ArchiveJob, dead_letter_rows
-from pylogbroker.table.archive.segments import DamagedBatch
+from pylogbroker.table.archive.segments import UndecodedBytes
 from pylogbroker.table.errors import TableError
 
 SCHEME: Final = "iceberg://"
@@ -96,23 +96,27 @@ class IcebergTarget:
     def archived_to(self) -> int:
         return self._offsets_of(self._table(self._name, SCHEMA)).end
 
+    def schema(self) -> pa.Schema:
+        return self._table(self._name, SCHEMA).schema().as_arrow()
+
     @contextmanager
-    def segment(self, start: int, end: int) -> Iterator[_TableSink]:
-        sink = _TableSink(self, start, end)
+    def segment(self, start: int, end: int, schema: pa.Schema = SCHEMA) -> Iterator[_TableSink]:
+        sink = _TableSink(self, start, end, schema)
         yield sink
         sink.commit(end)
 
-    def append(self, rows: list[pa.RecordBatch], start: int, end: int) -> None:
+    def append(self, rows: list[pa.RecordBatch], start: int, end: int, schema: pa.Schema = SCHEMA) -> None:
         """Add records between two offsets, which become the table's end."""
-        self._append(self._table(self._name, SCHEMA), self._with_place(rows, SCHEMA), start, end)
+        self._append(self._table(self._name, schema), self._with_place(rows, schema), start, end)
 
-    def append_damaged(self, batches: list[DamagedBatch], end: int) -> None:
-        """Add the damaged batches before an offset that are not there yet."""
+    def append_dead_letters(self, letters: list[UndecodedBytes], end: int) -> None:
+        """Add the dead letters before an offset that are not there yet."""
         table = self._table(f"{self._name}{_DEAD_LETTERS}", DEAD_LETTER_SCHEMA)
         there = self._offsets_of(table).end
-        rows = [dead_letter_rows(batch) for batch in batches if _place_of(batch, end) >= there]
-        if rows:
-            self._append(table, self._with_place(rows, DEAD_LETTER_SCHEMA), max(there, 0), end)
+        missing = [letter for letter in letters if _place_of(letter, end) >= there]
+        if missing:
+            rows = self._with_place([dead_letter_rows(missing)], DEAD_LETTER_SCHEMA)
+            self._append(table, rows, max(there, 0), end)
 
     def _append(self, table: Table, rows: pa.Table, start: int, end: int) -> None:
         for _ in range(_COMMITS_MAX):
@@ -149,8 +153,9 @@ class IcebergTarget:
         return ArchivedOffsets.of(table.properties, self._partition)
 
     def _table(self, name: str, schema: pa.Schema) -> Table:
+        """Return a table with at least the columns of a schema."""
         if self._catalog.table_exists(name):
-            return self._catalog.load_table(name)
+            return _with_columns(self._catalog.load_table(name), _with_fields(schema))
         self._catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         try:
             with (
@@ -166,13 +171,14 @@ class IcebergTarget:
 
 @attrs.define(eq=False, repr=False)
 class _TableSink:
-    """Rows and damaged batches of a segment, committed some megabytes at a time."""
+    """Rows and dead letters of a segment, committed some megabytes at a time."""
 
     _target: IcebergTarget
     _start: int
     _end: int
+    _schema: pa.Schema
     _rows: list[pa.RecordBatch] = attrs.field(factory=list, init=False)
-    _damaged: list[DamagedBatch] = attrs.field(factory=list, init=False)
+    _letters: list[UndecodedBytes] = attrs.field(factory=list, init=False)
     _pending_bytes: int = attrs.field(default=0, init=False)
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -181,22 +187,46 @@ class _TableSink:
         self._rows.append(rows)
         self._pending_bytes += rows.nbytes
 
-    def add_damaged(self, batch: DamagedBatch) -> None:
-        if _place_of(batch, self._end) >= self._start:
-            self._damaged.append(batch)
+    def add_dead_letters(self, letters: Sequence[UndecodedBytes]) -> None:
+        self._letters += [letter for letter in letters if _place_of(letter, self._end) >= self._start]
 
     def commit(self, end: int) -> None:
         """Commit what there is, all of it before an offset."""
-        if self._damaged:
-            self._target.append_damaged(self._damaged, end)
-        self._target.append(self._rows, self._start, end)
-        self._rows, self._damaged = [], []
+        if self._letters:
+            self._target.append_dead_letters(self._letters, end)
+        self._target.append(self._rows, self._start, end, self._schema)
+        self._rows, self._letters = [], []
         self._start, self._pending_bytes = end, 0
 
 
-def _place_of(batch: DamagedBatch, end: int) -> int:
-    """Return the offset of a batch; without one, it is among the last ones."""
-    return batch.offset if 0 <= batch.offset < end else end - 1
+def _place_of(letter: UndecodedBytes, end: int) -> int:
+    """Return the offset of a dead letter; without one, it is among the last ones."""
+    return letter.offset if 0 <= letter.offset < end else end - 1
+
+
+def _with_columns(table: Table, schema: pa.Schema) -> Table:
+    """Return a table with at least the columns and members of a schema."""
+    missing = [field for field in schema if not _has(table.schema().as_arrow(), field)]
+    if missing:
+        with table.update_schema() as update:
+            update.union_by_name(pa.schema(missing))
+    return table
+
+
+def _has(parent: Any, field: pa.Field) -> bool:
+    """Return whether a schema or struct has a field with all its members, at any depth."""
+    index = parent.get_field_index(field.name)
+    return index >= 0 and _has_members(parent.field(index).type, field.type)
+
+
+def _has_members(kind: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_struct(other):
+        return pa.types.is_struct(kind) and all(_has(kind, field) for field in other)
+    if pa.types.is_map(other):
+        return pa.types.is_map(kind) and _has_members(kind.item_type, other.item_type)
+    if pa.types.is_list(other) or pa.types.is_large_list(other):
+        return not pa.types.is_nested(kind) or _has_members(kind.value_type, other.value_type)
+    return True
 
 
 def _with_fields(schema: pa.Schema) -> pa.Schema:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 import attrs
 import pyarrow as pa
 
-from pylogbroker.table.archive.segments import DamagedBatch
+from pylogbroker.table.archive.segments import UndecodedBytes
 from pylogbroker.table.columns import type_of
 
 COLUMNS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 SCHEMA: Final = pa.schema([(name, type_of(name)) for name in COLUMNS])
 DEAD_LETTER_SCHEMA: Final = pa.schema(
-    [("offset", pa.int64()), ("position", pa.int64()), ("reason", pa.string()), ("content", pa.binary())]
+    [
+        ("offset", pa.int64()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("content", pa.binary()),
+        ("field", pa.string()),
+        ("schema", pa.string()),
+    ]
 )
 ROWS_BYTES: Final = 32 << 20
 """Bytes of rows that are written at once."""
@@ -40,6 +48,8 @@ class ArchiveJob:
     segments: tuple[SegmentRange, ...]
     aborted: tuple[tuple[int, int], ...]
     """Producer ids and first offsets of aborted transactions."""
+    decoding: Mapping[str, str] = attrs.field(factory=dict)
+    """Forms by `key` and `value`, and settings of a schema registry."""
 
     @classmethod
     def from_json(cls, text: str) -> ArchiveJob:
@@ -57,6 +67,9 @@ class Archived:
     files: int = 0
     records: int = 0
     dead_letters: int = 0
+    """Damaged batches."""
+    undecodable: int = 0
+    """Keys and values that do not fit their schemas."""
 
     def to_json(self) -> str:
         return json.dumps(attrs.asdict(self))
@@ -67,7 +80,7 @@ class SegmentSink(Protocol):
 
     def add(self, rows: pa.RecordBatch, /) -> None: ...
 
-    def add_damaged(self, batch: DamagedBatch, /) -> None: ...
+    def add_dead_letters(self, letters: Sequence[UndecodedBytes], /) -> None: ...
 
 
 class ArchiveTarget(Protocol):
@@ -79,9 +92,12 @@ class ArchiveTarget(Protocol):
     def archived_to(self) -> int:
         """Return the end of what is archived; -1 without records."""
 
-    def segment(self, start: int, end: int) -> AbstractContextManager[SegmentSink]:
+    def schema(self) -> pa.Schema:
+        """Return the columns that the records of the topic had up to now; those of SCHEMA, without records."""
+
+    def segment(self, start: int, end: int, schema: pa.Schema = SCHEMA) -> AbstractContextManager[SegmentSink]:
         """Archive the offsets [start, end), which are complete at the end of the context."""
 
 
-def dead_letter_rows(batch: DamagedBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([attrs.asdict(batch)], DEAD_LETTER_SCHEMA)
+def dead_letter_rows(letters: Sequence[UndecodedBytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([attrs.asdict(letter) for letter in letters], DEAD_LETTER_SCHEMA)

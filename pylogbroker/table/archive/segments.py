@@ -27,13 +27,19 @@ _PREFIX: Final = struct.Struct(">qi")
 
 
 @attrs.frozen
-class DamagedBatch:
-    """Bytes that cannot be decoded; the offset is -1 if it is not known."""
+class UndecodedBytes:
+    """Bytes that cannot be decoded: of batches, or of the key or value of a record."""
 
     offset: int
-    position: int
+    """-1 if it is not known."""
+    position: int | None
+    """Of a batch in its segment."""
     reason: str
     content: bytes
+    field: str | None = None
+    """Of a record: key or value."""
+    schema: str | None = None
+    """Id or GUID that the content names."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -46,7 +52,7 @@ class SegmentReader:
     start: int
     end: int
 
-    def parts(self, decoder: Decoder, aborted: AbortedTransactions) -> Iterator[pa.RecordBatch | DamagedBatch]:
+    def parts(self, decoder: Decoder, aborted: AbortedTransactions) -> Iterator[pa.RecordBatch | UndecodedBytes]:
         with self.path.open("rb", buffering=0) as file:
             position = 0
             while position < self.size:
@@ -79,7 +85,7 @@ class SegmentReader:
 
     def _decoded(
         self, chunk: memoryview, position: int, decoder: Decoder, aborted: AbortedTransactions
-    ) -> Generator[pa.RecordBatch | DamagedBatch, None, AbortedTransactions]:
+    ) -> Generator[pa.RecordBatch | UndecodedBytes, None, AbortedTransactions]:
         """Yield what a chunk has; return the transactions that are aborted behind it."""
         behind = copy.deepcopy(aborted)
         start = self.start
@@ -96,7 +102,7 @@ class SegmentReader:
 
     def _one_by_one(
         self, chunk: memoryview, position: int, start: int, decoder: Decoder, aborted: AbortedTransactions
-    ) -> Iterator[pa.RecordBatch | DamagedBatch]:
+    ) -> Iterator[pa.RecordBatch | UndecodedBytes]:
         for begin, stop in bounds(chunk):
             entry = chunk[begin:stop]
             try:
@@ -104,7 +110,7 @@ class SegmentReader:
                 rows = [part.rows for part in decoder.decode(entry, start, self.end, aborted)]
             except PylogbrokerError as error:
                 [offset, _] = _PREFIX.unpack_from(entry)
-                yield DamagedBatch(offset, position + begin, str(error), bytes(entry))
+                yield UndecodedBytes(offset, position + begin, str(error), bytes(entry))
             else:
                 yield from rows
 
@@ -114,9 +120,9 @@ class SegmentReader:
         if not self.base <= offset < self.end:
             raise CorruptRecords(f"the offset {offset} is not between those of the segment, {self.base} and {self.end}")
 
-    def _rest(self, fd: int, position: int, reason: str) -> Iterator[DamagedBatch]:
+    def _rest(self, fd: int, position: int, reason: str) -> Iterator[UndecodedBytes]:
         for place in range(position, self.size, _CHUNK_BYTES):
             content = os.pread(fd, min(_CHUNK_BYTES, self.size - place), place)
             if not content:
                 raise TableError(f"{self.path} ends before byte {self.size}: it was changed while it was archived")
-            yield DamagedBatch(-1, place, reason, content)
+            yield UndecodedBytes(-1, place, reason, content)
