@@ -271,6 +271,11 @@ class Cluster:
         self._updater.refresh_soon()
 
     @property
+    def cluster_id(self) -> str:
+        """Id of the cluster, empty before a broker has answered."""
+        return self._metadata.cluster_id or ""
+
+    @property
     def trouble(self) -> str:
         """Return why the last metadata request failed, or which topics it did not find; "" if neither."""
         return self._updater.trouble

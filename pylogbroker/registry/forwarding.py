@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import attrs
 
 from pylogbroker.registry.errors import RegistryError
-from pylogbroker.registry.handlers import CONTENT_TYPE
+from pylogbroker.registry.rest.routes import CONTENT_TYPE
 from pylogbroker.registry.site import RegistryAnswer, RegistryRequest
 
 FORWARDED: Final = "X-Forwarded-By-Registry"

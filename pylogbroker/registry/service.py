@@ -30,7 +30,6 @@ from pylogbroker.registry.browsing import RegistryBrowser
 from pylogbroker.registry.callers import OPEN, RegistryCaller
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.forwarding import FORWARDED, ForwardedRequest, forward
-from pylogbroker.registry.handlers import RegistryHandlers
 from pylogbroker.registry.https import TlsFactory
 from pylogbroker.registry.levels import LEVELS
 from pylogbroker.registry.registry import SchemaRegistry
@@ -83,7 +82,7 @@ class RegistryService:
         runtime = self._services.runtime
         self.topic = SchemasTopic(self._services)
         self.registry = SchemaRegistry(self.topic, runtime.in_thread, runtime.slices.run)
-        self._api = RegistryApi(RegistryHandlers(self.registry))
+        self._api = RegistryApi(self.registry, self._services.node.cluster_id)
 
     # addresses
 
@@ -271,7 +270,7 @@ def _is_question(request: RegistryRequest) -> bool:
     if request.method in _QUESTIONS:
         return True
     parts = [part for part in request.path.split("/") if part]
-    is_look_up = len(parts) >= 2 and parts[-2] == "subjects"
+    is_look_up = not parts or (len(parts) >= 2 and parts[-2] == "subjects")
     return request.method == "POST" and (is_look_up or _QUESTION_POSTS in f"{request.path}/")
 
 

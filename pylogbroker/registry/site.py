@@ -17,14 +17,9 @@ from pylogbroker.background import run_in_background
 from pylogbroker.long_loops import over
 from pylogbroker.registry.callers import RegistryCaller
 from pylogbroker.registry.errors import RegistryError
-from pylogbroker.registry.handlers import (
-    CONTENT_TYPE,
-    DESCRIPTION,
-    ROUTES,
-    RegistryCall,
-    RegistryHandlers,
-    registry_document,
-)
+from pylogbroker.registry.registry import SchemaRegistry
+from pylogbroker.registry.rest.calls import RegistryCall
+from pylogbroker.registry.rest.routes import CONTENT_TYPE, DESCRIPTION, NOT_SERVED, ROUTES, registry_document
 from pylogbroker.registry.subjects import ANY_CONTEXT, normalized_context
 from pylogbroker.web.router import BadRequest, HttpRoute, HttpRouter, MethodNotAllowed, NoRoute
 from pylogbroker.web.router.requests import content_of, content_type_of
@@ -66,10 +61,11 @@ class RegistryAnswer:
 class RegistryApi:
     """Routes requests to their handlers, and makes errors answers."""
 
-    _handlers: RegistryHandlers
+    _registry: SchemaRegistry
+    _cluster_id: str
     _router: HttpRouter = attrs.field(
         factory=lambda: HttpRouter(
-            (*ROUTES, HttpRoute("GET", DESCRIPTION, _describe, hidden=frozenset({"handlers"}))), DESCRIPTION
+            (*ROUTES, HttpRoute("GET", DESCRIPTION, _describe, hidden=frozenset({"call"}))), DESCRIPTION
         ),
         init=False,
     )
@@ -88,12 +84,15 @@ class RegistryApi:
         if value is None:
             return RegistryAnswer(_NO_CONTENT, b"")
         if isinstance(value, list):
-            return RegistryAnswer(200, await self._handlers.registry.in_slices(_list_content(value)))
+            return RegistryAnswer(200, await self._registry.in_slices(_list_content(value)))
         return RegistryAnswer(200, value if isinstance(value, bytes) else json.dumps(value).encode())
 
     async def _value(self, request: RegistryRequest, caller: RegistryCaller) -> Any:
         """Return what a handler answers; raise RegistryError or MethodNotAllowed."""
         path, query = _without_context(request)
+        first = path.partition("/")[2].partition("/")[0].partition(":")[0]
+        if first in NOT_SERVED:
+            raise RegistryError(404, f"HTTP 404 Not Found: {NOT_SERVED[first]}")
         try:
             route, parts = self._router.find(request.method, path)
             declared = route.parameters.by_name
@@ -103,15 +102,16 @@ class RegistryApi:
             raise RegistryError(404, "HTTP 404 Not Found") from None
         except BadRequest as error:
             raise RegistryError(400, str(error)) from None
-        if "call" in route.hidden and route.handle not in (RegistryHandlers.root, RegistryHandlers.types):
-            arguments["call"] = RegistryCall(caller, request.accepts_unknown_members, query)
+        arguments["call"] = RegistryCall(
+            self._registry, caller, request.accepts_unknown_members, query, self._cluster_id
+        )
         if route.body is not None:
             arguments["body"] = _body(request.content)
-        answer = route.handle(self._handlers, **arguments)
+        answer = route.handle(**arguments)
         return await answer if isawaitable(answer) else answer
 
 
-def _describe(handlers: RegistryHandlers) -> dict[str, Any]:
+def _describe(call: RegistryCall) -> dict[str, Any]:
     return registry_document()
 
 

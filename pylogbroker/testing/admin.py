@@ -76,6 +76,11 @@ class Admin:
         self._router = Router.of(self._cluster, self._waits, values)
         self._auto_creation: bool | None = None
 
+    @property
+    def cluster_id(self) -> str:
+        """Id of the cluster, empty before the first request."""
+        return self._cluster.cluster_id
+
     async def close(self) -> None:
         self._waits.close()
         for consumer in self._consumers.values():

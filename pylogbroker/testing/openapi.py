@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pylogbroker.registry.handlers import registry_document
+from pylogbroker.registry.rest.routes import registry_document
 from pylogbroker.testing.control.site import control_document
 from pylogbroker.web.description import page_document
 

@@ -14,7 +14,6 @@ from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.registry.callers import OPEN
 from pylogbroker.registry.errors import RegistryError
-from pylogbroker.registry.handlers import RegistryHandlers
 from pylogbroker.registry.log import StoredRecords
 from pylogbroker.registry.records import TOPIC, SchemaRecord
 from pylogbroker.registry.registry import SchemaRegistry
@@ -75,7 +74,7 @@ class BrokerRegistry:
         await log.open()
         registry = SchemaRegistry(log, self._in_thread, Slices(self._reactor).run)
         await registry.catch_up()
-        site = Site(RegistryResource(_respond(RegistryApi(RegistryHandlers(registry)))), reactor=self._reactor)
+        site = Site(RegistryResource(_respond(RegistryApi(registry, self._admin.cluster_id))), reactor=self._reactor)
         site.noisy = False
         self._port = self._reactor.listenTCP(0, site, interface=_LOOPBACK)
 

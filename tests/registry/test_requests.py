@@ -11,9 +11,11 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from pylogbroker.registry.handlers import registry_document
+from pylogbroker import __version__
+from pylogbroker.registry.rest.routes import registry_document
 from pylogbroker.testing import Broker
 
 JSON: Final = "application/vnd.schemaregistry.v1+json"
@@ -92,6 +94,84 @@ def test_versions_and_ids(broker: Broker, subject: str) -> None:
     assert ask(broker, f"GET /schemas/ids/{second}/versions") == [{"subject": subject, "version": 2}]
     assert ask(broker, f"GET /schemas?subjectPrefix={subject}&latestOnly=true")[0] == latest
     assert sorted(ask(broker, "GET /schemas/types")) == ["AVRO", "JSON", "PROTOBUF"]
+
+
+def test_ids_of_the_registry(broker: Broker) -> None:
+    scope = ask(broker, "GET /v1/metadata/id")["scope"]
+    cluster = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).cluster_id
+    assert scope == {"path": [], "clusters": {"kafka-cluster": cluster, "schema-registry-cluster": "schema-registry"}}
+    assert ask(broker, "GET /v1/metadata/version") == {"version": __version__, "commitId": ""}
+    assert ask(broker, "GET /v1/metadata/deployment") == {"attributes": []}
+    assert ask(broker, "POST /", {}) == ask(broker, "GET /") == {}
+
+
+def test_paths_that_are_not_served_say_so(broker: Broker) -> None:
+    for path, reason in (
+        ("exporters", "no exporters; to copy its schemas, mirror the topic _schemas"),
+        ("exporters/e/status", "no exporters"),
+        ("associations:batch", "no associations"),
+        ("dek-registry/v1/keks", "no encryption keys"),
+        ("clusterconfig", "those of its broker"),
+    ):
+        code, message = fail(broker, f"GET /{path}")
+        assert (code, message.startswith("HTTP 404 Not Found: ")) == (404, True)
+        assert reason in message
+
+
+def test_parts_of_lists(broker: Broker, subject: str) -> None:
+    names = [f"{subject}-{number}" for number in range(4)]
+    [identifier] = {ask(broker, f"POST /subjects/{name}/versions", ONE)["id"] for name in names}
+    every = ask(broker, f"GET /schemas/ids/{identifier}/subjects")
+    assert ask(broker, f"GET /schemas/ids/{identifier}/subjects?offset=1&limit=2") == every[1:3]
+    versions = ask(broker, f"GET /schemas/ids/{identifier}/versions")
+    assert ask(broker, f"GET /schemas/ids/{identifier}/versions?offset=2") == versions[2:]
+    union = {"schema": '["R"]', "references": [{"name": "R", "subject": names[0], "version": 1}]}
+    referrers = [ask(broker, f"POST /subjects/{subject}-{part}/versions", union)["id"] for part in "ab"]
+    assert ask(broker, f"GET /subjects/{names[0]}/versions/1/referencedby?limit=1") == referrers[:1]
+    ask(broker, f"POST /subjects/:.{subject}:s/versions", ONE)
+    assert ask(broker, f"GET /contexts?contextPrefix=.{subject}") == [f".{subject}"]
+
+
+def test_contracts_are_returned_as_they_were_sent(broker: Broker, subject: str) -> None:
+    rule = {
+        "name": "mask",
+        "doc": "hides it",
+        "kind": "TRANSFORM",
+        "mode": "WRITEREAD",
+        "type": "CEL_FIELD",
+        "tags": ["PII"],
+        "params": {"a": "1"},
+        "expr": "value + 'x'",
+        "onSuccess": "NONE,NONE",
+        "onFailure": "ERROR,DLQ",
+        "disabled": True,
+    }
+    migration = {
+        "name": "up",
+        "kind": "TRANSFORM",
+        "mode": "UPGRADE",
+        "type": "JSONATA",
+        "expr": "$",
+        "disabled": False,
+    }
+    contract = {
+        "metadata": {"tags": {"R.a": ["PII"]}, "properties": {"owner": "é"}, "sensitive": ["owner"]},
+        "ruleSet": {"domainRules": [rule], "migrationRules": [migration], "encodingRules": [], "enableAt": "now"},
+    }
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", {**ONE, **contract})["id"]
+    for path in (f"subjects/{subject}/versions/1", f"schemas/ids/{identifier}"):
+        stored = ask(broker, f"GET /{path}")
+        assert stored["metadata"] == contract["metadata"]
+        assert {name: rules for name, rules in contract["ruleSet"].items() if rules} == stored["ruleSet"]
+    settings = {
+        "normalize": True,
+        "alias": "other",
+        "compatibilityGroup": "major",
+        "defaultRuleSet": contract["ruleSet"],
+    }
+    settings |= {"overrideMetadata": contract["metadata"], "defaultMetadata": contract["metadata"]}
+    ask(broker, f"PUT /config/{subject}", settings)
+    assert ask(broker, f"GET /config/{subject}") == {"compatibilityLevel": "BACKWARD", **settings}
 
 
 def test_names_with_special_characters(broker: Broker) -> None:
