@@ -119,13 +119,14 @@ class QuorumCluster(Cluster):
         settings: Mapping[str, str] | None = None,
         network: Network | None = None,
         java_options: tuple[str, ...] = SHORT_LIVED,
+        formatted: tuple[str, ...] | None = None,
     ) -> Self:
         """Make a cluster of brokers 1, 2, ..., which do not run yet.
 
-        `settings` are those of all, controllers too; `java_options` are the controllers'.
+        `settings` are those of all, controllers too; the last two are the controllers'.
         """
         common = {**QUICK, **internal_topics(len(makers)), **(settings or {})}
-        quorum = ApacheQuorum.make(directory, release, controllers, common, network, java_options)
+        quorum = ApacheQuorum.make(directory, release, controllers, common, network, java_options, formatted)
         members: dict[int, ClusterBroker] = {}
         for number, (maker, port) in enumerate(zip(makers, free_ports(len(makers)), strict=True), 1):
             place = KraftPlace(number, quorum, directory / f"broker-{number}", common, port, release)

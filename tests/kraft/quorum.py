@@ -62,7 +62,9 @@ class ApacheQuorum:
         settings: Mapping[str, str],
         network: Network | None = None,
         java_options: tuple[str, ...] = SHORT_LIVED,
+        formatted: tuple[str, ...] | None = None,
     ) -> Self:
+        """Make controllers that do not run yet; `formatted` are options of `kafka-storage format`."""
         ports = dict(enumerate(free_ports(count), FIRST_CONTROLLER))
         reached = {
             number: port if network is None else network.proxy(number, port).port for number, port in ports.items()
@@ -82,7 +84,7 @@ class ApacheQuorum:
                 port=port,
                 java_options=java_options,
                 kafka_release=release,
-                format_options=format_options(release),
+                format_options=format_options(release) if formatted is None else formatted,
             )
         return cls(controllers, voters)
 
