@@ -45,7 +45,13 @@ from pylogbroker.features import on_first_use
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
-from pylogbroker.metadata.feature_levels import GROUP_VERSION, STREAMS_VERSION, initial_levels
+from pylogbroker.metadata.feature_levels import (
+    GROUP_VERSION,
+    KRAFT_LEVELS,
+    STREAMS_VERSION,
+    SUPPORTED_LEVELS,
+    initial_levels,
+)
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
@@ -255,8 +261,10 @@ def assemble(
     metadata = ClusterMetadata()
     tls = TlsListeners(config, runtime)
     role: Role
+    supported, metadata_offset = SUPPORTED_LEVELS, None
     if config.in_kraft:
         role = kraft_role.KraftRole(config, node.id, runtime, metadata, tls, tree, cluster_id, logs)
+        supported, metadata_offset = KRAFT_LEVELS, role.metadata_offset
     elif in_cluster:
         role = cluster_role.ClusterRole(config, node.id, runtime, metadata, tls, tree)
     else:
@@ -277,7 +285,8 @@ def assemble(
         )
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
-    features = FeatureStore(tree, runtime, config.offers_kafka_4, initial_levels(config.initial_features))
+    initial = initial_levels(config.initial_features)
+    features = FeatureStore(tree, runtime, config.offers_kafka_4, initial, supported, metadata_offset)
     share_peers = role.share_state_peers()
     share_states = ShareStateService(log_services, node.id, share_peers)
     group_service = GroupService(log_services, share_states.persister, group_assignors)

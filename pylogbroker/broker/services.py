@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pylogbroker.groups.share.stored_state import StoredState
     from pylogbroker.groups.share.values import Acknowledgement
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
-    from pylogbroker.metadata.feature_levels import LevelChange
+    from pylogbroker.metadata.feature_levels import LevelChange, LevelRange
     from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
     from pylogbroker.metadata.persistent_map import PersistentMap
     from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
@@ -358,6 +358,10 @@ class Features(Protocol):
     @property
     def is_on(self) -> bool:
         """False in a cluster with brokers of Kafka 3.9."""
+
+    @property
+    def supported(self) -> Mapping[str, LevelRange]:
+        """Levels that this broker supports."""
 
     @property
     def levels(self) -> Mapping[str, int]: ...

@@ -51,6 +51,11 @@ SUPPORTED_LEVELS: Final[Mapping[str, LevelRange]] = {
     STREAMS_VERSION: LevelRange(0, 1),  # 1: groups of Kafka Streams, KIP-1071
 }
 """Levels that this broker supports; a new feature has a row here."""
+KRAFT_LEVELS: Final[Mapping[str, LevelRange]] = {
+    **SUPPORTED_LEVELS,
+    "eligible.leader.replicas.version": LevelRange(0, 1),  # of the controllers alone
+}
+"""Levels that a member of a cluster of KRaft controllers supports."""
 
 
 def initial_levels(given: Iterable[str] = ()) -> dict[str, int]:

@@ -16,7 +16,13 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.process]
 RELEASE = "kafka-4.4"
-FEATURES = {"metadata.version": 33, "group.version": 1, "transaction.version": 2, "share.version": 2}
+FEATURES = {
+    "metadata.version": 33,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+    "share.version": 2,
+}
 OWN, OTHER, APACHE = 1, 2, 3
 
 

@@ -190,6 +190,20 @@ def test_a_reassignment_is_passed_on_and_followed(cluster: Cluster) -> None:
     cluster.run(admin.close())
 
 
+def test_the_epoch_of_features_does_not_go_back_at_a_restart(cluster: Cluster) -> None:
+    """Clients keep the levels of the highest epoch that they have seen."""
+    broker = cluster.start(1)
+    cluster.controller.append(FeatureLevelRecord("eligible.leader.replicas.version", 1))
+    cluster.reactor.advance(1)
+    before = broker.features.epoch
+    assert (broker.features.levels["eligible.leader.replicas.version"], before) == (1, broker.role.metadata_offset())
+    cluster.stop(1)
+    cluster.controller.members[1].is_leaving = False
+    broker = cluster.start(1)
+    assert broker.features.epoch > before > 0
+    assert broker.features.supported["eligible.leader.replicas.version"].last == 1
+
+
 def test_followers_catch_up_and_lead_after_a_failure(cluster: Cluster) -> None:
     for number in (1, 2, 3):
         cluster.start(number)

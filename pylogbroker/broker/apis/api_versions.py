@@ -15,9 +15,8 @@ from typing import Final, Protocol
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
 from pylogbroker.broker.security.rules import unchecked
-from pylogbroker.broker.services import HasApis, HasFeatures, HasNode
+from pylogbroker.broker.services import Features, HasApis, HasFeatures, HasNode
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS
 from pylogbroker.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -49,17 +48,17 @@ def handle(services: _Services, context: RequestContext, request: ApiVersionsReq
     features = services.features
     return ApiVersionsResponse(
         api_keys=_advertised(services),
-        supported_features=_supported(context.api_version) if features.is_on else [],
+        supported_features=_supported(features, context.api_version) if features.is_on else [],
         finalized_features_epoch=features.epoch,
         finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in features.levels.items()],
     )
 
 
-def _supported(version: int) -> list[SupportedFeatureKey]:
+def _supported(features: Features, version: int) -> list[SupportedFeatureKey]:
     """Clients of older versions take a level of 0 for an error."""
     return [
         SupportedFeatureKey(name, levels.first, levels.last)
-        for name, levels in SUPPORTED_LEVELS.items()
+        for name, levels in features.supported.items()
         if levels.first or version >= _FIRST_WITH_FEATURES_THAT_CAN_BE_OFF
     ]
 

@@ -49,7 +49,7 @@ from pylogbroker.interfaces import ITree
 from pylogbroker.kraft.fold import PROTOCOLS
 from pylogbroker.kraft.metadata_log import MetadataLog
 from pylogbroker.kraft.registration import KraftRegistration, RegisteredIdentity
-from pylogbroker.metadata.feature_levels import SUPPORTED_LEVELS
+from pylogbroker.metadata.feature_levels import KRAFT_LEVELS
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint, parse_id
 from pylogbroker.rpc.broker_channel import BrokerChannel
@@ -69,10 +69,7 @@ else:
 
 log = Logger()
 _PROTOCOL_NUMBERS: Final = {name: number for number, name in PROTOCOLS.items()}
-_FEATURES: Final = (
-    *(FeatureRange(name, *attrs.astuple(levels)) for name, levels in SUPPORTED_LEVELS.items()),
-    FeatureRange("eligible.leader.replicas.version", 0, 1),
-)
+_FEATURES: Final = tuple(FeatureRange(name, *attrs.astuple(levels)) for name, levels in KRAFT_LEVELS.items())
 """Features that a member supports; the cluster may have none at another level."""
 _SHUTDOWN_SECONDS: Final = 30.0
 
@@ -147,6 +144,10 @@ class KraftRole(MemberRole):
             self._held_directories,
             len(config.log_dirs) > 1,
         )
+
+    def metadata_offset(self) -> int:
+        """Return the offset of the last metadata record whose changes are published."""
+        return self._published.offset
 
     def _broker_epoch(self) -> int:
         return self._lifecycles[0].epoch if self._lifecycles else -1

@@ -2,11 +2,14 @@
 
 The version of the node is the epoch of the levels: each change raises it by one. A new cluster begins with the newest
 levels, or with those of `initial.features`. In a cluster with brokers of Kafka 3.9 there are no features.
+
+A member of a cluster of KRaft controllers makes the node again at each start. There the epoch is the offset of the
+metadata, as Kafka has it: clients keep levels of the highest epoch that they have seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -16,7 +19,14 @@ from pylogbroker.broker.metadata.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.interfaces import Changed, Create, ITree, Node, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.feature_levels import METADATA_VERSION, LevelChange, changed, initial_levels
+from pylogbroker.metadata.feature_levels import (
+    METADATA_VERSION,
+    SUPPORTED_LEVELS,
+    LevelChange,
+    LevelRange,
+    changed,
+    initial_levels,
+)
 
 log = Logger()
 _NODE_VERSION: Final = 2  # of its JSON: levels by feature
@@ -30,8 +40,11 @@ class FeatureStore:
     _runtime: Runtime
     is_on: bool
     _initial: Mapping[str, int] = attrs.field(factory=initial_levels)
+    supported: Mapping[str, LevelRange] = attrs.field(default=SUPPORTED_LEVELS)
+    _offset: Callable[[], int] | None = attrs.field(default=None)
+    """Returns the offset of the metadata, where KRaft controllers keep them."""
     levels: Mapping[str, int] = attrs.field(factory=dict, init=False)
-    epoch: int = attrs.field(default=0, init=False)
+    _version: int = attrs.field(default=0, init=False)
     _nodes: FollowedNodes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -47,6 +60,10 @@ class FeatureStore:
 
     def close(self) -> None:
         self._nodes.close()
+
+    @property
+    def epoch(self) -> int:
+        return self._version if self._offset is None else self._offset()
 
     def level(self, feature: str) -> int:
         return self.levels.get(feature, 0)
@@ -73,13 +90,13 @@ class FeatureStore:
         await self._tree.commit(
             [Create(zk_paths.FEATURES, data) if version is None else SetData(zk_paths.FEATURES, data, version)]
         )
-        self.levels, self.epoch = levels, 0 if version is None else version + 1
+        self.levels, self._version = levels, 0 if version is None else version + 1
         log.info("features of the cluster: {levels}", levels=dict(levels))
 
     async def _read(self) -> None:
         await self._tree.exists(zk_paths.FEATURES, self._on_change)
         [node] = await self._tree.get_many([zk_paths.FEATURES])
-        self.levels, self.epoch = _levels(node), 0 if node is None else node.stat.version
+        self.levels, self._version = _levels(node), 0 if node is None else node.stat.version
 
     def _on_change(self, change: Changed) -> None:
         self._nodes.read_again()
