@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli.cluster import active_controller
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import escaped, format_option, show
 from pylogbroker.cli.topic import all_topics
@@ -63,9 +64,10 @@ def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
         for number in ids:
             if number not in running:
                 raise ConfigError(f"there is no broker {number}: there are {', '.join(map(str, sorted(running)))}")
+        controller = active_controller(admin, cluster)
         topics = all_topics(admin)
         described = [
-            {**_described(admin, running[number], topics), "controller": number == cluster.controller}
+            {**_described(admin, running[number], topics), "controller": number == controller}
             for number in ids or sorted(running)
         ]
     rows = [

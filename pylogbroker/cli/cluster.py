@@ -14,17 +14,29 @@ from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.cli.topic import all_topics
 from pylogbroker.cli.watching import views, watch_option
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
+    from pylogbroker.client.admin import ClusterDescription
 
+_AUTHORIZATION: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _UNHEALTHY: Final = 10  # exit code, as rpk's
 _LISTS_OF_PARTITIONS: Final = ("without_leader", "under_replicated", "offline_replicas")
 
 
-@click.group("cluster", short_help="Show brokers, features, disks and health.")
+@click.group("cluster", short_help="Show brokers, controllers, features, disks and health.")
 def command() -> None:
-    """Show brokers, features, disks and health of a cluster."""
+    """Show brokers, controllers, features, disks and health of a cluster."""
+
+
+def active_controller(admin: BlockingAdmin, cluster: ClusterDescription) -> int | None:
+    """Return the active controller; of KRaft's controllers metadata knows nothing, and names any broker instead."""
+    try:
+        quorum = admin.cluster.quorum()
+    except KafkaError as error:  # no controller answers
+        return cluster.controller if error.code is _AUTHORIZATION else None
+    return cluster.controller if quorum is None else quorum.leader
 
 
 @command.command("info", short_help="Show brokers and controller.")
@@ -34,17 +46,56 @@ def info(connection: Connection, output: str) -> None:
     """Show brokers and controller."""
     with connection.admin() as admin:
         cluster = admin.cluster.describe()
+        controller = active_controller(admin, cluster)
     brokers = [
         {
             "broker": broker.broker_id,
             "host": broker.host,
             "port": broker.port,
             "rack": broker.rack,
-            "controller": broker.broker_id == cluster.controller,
+            "controller": broker.broker_id == controller,
         }
         for broker in cluster.brokers
     ]
-    show({"cluster_id": cluster.cluster_id, "controller": cluster.controller, "brokers": brokers}, output, brokers)
+    show({"cluster_id": cluster.cluster_id, "controller": controller, "brokers": brokers}, output, brokers)
+
+
+@command.command("quorum", short_help="Show KRaft's controllers: leader, voters, lag.")
+@watch_option
+@cluster_options
+@format_option
+def quorum(watch: float | None, connection: Connection, output: str) -> None:
+    """Show the quorum of KRaft's controllers, and how far voters and brokers have read its metadata log.
+
+    The leader is the active controller. Brokers are observers. The lag is the number of records that a node has not
+    fetched. A cluster writes two records a second while it is idle, so a lag of one or two is none.
+    """
+    with connection.admin() as admin:
+        for _ in views(watch):
+            described = admin.cluster.quorum()
+            if described is None:
+                raise ConfigError(
+                    "the cluster has no KRaft controllers: `pylogbroker cluster info` shows its controller"
+                )
+            members = [
+                {
+                    "node": member.node_id,
+                    "role": member.role.value,
+                    "address": member.address,
+                    "log_end_offset": member.log_end_offset,
+                    "lag": member.lag,
+                    "last_fetch_ms": member.last_fetch_ms,
+                    "last_caught_up_ms": member.last_caught_up_ms,
+                }
+                for member in described.members
+            ]
+            report = {
+                "leader": described.leader,
+                "leader_epoch": described.leader_epoch,
+                "high_watermark": described.high_watermark,
+                "members": members,
+            }
+            show(report, output, members)
 
 
 @command.command("describe", short_help="Show what the cluster has: brokers, topics, groups, bytes.")
@@ -57,6 +108,7 @@ def describe(connection: Connection, output: str) -> None:
     """
     with connection.admin() as admin:
         cluster = admin.cluster.describe()
+        controller = active_controller(admin, cluster)
         topics = all_topics(admin)
         log_dirs = [directory for dirs in admin.replicas.log_dirs().values() for directory in dirs]
         groups = admin.groups.list()
@@ -64,7 +116,7 @@ def describe(connection: Connection, output: str) -> None:
     show(
         {
             "cluster_id": cluster.cluster_id,
-            "controller": cluster.controller,
+            "controller": controller,
             "brokers": len(cluster.brokers),
             "topics": len(topics),
             "partitions": len(partitions),
@@ -146,6 +198,7 @@ def _health(admin: BlockingAdmin) -> dict[str, Any]:
     log_dirs = [(broker, directory) for broker, dirs in admin.replicas.log_dirs().items() for directory in dirs]
     topics = all_topics(admin)
     cluster = admin.cluster.describe()
+    controller = active_controller(admin, cluster)
     partitions = [
         (f"{topic.name}/{partition.partition}", partition) for topic in topics for partition in topic.partitions
     ]
@@ -163,8 +216,8 @@ def _health(admin: BlockingAdmin) -> dict[str, Any]:
     offline = [name for name, partition in partitions if partition.offline]
     problems = missing, without_leader, under_replicated, offline, failed, full
     return {
-        "healthy": cluster.controller is not None and not any(problems),
-        "controller": cluster.controller,
+        "healthy": controller is not None and not any(problems),
+        "controller": controller,
         "brokers": len(cluster.brokers),
         "missing_brokers": missing,
         "without_leader": without_leader,

@@ -442,7 +442,7 @@ class ModelController:
         header, position = decode_request_header(data)
         request = request_codec(header.api_key, header.api_version).decode(data, position)
         self.requests.append(request)
-        return EnvelopeResponse(encoded(model_admin.answer(self, request), header))
+        return EnvelopeResponse(encoded(self._answer_at_once(request, header.api_version), header))
 
 
 def offered() -> ApiVersionsResponse:

@@ -1,9 +1,9 @@
-"""The cluster: brokers, controller, features."""
+"""The cluster: brokers, controller, the quorum of KRaft's controllers, features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 import attrs
@@ -11,15 +11,23 @@ import attrs
 from pylogbroker import __version__
 from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import CorruptRecords, KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pylogbroker.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumPartition,
+    QuorumReplica,
+    QuorumTopic,
+)
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
+_METADATA_TOPIC: Final = "__cluster_metadata"
 _LEVEL_MAX: Final = (1 << 15) - 1
 
 
@@ -57,6 +65,38 @@ class FeatureLevels:
     finalized: int | None
 
 
+class QuorumRole(StrEnum):
+    LEADER = "leader"
+    VOTER = "voter"
+    OBSERVER = "observer"
+
+
+@attrs.frozen
+class QuorumMember:
+    """A controller, which is the leader or a voter, or a broker, which is an observer of the metadata log.
+
+    `lag` is the number of records that it has not fetched. Times are in ms since 1970, None if they are not known.
+    """
+
+    node_id: int
+    role: QuorumRole
+    address: str | None
+    log_end_offset: int
+    lag: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+@attrs.frozen
+class QuorumDescription:
+    """`leader` is the active controller, None while there is none."""
+
+    leader: int | None
+    leader_epoch: int
+    high_watermark: int
+    members: tuple[QuorumMember, ...]
+
+
 @attrs.frozen(eq=False, repr=False)
 class ClusterInfoAdmin:
     _router: Router
@@ -69,6 +109,16 @@ class ClusterInfoAdmin:
         ]
         controller = response.controller_id if response.controller_id >= 0 else None
         return ClusterDescription(response.cluster_id, controller, tuple(sorted(brokers, key=lambda it: it.broker_id)))
+
+    @deferred
+    async def quorum(self) -> QuorumDescription | None:
+        """Return the controllers' quorum with those who read its log; None of a cluster without KRaft controllers."""
+        request = DescribeQuorumRequest([QuorumTopic(_METADATA_TOPIC, [QuorumPartition(0)])])
+        try:
+            response: DescribeQuorumResponse = await self._router.anywhere(request)
+        except UnsupportedVersion:
+            return None
+        return described_quorum(response)
 
     @deferred
     async def may_describe(self) -> bool:
@@ -113,3 +163,33 @@ class ClusterInfoAdmin:
         for level in arguments.by_key("levels", levels, "{'metadata.version': 25}").values():
             arguments.number("levels", level, 0, _LEVEL_MAX)
         await self._router.ask(self._router.controller(), levels, make, read)
+
+
+def described_quorum(response: DescribeQuorumResponse) -> QuorumDescription:
+    """Return the quorum of an answer; raise KafkaError."""
+    raise_for(response.error_code, response.error_message)
+    try:
+        partition = response.topics[0].partitions[0]
+    except IndexError:
+        raise CorruptRecords("an answer to DescribeQuorum has no partition") from None
+    raise_for(partition.error_code, partition.error_message)
+    leader = partition.leader_id
+    addresses = {
+        node.node_id: f"{node.listeners[0].host}:{node.listeners[0].port}" for node in response.nodes if node.listeners
+    }
+    end = max((voter.log_end_offset for voter in partition.current_voters if voter.replica_id == leader), default=0)
+
+    def member(replica: QuorumReplica, role: QuorumRole) -> QuorumMember:
+        number, times = replica.replica_id, (replica.last_fetch_timestamp, replica.last_caught_up_timestamp)
+        fetched, caught_up = (time if time >= 0 else None for time in times)
+        lag = max(0, end - replica.log_end_offset)
+        return QuorumMember(number, role, addresses.get(number), replica.log_end_offset, lag, fetched, caught_up)
+
+    voters = (
+        member(voter, QuorumRole.LEADER if voter.replica_id == leader else QuorumRole.VOTER)
+        for voter in partition.current_voters
+    )
+    observers = (member(observer, QuorumRole.OBSERVER) for observer in partition.observers)
+    return QuorumDescription(
+        leader if leader >= 0 else None, partition.leader_epoch, partition.high_watermark, (*voters, *observers)
+    )
