@@ -33,7 +33,7 @@ from pylogbroker.broker.runtime.throttles import MOVES_RATE, throttle_of
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
+from pylogbroker.broker.services import Controller, ControllerOrdersTaker, KraftMember, Peers
 from pylogbroker.broker.share.dead_letters import DeadLetters
 from pylogbroker.broker.share.group_offsets import ShareGroupOffsets
 from pylogbroker.broker.share.service import ShareGroupService
@@ -170,6 +170,10 @@ class Broker:
         if not isinstance(role, cluster_role.ClusterRole):
             raise LookupError("the controllers are not brokers")
         return role.driver
+
+    @property
+    def kraft(self) -> KraftMember | None:
+        return self.role.kraft
 
     @property
     def groups(self) -> GroupCoordinator:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pylogbroker.storage import GuardedPolicy, Log, LogManager
     from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
     from pylogbroker.wire import Request
+    from pylogbroker.wire.messages.describe_quorum import DescribeQuorumResponse
     from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
     from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -531,6 +532,50 @@ class HasPeers(Protocol):
         """The other brokers of a cluster."""
 
 
+class PublishedMetadata(Protocol):
+    """Progress of a broker in the metadata log."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def snapshots(self) -> int: ...
+    @property
+    def apply_errors(self) -> int: ...
+    @property
+    def load_errors(self) -> int: ...
+
+
+class KraftMember(Protocol):
+    """A broker as a member of a cluster of KRaft controllers."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def broker_epoch(self) -> int: ...
+    @property
+    def published(self) -> PublishedMetadata: ...
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def levels(self) -> Mapping[str, int]: ...
+    async def described(self) -> DescribeQuorumResponse:
+        """Return the active controller's answer about the quorum; raise KafkaError without one."""
+
+
+class HasKraft(Protocol):
+    @property
+    def kraft(self) -> KraftMember | None:
+        """Return None in other clusters."""
+
+
 class LogServices(HasConfig, HasRuntime, HasMetadata, HasController, HasPartitions, Protocol):
     """Services of the coordinators."""
 
@@ -561,6 +606,7 @@ class Services(
     HasTokens,
     HasMembership,
     HasPeers,
+    HasKraft,
     Protocol,
 ):
     """Services of a broker. Handlers name those that they use."""

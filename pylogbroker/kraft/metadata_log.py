@@ -66,11 +66,13 @@ class MetadataLogError(PylogbrokerError):
 class CommittedMetadata:
     """Records that belong together, and the offset behind the last one; a snapshot's replace all before.
 
-    The records are decoded as they are read: once, and before the next ones are asked for.
+    `timestamp_ms` is the largest of them. The records are decoded as they are read: once, and before the next ones are
+    asked for.
     """
 
     end_offset: int
     records: Iterator[MetadataRecord]
+    timestamp_ms: int
     is_snapshot: bool = False
 
 
@@ -80,6 +82,7 @@ class _Batch:
 
     end_offset: int
     epoch: int
+    timestamp_ms: int
     entries: tuple[LogEntry, ...]
 
 
@@ -252,7 +255,8 @@ class MetadataLog:
         if not snapshot.has_footer or snapshot.rest:
             raise CorruptRecords("a metadata snapshot ends without its footer")
         end = snapshot.name.end_offset
-        self._loaded = [CommittedMetadata(end, _decoded(snapshot.entries), is_snapshot=True)]
+        newest = max((entry.max_timestamp for entry in snapshot.entries), default=-1)
+        self._loaded = [CommittedMetadata(end, _decoded(snapshot.entries), newest, is_snapshot=True)]
         self._step, self._transactions, self._pending = _Fetching(), _Transactions(), deque()
         self.end_offset = self.committed_offset = end
         self.high_watermark = max(self.high_watermark, end)
@@ -268,7 +272,8 @@ class MetadataLog:
                     f"a metadata batch is at offset {entry.base_offset} of epoch {entry.leader_epoch}, "
                     f"behind offset {self.end_offset} of epoch {self._last_epoch}"
                 )
-            self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, () if entry.is_control else (entry,)))
+            held = () if entry.is_control else (entry,)
+            self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, entry.max_timestamp, held))
             self.end_offset = entry.next_offset
 
     def _truncate(self, epoch: int, end_offset: int) -> None:
@@ -291,7 +296,8 @@ class MetadataLog:
         while self._pending and self._pending[0].end_offset <= self.high_watermark:
             batch = self._pending.popleft()
             self.committed_offset, self._committed_epoch = batch.end_offset, batch.epoch
-            yield CommittedMetadata(batch.end_offset, self._transactions.ended(_decoded(batch.entries)))
+            records = self._transactions.ended(_decoded(batch.entries))
+            yield CommittedMetadata(batch.end_offset, records, batch.timestamp_ms)
 
 
 def _decoded(log_entries: Iterable[LogEntry]) -> Iterator[MetadataRecord]:

@@ -17,6 +17,7 @@ from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.followers import Following, collect_followers
+from pylogbroker.metrics.kraft import collect_kraft
 from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
@@ -72,6 +73,7 @@ class BrokerMetrics:
         fetchers = () if isinstance(broker.role, SoleRole) else broker.role.replicas.fetchers()
         self._fetch_rates.collect(out, fetchers, broker.runtime.clock.seconds())
         await collect_cluster(out, broker)
+        collect_kraft(out, broker)
         await collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)
         collect_loads(out, broker)
         await collect_transactions(out, broker)

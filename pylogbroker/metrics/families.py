@@ -183,6 +183,35 @@ IMBALANCE = gauge(
 ACTIVE_BROKERS = gauge(f"{_CONTROLLER}activebrokercount", "Brokers of the cluster that are alive.")
 FENCED_BROKERS = gauge(f"{_CONTROLLER}fencedbrokercount", "Always 0: with ZooKeeper no broker is fenced.")
 
+# members of a cluster of KRaft controllers; these have the metrics of the controller, and brokers have none of them
+_METADATA = "kafka_server_brokermetadatametrics_"
+APPLIED_OFFSET = gauge(f"{_METADATA}last_applied_record_offset", "Offset of the last metadata record that is applied.")
+APPLIED_TIMESTAMP = gauge(f"{_METADATA}last_applied_record_timestamp", "Its time, in ms since 1970; -1: none yet.")
+APPLIED_LAG_MS = gauge(
+    f"{_METADATA}last_applied_record_lag_ms", "Its age in ms; an idle cluster has two records a second."
+)
+METADATA_LOAD_ERRORS = gauge(f"{_METADATA}metadata_load_error_count", "1 if a record could not be applied: it stops.")
+METADATA_APPLY_ERRORS = gauge(
+    f"{_METADATA}metadata_apply_error_count",
+    "Replicas that could not lead or follow as a record says; the log says why.",
+)
+_LOADER = "kafka_server_metadataloader_"
+METADATA_VERSION = gauge(f"{_LOADER}currentmetadataversion", "Level of the feature metadata.version.")
+LOADED_SNAPSHOTS = gauge(f"{_LOADER}handleloadsnapshotcount", "Snapshots of the metadata that were loaded.")
+CURRENT_CONTROLLER = gauge(f"{_LOADER}currentcontrollerid", "Id of the active controller, -1 while none is known.")
+FINALIZED_LEVEL = gauge(f"{_LOADER}finalizedlevel", "Levels of the cluster's features.", "featurename")
+_RAFT = "kafka_server_raftmetrics_"
+RAFT_LEADER = gauge(f"{_RAFT}current_leader", "Id of the active controller, -1 while none is known.")
+RAFT_EPOCH = gauge(f"{_RAFT}current_epoch", "Epoch of the active controller.")
+RAFT_HIGH_WATERMARK = gauge(f"{_RAFT}high_watermark", "End of what is committed of the metadata log.")
+RAFT_LOG_END_OFFSET = gauge(f"{_RAFT}log_end_offset", "Offset up to which this broker has fetched the metadata log.")
+RAFT_STATE = gauge(f"{_RAFT}current_state", "1 for the state of this broker: observer.", "current_state")
+REGISTRATION_STATE = gauge(
+    "pylogbroker_kraft_registration",
+    "1 for the state of this broker at the controllers: registering, fenced, active, leaving.",
+    "state",
+)
+
 UNCLEAN_ELECTIONS = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",
     "Elections by this controller of a leader that was not in sync: records may be lost.",

@@ -119,7 +119,12 @@ def _led_values(partition: Partition, state: PartitionState) -> tuple[int, ...]:
 
 
 async def collect_cluster(out: Exposition, broker: Broker) -> None:
-    """Write the brokers that are known, and what the controller knows of the cluster."""
+    """Write the brokers that are known, and what the controller knows of the cluster.
+
+    KRaft's controllers have these metrics themselves.
+    """
+    if broker.kraft is not None:
+        return
     image, role = broker.metadata.image, broker.role
     is_active = isinstance(role, SoleRole) or role.driver.is_active
     offline = imbalanced = 0

@@ -48,6 +48,7 @@ class Case:
 A, B, FOREIGN = (f'job="{job}",instance="h:1"' for job in ("pylogbroker-a", "pylogbroker-b", "kafka"))
 HERE = "job=pylogbroker-a instance=h:1"
 _CONTROLLER = "kafka_controller_kafkacontroller_activecontrollercount"
+_METADATA_LAG = "kafka_server_brokermetadatametrics_last_applied_record_lag_ms"
 _LAG = "kafka_consumergroup_lag_sum"
 _GROUP = f'consumergroup="g",topic="t",{A}'
 _FAILED = "kafka_server_brokertopicmetrics_failedproducerequests_total"
@@ -72,6 +73,13 @@ CASES = [
         {f"{_CONTROLLER}{{{A}}}": "1x9", f'{_CONTROLLER}{{job="pylogbroker-a",instance="h:2"}}': "1x9"},
         [("job=pylogbroker-a", "2 brokers of pylogbroker-a are controllers, instead of one")],
     ),
+    Case(
+        "MetadataNotRead",
+        3,
+        {f"{_METADATA_LAG}{{{A}}}": "40000x9"},
+        [(HERE, "h:1 does not get the metadata of KRaft's controllers")],
+    ),
+    Case("MetadataNotRead", 3, {f"{_METADATA_LAG}{{{A}}}": "400x9"}),
     Case(
         "OfflinePartitions",
         1,

@@ -34,7 +34,10 @@ DOCUMENTED_TARGET = "127.0.0.1:9464"
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Debian's prometheus")
 
 #: Panels of this project that show what this workload has not, by a part of their expressions.
-WITHOUT_SAMPLES = {"pylogbroker_handshakes_total": "only listeners with TLS or SASL have handshakes"}
+WITHOUT_SAMPLES = {
+    "pylogbroker_handshakes_total": "only listeners with TLS or SASL have handshakes",
+    "kafka_server_brokermetadatametrics_": "only members of clusters of KRaft controllers read metadata from these",
+}
 EXPRESSIONS: tuple[Callable[[], Iterator[str]], ...] = (
     boards.own_panels,
     boards.own_alerts,

@@ -9,6 +9,7 @@
 | publisher        | committed records become the image, nodes of the tree, and orders to the replicas     |
 | published_offset | offset of the last record whose changes are published                                 |
 | quorum_state     | state of the controllers' quorum, as its leader describes it                          |
+| status           | state of this broker and of the controllers, for pages and metrics                    |
 | lifecycle        | registration, heartbeats and controlled shutdown                                      |
 | admin            | changes of the metadata that this broker asks for                                     |
 | forwarding       | clients' requests that only the active controller can carry out (Envelope)            |

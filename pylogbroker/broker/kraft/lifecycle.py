@@ -61,6 +61,10 @@ class BrokerLifecycle:
         return self._registration.epoch
 
     @property
+    def state(self) -> RegistrationState:
+        return self._registration.state
+
+    @property
     def is_active(self) -> bool:
         return self._registration.state is RegistrationState.ACTIVE
 

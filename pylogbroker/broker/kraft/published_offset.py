@@ -1,4 +1,4 @@
-"""Offset of the last metadata record whose changes this broker has published, and waits for later ones."""
+"""Progress of this broker in the metadata log, and waits for later records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ WAIT_SECONDS: Final = 30.0
 
 @attrs.define(eq=False, repr=False)
 class PublishedOffset:
+    """`offset` is that of the last record whose changes are published, `timestamp_ms` the time of its batch.
+
+    `snapshots` counts the snapshots that were loaded, `apply_errors` the partitions that could not take their role.
+    """
+
     _runtime: Runtime
     offset: int = attrs.field(default=-1, init=False)
+    timestamp_ms: int = attrs.field(default=-1, init=False)
+    snapshots: int = attrs.field(default=0, init=False)
+    apply_errors: int = attrs.field(default=0, init=False)
+    load_errors: int = attrs.field(default=0, init=False)
     _waiting: dict[Deferred[None], int] = attrs.field(factory=dict, init=False)
     """Offsets that callers wait for."""
     _is_closed: bool = attrs.field(default=False, init=False)
 
-    def advance(self, offset: int) -> None:
-        """Take the offset of the last record that is published now; a snapshot may take it far ahead."""
-        self.offset = offset
+    def advance(self, offset: int, timestamp_ms: int) -> None:
+        """Take the last record that is published now; a snapshot may take it far ahead."""
+        self.offset, self.timestamp_ms = offset, timestamp_ms
         for waiting, least in tuple(self._waiting.items()):
             if least <= offset:
                 del self._waiting[waiting]

@@ -99,8 +99,9 @@ class MetadataPublisher:
         delta = self.fold.commit(edits)
         if committed.is_snapshot:
             delta = difference(before, self.fold.image)
+            self._published.snapshots += 1
         await self._apply(delta)
-        self._published.advance(committed.end_offset - 1)
+        self._published.advance(committed.end_offset - 1, committed.timestamp_ms)
 
     async def begin(self, replicas: Replicas, logs: Mapping[TopicPartition, Log], offset: int) -> None:
         """Let this broker's replicas take their roles, once the image has the record at an offset: its registration.
@@ -212,6 +213,7 @@ class MetadataPublisher:
             return
         ours = attrs.evolve(topic, partitions=PersistentMap(here))
         errors = await replicas.apply(ours, new, self._metadata.topic_settings(topic.name))
+        self._published.apply_errors += len(errors)
         for number, code in errors.items():
             log.error("{topic}-{number} is not served here: {code}", topic=topic.name, number=number, code=code.name)
 

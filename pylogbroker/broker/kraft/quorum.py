@@ -73,13 +73,15 @@ class Quorum:
                 channel.close()
         return channel
 
-    async def send(self, purpose: str, request: Request, version: int | None = None) -> Any:
-        """Return the active controller's answer; raise ClientError without one.
+    async def send(
+        self, purpose: str, request: Request, version: int | None = None, timeout: float | None = None
+    ) -> Any:
+        """Return the active controller's answer; raise ClientError without one, also after `timeout` seconds.
 
         An answer that another controller leads forgets this one.
         """
         try:
-            answer = await self.channel(purpose).request(request, version)
+            answer = await self.channel(purpose).request(request, version, timeout)
         except ClientError:
             self._disconnect(purpose)
             raise

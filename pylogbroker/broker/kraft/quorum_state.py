@@ -20,12 +20,14 @@ REQUEST: Final = DescribeQuorumRequest([QuorumTopic(TOPIC, [QuorumPartition(0)])
 _PURPOSE: Final = "requests"
 
 
-async def described_quorum(quorum: Quorum) -> DescribeQuorumResponse:
+async def described_quorum(
+    quorum: Quorum, purpose: str = _PURPOSE, timeout: float | None = None
+) -> DescribeQuorumResponse:
     """Return the active controller's answer, which has a partition without an error.
 
     Raise ClientError without an answer, and KafkaError or CorruptRecords for one that says nothing of the quorum.
     """
-    answer: DescribeQuorumResponse = await quorum.send(_PURPOSE, REQUEST)
+    answer: DescribeQuorumResponse = await quorum.send(purpose, REQUEST, timeout=timeout)
     partition_of(answer)
     return answer
 

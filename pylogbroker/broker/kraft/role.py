@@ -34,6 +34,7 @@ from pylogbroker.broker.kraft.published_offset import PublishedOffset
 from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.kraft.reader import MetadataReader, ReadingEnded
+from pylogbroker.broker.kraft.status import KraftStatus
 from pylogbroker.broker.metadata.cluster_metadata import MetadataFollower
 from pylogbroker.broker.metadata.plans import MetadataPlans
 from pylogbroker.broker.metadata.stored_settings import StoredSettings
@@ -99,6 +100,7 @@ class KraftRole(MemberRole):
     stray_replicas: NoStrayReplicas = attrs.field(factory=NoStrayReplicas, init=False)
     unclean_elections: int = attrs.field(default=0, init=False)
     interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
+    kraft: KraftStatus = attrs.field(init=False)
     forwarding: Forwarding = attrs.field(init=False)
     _quorum: Quorum = attrs.field(init=False)
     _published: PublishedOffset = attrs.field(init=False)
@@ -120,6 +122,14 @@ class KraftRole(MemberRole):
             self._broker_id, self._metadata, self._tree, runtime, plans, StoredSettings(config), self._published
         )
         metadata_log = MetadataLog(self._broker_id, self._cluster_id, uuid.uuid4())
+        self.kraft = KraftStatus(
+            metadata_log,
+            self._published,
+            lambda: self._lifecycles[0] if self._lifecycles else None,
+            lambda: self._publisher.entities.levels,
+            self._quorum,
+            runtime,
+        )
         self._reader = MetadataReader(metadata_log, self._quorum, runtime, self._publisher.publish)
         self.controller = KraftAdmin(
             self._broker_id,
@@ -213,6 +223,7 @@ class KraftRole(MemberRole):
         """Let the service stop this broker; a start that goes on fails."""
         if self.ended.called:
             return
+        self._published.load_errors += 1
         self._end_reason = reason
         for lifecycle in self._lifecycles:
             lifecycle.fail(reason)

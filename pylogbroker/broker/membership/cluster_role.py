@@ -50,6 +50,7 @@ log = Logger()
 class ClusterRole(MemberRole):
     _tree: ITree
     controller: ClusterAdmin = attrs.field(init=False)
+    kraft: None = attrs.field(default=None, init=False)
     driver: ControllerDriver = attrs.field(init=False)
     stray_replicas: StrayReplicas = attrs.field(init=False)
     orders: ControllerOrders = attrs.field(init=False)

@@ -23,6 +23,7 @@ class SoleRole:
     _runtime: Runtime
     _metadata: ClusterMetadata
     controller: LocalController
+    kraft: None = attrs.field(default=None, init=False)
     ended: Deferred[str] = attrs.field(factory=Deferred, init=False)
     """Never fires: the broker is the whole cluster."""
     _replicas: SoleReplicas = attrs.field(init=False)
