@@ -6,11 +6,12 @@ from typing import TypedDict
 
 from pylogbroker.broker.services import Services
 from pylogbroker.config import describe_topic
-from pylogbroker.metadata.image import PartitionState, TopicImage
+from pylogbroker.metadata.image import NO_CONTROLLER, PartitionState, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.log_directory_views import LogDirectoryRow, log_directories
 from pylogbroker.web.parameters import ROWS_MAX, Count, Name, Search, Start
 from pylogbroker.web.placement import count_placement
+from pylogbroker.web.quorum_views import QuorumView, quorum
 from pylogbroker.web.rows import RowRange
 from pylogbroker.web.topic_sizes import size_here
 from pylogbroker.web.visitors import Visitor
@@ -76,12 +77,15 @@ class BrokerRow(TypedDict):
 
 
 class BrokerList(TypedDict):
+    """`controller` may be a KRaft controller, which is no broker; `quorum` is null of other clusters."""
+
     cluster_id: str
     this_broker: int
     controller: int
     brokers: list[BrokerRow]
     log_directories: list[LogDirectoryRow]
     unanswered: list[int]
+    quorum: QuorumView | None
 
 
 async def topics(visitor: Visitor, search: Search = "", start: Start = 0, count: Count = ROWS_MAX) -> TopicList:
@@ -185,11 +189,12 @@ async def cluster(visitor: Visitor, with_logs: bool) -> BrokerList:
     services = visitor.services
     image = services.metadata.image
     placement = await count_placement(services)
+    controllers = await quorum(visitor)
     directories, unanswered = await log_directories(visitor, with_logs)
     return {
         "cluster_id": services.node.cluster_id,
         "this_broker": services.node.id,
-        "controller": image.controller_id,
+        "controller": image.controller_id if controllers is None else _active(controllers),
         "brokers": [
             {
                 "id": broker.id,
@@ -205,4 +210,9 @@ async def cluster(visitor: Visitor, with_logs: bool) -> BrokerList:
         ],
         "log_directories": directories,
         "unanswered": unanswered,
+        "quorum": controllers,
     }
+
+
+def _active(controllers: QuorumView) -> int:
+    return NO_CONTROLLER if controllers["leader"] is None else controllers["leader"]

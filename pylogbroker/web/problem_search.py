@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from pylogbroker.broker.services import Services
+from pylogbroker.errors import PylogbrokerError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.web.formats import count_text, duration_text, size_text
@@ -52,6 +53,8 @@ def _may_see(visitor: Visitor, problem: ClusterProblem) -> bool:
 
 
 async def _problems(visitor: Visitor, lags: GroupLags) -> AsyncIterator[ClusterProblem]:
+    async for problem in _of_controllers(visitor.services):
+        yield problem
     async for problem in _of_disks(visitor):
         yield problem
     async for problem in _of_partitions(visitor.services):
@@ -62,6 +65,16 @@ async def _problems(visitor: Visitor, lags: GroupLags) -> AsyncIterator[ClusterP
         yield ClusterProblem("group", group_id, True, f"Group {group_id} falls behind", detail)
     async for problem in _of_transactions(visitor):
         yield problem
+
+
+async def _of_controllers(services: Services) -> AsyncIterator[ClusterProblem]:
+    if services.kraft is None:
+        return
+    try:
+        await services.kraft.described()
+    except PylogbrokerError as error:
+        detail = f"Topics cannot be changed, and no leaders are elected. Start the controllers: {error}."
+        yield ClusterProblem("controller", "controllers", True, "No KRaft controller answers this broker", detail)
 
 
 async def _of_disks(visitor: Visitor) -> AsyncIterator[ClusterProblem]:

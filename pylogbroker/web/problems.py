@@ -9,7 +9,7 @@ import attrs
 
 _SHOWN_AFTER_MS: Final = 60_000
 
-Kind = Literal["disk", "topic", "group", "transaction"]
+Kind = Literal["controller", "disk", "topic", "group", "transaction"]
 
 
 @attrs.frozen

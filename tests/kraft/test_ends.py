@@ -15,7 +15,6 @@ from pylogbroker.client import Producer
 from pylogbroker.errors import BrokerEnded, ErrorCode, StartupError
 from pylogbroker.metadata.zk_schema import id_text
 from pylogbroker.records import Record, build
-from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pylogbroker.wire.metadata_records import (
     AccessControlEntryRecord,
@@ -25,6 +24,7 @@ from pylogbroker.wire.metadata_records import (
 )
 from tests.kraft.logs import Entry
 from tests.kraft.model_controller import CLUSTER_ID, ModelController
+from tests.kraft.served import served_controller
 from tests.kraft.test_members import Cluster
 from tests.support.broker_process import BrokerProcess
 
@@ -128,24 +128,11 @@ def test_a_record_of_a_newer_release_ends_a_start(cluster: Cluster) -> None:
 
 @pytest.mark.process
 def test_the_process_ends_with_status_1(tmp_path: Path) -> None:
-    thread = ReactorThread()
-    thread.start()
-    broker = BrokerProcess(tmp_path)
-    try:
-
-        async def listen() -> ModelController:
-            controller = ModelController(thread.reactor)
-            controller.port = thread.reactor.listenTCP(0, controller.factory, interface="127.0.0.1").getHost().port
-            return controller
-
-        async def append() -> None:
-            append_newer(controller)
-
-        controller = thread.call(listen, "the controller")
+    with served_controller() as served:
         settings = {
             "process.roles": "broker",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller.port}",
+            "controller.quorum.bootstrap.servers": served.address,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         }
@@ -155,11 +142,11 @@ def test_the_process_ends_with_status_1(tmp_path: Path) -> None:
             f"version=1\nnode.id=1\ncluster.id={CLUSTER_ID}\ndirectory.id={id_text(uuid.uuid4())}\n"
         )
         broker.start()
-        thread.call(append, "the record")
-        assert broker.process.wait() == 1
+        try:
+            served.call(append_newer)
+            assert broker.process.wait() == 1
+        finally:
+            broker.kill()
         lines = [line for line in broker.log_lines() if "critical" in line]
         assert len(lines) == 1
         assert "this broker leaves the cluster, and stops: the metadata of the cluster cannot be followed" in lines[0]
-    finally:
-        broker.kill()
-        thread.stop()

@@ -17,6 +17,7 @@ from pylogbroker.web.log_directory_views import LogDirectoryRow, LogRow, directo
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Index
 from pylogbroker.web.placement import Placement, count_placement
+from pylogbroker.web.quorum_views import QuorumView
 from pylogbroker.web.responsible_brokers import controller_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
@@ -40,6 +41,7 @@ class BrokerTable(TypedDict):
     this_broker: int
     controller: int | None
     brokers: list[BrokerLine]
+    quorum: QuorumView | None
     not_preferred: int
     reassignments: int | None
 
@@ -79,9 +81,15 @@ async def _table(visitor: Visitor, with_logs: bool) -> BrokerTable:
         "this_broker": brokers["this_broker"],
         "controller": _controller(brokers),
         "brokers": _lines(visitor, brokers, placement),
+        "quorum": brokers["quorum"],
         "not_preferred": len(placement.not_preferred),
-        "reassignments": await count_reassignments(visitor),
+        "reassignments": None if _are_silent(brokers["quorum"]) else await count_reassignments(visitor),
     }
+
+
+def _are_silent(quorum: QuorumView | None) -> bool:
+    """Return whether no controller answers now: other questions would wait for it."""
+    return quorum is not None and quorum["failure"] is not None
 
 
 def _controller(brokers: BrokerList) -> int | None:
