@@ -24,7 +24,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
 
 CONTROLLER_ID: Final = 100
-WITHOUT_STREAMS: Final = ("--feature", "streams.version=0")
 QUICK: Final[Mapping[str, str]] = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -78,7 +77,6 @@ class KraftCluster:
             port=controller,
             java_options=SHORT_LIVED,
             kafka_release=self.release,
-            format_options=self.format_options,
         )
         self.controller.start()
         for number in self.ports:
@@ -91,10 +89,6 @@ class KraftCluster:
     ) -> None:
         for broker in (*self.own.values(), *self.theirs.values(), self.controller):
             broker.kill()
-
-    @property
-    def format_options(self) -> tuple[str, ...]:
-        return WITHOUT_STREAMS if self.release == "kafka-4.4" else ()
 
     @property
     def bootstrap(self) -> str:
@@ -123,7 +117,6 @@ class KraftCluster:
                 port=self.ports[number],
                 java_options=SHORT_LIVED,
                 kafka_release=self.release,
-                format_options=self.format_options,
             )
         return self.theirs[number]
 
