@@ -116,6 +116,7 @@ OF_CLIENTS: Final[_Features] = {
         "pylogbroker.client.admin.records",
         "pylogbroker.client.admin.replicas",
         "pylogbroker.client.admin.share_groups",
+        "pylogbroker.client.admin.streams_groups",
         "pylogbroker.client.admin.tokens",
         "pylogbroker.client.admin.topics",
         "pylogbroker.client.admin.transactions",

@@ -32,6 +32,9 @@ _OF_KIP_848 = "consumer"
 _MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions", "epoch", "target", "topics", "expression")
 _ONLY_OF_KIP_848 = ("epoch", "subscription", "target")
 """Columns of a table that groups of the classic protocol leave empty."""
+_ONLY_OF_STREAMS = ("process", "tasks", "standby_tasks")
+"""Columns of members of Kafka Streams."""
+_STREAMS: Final = "streams"
 
 
 @click.group("group", short_help="List groups, show their lag, reset and delete offsets.")
@@ -42,7 +45,11 @@ def command() -> None:
 @command.command("list", short_help="List groups.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only this state, such as Stable or Empty.")
 @click.option(
-    "--type", "types", multiple=True, metavar="TYPE", help="Only this type: classic, or consumer, which is KIP-848."
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only this type: classic, consumer (KIP-848), share or streams (KIP-1071).",
 )
 @click.option("--lag", "with_lag", is_flag=True, help="The lag of each group, over all its partitions.")
 @watch_option
@@ -109,15 +116,18 @@ def describe(groups: tuple[str, ...], connection: Connection, output: str) -> No
     """Show members of groups and their partitions.
 
     Groups of KIP-848 have the epoch of each member, its subscription, and the target of a member that does not have
-    these partitions yet.
+    these partitions yet. Those of Kafka Streams (KIP-1071) have tasks, with the partitions that active ones read.
     """
     with connection.admin() as admin:
         descriptions = [_described(group) for group in admin.groups.describe(groups).values()]
         missing = [group["group"] for group in descriptions if group["state"] == _UNKNOWN]
         problem = _no_such_groups(admin, missing)
     rows = [row for group in descriptions if group["state"] != _UNKNOWN for row in _member_rows(group)]
-    if not any(group["type"] == _OF_KIP_848 for group in descriptions):
+    types = {group["type"] for group in descriptions}
+    if not types & {_OF_KIP_848, _STREAMS}:
         rows = [{name: row[name] for name in row if name not in _ONLY_OF_KIP_848} for row in rows]
+    if _STREAMS in types:
+        rows = [{**row, **{name: row.get(name) for name in _ONLY_OF_STREAMS}} for row in rows]
     if rows or output != "table":
         show(descriptions, output, rows)
     if problem:
@@ -136,6 +146,7 @@ def _member_rows(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "subscription": subscription,
             "partitions": _short(member["partitions"]),
             "target": _short(member["target"]) if has_target else [],
+            **{name: member[name] for name in _ONLY_OF_STREAMS if name in member},
         }
 
 
@@ -183,11 +194,12 @@ def _described(group: Any) -> dict[str, Any]:
                 "client": member.client_id,
                 "host": member.host,
                 "partitions": _partition_rows(member.assignment),
-                "protocol": _CLASSIC if member.is_classic else _OF_KIP_848,
+                "protocol": _CLASSIC if member.is_classic else group.type,
                 "epoch": member.epoch,
                 "target": _partition_rows(member.target),
                 "topics": [*member.topics],
                 "expression": member.expression,
+                **({name: getattr(member, name) for name in _ONLY_OF_STREAMS} if group.type == _STREAMS else {}),
             }
             for member in group.members
         ],

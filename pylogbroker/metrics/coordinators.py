@@ -35,6 +35,7 @@ async def collect_groups(
     states: Counter[str] = Counter()
     consumer_states: Counter[ConsumerGroupState] = Counter()
     share_states: Counter[ShareGroupState] = Counter()
+    streams_states: Counter[str] = Counter()
     types: Counter[GroupType] = Counter()
     lagging: set[PartitionKey] = set()
     offsets = 0
@@ -46,6 +47,8 @@ async def collect_groups(
             consumer_states[group.state] += 1
         elif isinstance(group.state, ShareGroupState):
             share_states[group.state] += 1
+        elif group.type is GroupType.STREAMS:
+            streams_states[group.state.value] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
         await _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
@@ -60,6 +63,8 @@ async def collect_groups(
         out.add(families.CONSUMER_GROUPS_BY_STATE, consumer_states[consumer_state], consumer_state.value.lower())
     for share_state in ShareGroupState:
         out.add(families.SHARE_GROUPS_BY_STATE, share_states[share_state], share_state.value.lower())
+    for streams_state, label in families.STREAMS_STATES.items():
+        out.add(families.STREAMS_GROUPS_BY_STATE, streams_states[streams_state], label)
 
 
 async def _write_offsets(

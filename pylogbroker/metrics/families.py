@@ -388,6 +388,20 @@ CONSUMER_GROUPS_BY_STATE = gauge(
 SHARE_GROUPS_BY_STATE = gauge(
     f"{_GROUP_METRICS}share_group_count", "Share groups in a state whose coordinator this broker is.", "state"
 )
+STREAMS_GROUPS_BY_STATE = gauge(
+    f"{_GROUP_METRICS}streams_group_count",
+    "Groups of Kafka Streams (KIP-1071) in a state whose coordinator this broker is.",
+    "state",
+)
+STREAMS_STATES = {
+    "Empty": "empty",
+    "NotReady": "not_ready",
+    "Assigning": "assigning",
+    "Reconciling": "reconciling",
+    "Stable": "stable",
+    "Dead": "dead",
+}
+"""Labels of the states of groups of Kafka Streams, whose class is imported on first use."""
 OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of groups whose coordinator this broker is.")
 SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
 SESSION_PARTITIONS = gauge(

@@ -1,4 +1,4 @@
-"""Groups of the classic protocol and of KIP-848, as their coordinators describe them, in one form for pages.
+"""Classic groups and those of KIP-848 and KIP-1071, as their coordinators describe them, in one form for pages.
 
 Partitions and topics that the visitor may not see are left out.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import GroupState
+from pylogbroker.groups import GroupState, GroupType
 from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
 from pylogbroker.groups.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
 from pylogbroker.rpc.answer_rows import rows_by_key
@@ -28,11 +28,19 @@ from pylogbroker.wire.messages.consumer_group_describe import (
     DescribedConsumerGroup,
 )
 from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from pylogbroker.wire.messages.streams_group_describe import (
+    DescribedStreamsGroup,
+    DescribedStreamsMember,
+    DescribedTopology,
+    StreamsGroupDescribeRequest,
+    partitions_of,
+)
 
 _DEAD: Final = GroupState.DEAD.value
 _CLASSIC_MEMBER: Final = 0
 _FIRST_WITH_PROTOCOLS: Final = 1
 """First version of ConsumerGroupDescribe that says which protocol a member uses."""
+GroupProtocol = Literal["classic", "consumer", "streams"]
 _ERRORS_OF_MISSING: Final = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -81,6 +89,7 @@ class GroupDescription:
     assignor: str = ""
     members: Sequence[DescribedMember] = ()
     epochs: GroupEpochs | None = None
+    type: GroupProtocol = "classic"
 
 
 async def describe_groups(visitor: Visitor, broker_id: int, ids: Sequence[str]) -> dict[str, GroupDescription]:
@@ -92,6 +101,8 @@ async def describe_groups(visitor: Visitor, broker_id: int, ids: Sequence[str]) 
     others = [row.id for row in groups.values() if row.error in _ERRORS_OF_MISSING and row.state == _DEAD]
     if others:
         groups |= await _of_kip_848(visitor, broker_id, others)
+        rest = [group_id for group_id in others if groups[group_id].epochs is None]
+        groups |= await _of_streams(visitor, broker_id, rest)
     return groups
 
 
@@ -146,6 +157,7 @@ async def _here(visitor: Visitor, group: ConsumerGroupDescription) -> GroupDescr
         group.assignor,
         [_member_here(visitor, member) async for member in over(group.members)],
         GroupEpochs(group.epoch, group.target_epoch),
+        "consumer",
     )
 
 
@@ -179,6 +191,7 @@ async def _elsewhere(visitor: Visitor, group: DescribedConsumerGroup) -> GroupDe
         group.assignor_name,
         [_member_elsewhere(visitor, member) async for member in over(group.members)],
         GroupEpochs(group.group_epoch, group.assignment_epoch),
+        "consumer",
     )
 
 
@@ -203,4 +216,45 @@ def _member_elsewhere(visitor: Visitor, member: ConsumerGroupMember) -> Describe
         member.client_host,
         keys(member.assignment),
         reconciliation,
+    )
+
+
+async def _of_streams(visitor: Visitor, broker_id: int, ids: Sequence[str]) -> dict[str, GroupDescription]:
+    """Return those of the groups that are of Kafka Streams. Their partitions are those that active tasks read."""
+    shown = [group_id for group_id in ids if visitor.sees_group(group_id)]
+    if not shown:
+        return {}
+    with suppress(UnsupportedVersion):
+        answer = await visitor.ask(StreamsGroupDescribeRequest(shown), broker_id)
+        rows = rows_by_key(answer, "groups", broker_id, shown, attrgetter("group_id"))
+        over = visitor.services.runtime.slices.over
+        return {group_id: _streams(visitor, row) async for group_id, row in over(rows.items()) if not row.error_code}
+    return {}
+
+
+def _streams(visitor: Visitor, group: DescribedStreamsGroup) -> GroupDescription:
+    return GroupDescription(
+        group.group_id,
+        ErrorCode.NONE,
+        group.group_state,
+        GroupType.STREAMS,
+        group.assignor_name or "",
+        [_streams_member(visitor, member, group.topology) for member in group.members],
+        GroupEpochs(group.group_epoch, group.assignment_epoch),
+        "streams",
+    )
+
+
+def _streams_member(
+    visitor: Visitor, member: DescribedStreamsMember, topology: DescribedTopology | None
+) -> DescribedMember:
+    partitions = _visible(visitor, partitions_of(topology, member.assignment.active_tasks))
+    target = _visible(visitor, partitions_of(topology, member.target_assignment.active_tasks))
+    return DescribedMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        partitions,
+        Reconciliation(member.member_epoch, target, (), "", member.is_classic),
     )

@@ -11,7 +11,7 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, GroupState, GroupType
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.described_groups import DescribedMember, GroupDescription, describe_groups
+from pylogbroker.web.described_groups import DescribedMember, GroupDescription, GroupProtocol, describe_groups
 from pylogbroker.web.group_offsets import (
     Committed,
     check,
@@ -41,7 +41,7 @@ class GroupRow(TypedDict):
 
     id: str
     state: str
-    type: Literal["classic", "consumer", "share"]
+    type: Literal["classic", "consumer", "share", "streams"]
     protocol_type: str
     coordinator: int
     members: int | None
@@ -108,7 +108,7 @@ class GroupDetails(RowRange):
 
     id: str
     state: str
-    type: Protocol
+    type: GroupProtocol
     epoch: int | None
     target_epoch: int | None
     protocol_type: str
@@ -172,12 +172,14 @@ async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]
     ]
 
 
-def _type(listed: ListedGroup) -> Literal["classic", "consumer", "share"]:
+def _type(listed: ListedGroup) -> Literal["classic", "consumer", "share", "streams"]:
     match listed.group_type:
         case GroupType.SHARE:
             return "share"
         case GroupType.CONSUMER:
             return "consumer"
+        case GroupType.STREAMS:
+            return "streams"
     return "classic"  # also of a coordinator that does not say
 
 
@@ -220,7 +222,7 @@ async def group(visitor: Visitor, id: GroupId, start: Start = 0, count: Count = 
     return {
         "id": group_id,
         "state": description.state,
-        "type": "classic" if epochs is None else "consumer",
+        "type": description.type,
         "epoch": None if epochs is None else epochs.group,
         "target_epoch": None if epochs is None else epochs.target,
         "protocol_type": description.protocol_type,

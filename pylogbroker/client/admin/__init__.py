@@ -59,11 +59,10 @@ if TYPE_CHECKING:
         ConfigResourceType,
         ConfigSynonym,
     )
+    from pylogbroker.client.admin.group_descriptions import GroupDescription, MemberDescription
     from pylogbroker.client.admin.groups import (
         CommittedOffset,
-        GroupDescription,
         GroupListing,
-        MemberDescription,
         MemberToRemove,
     )
     from pylogbroker.client.admin.quotas import AnyName
@@ -162,13 +161,13 @@ _MODULES: Final = {
     "DelegationToken": "pylogbroker.security.delegation.tokens",
     "ElectionType": ".replicas",
     "FeatureLevels": ".cluster_info",
-    "GroupDescription": ".groups",
+    "GroupDescription": ".group_descriptions",
     "GroupListing": ".groups",
     "IssuedToken": "pylogbroker.security.delegation.tokens",
     "ItemsFailed": ".routing",
     "ListedOffset": ".records",
     "LogDirDescription": ".replicas",
-    "MemberDescription": ".groups",
+    "MemberDescription": ".group_descriptions",
     "MemberToRemove": ".groups",
     "NewTopic": ".topics",
     "PartitionDescription": ".topics",

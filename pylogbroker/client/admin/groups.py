@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from pylogbroker.client import arguments
+from pylogbroker.client.admin.group_descriptions import GroupDescription, MemberDescription
 from pylogbroker.client.admin.routing import ItemsFailed, NodeRoute, Router, deferred, outcome, outcomes_of, results
 from pylogbroker.client.coordinator_requests import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire import Request, UnsupportedVersion, WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -44,6 +46,11 @@ from pylogbroker.wire.messages.offset_delete import (
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import streams_groups
+else:
+    streams_groups = on_first_use("pylogbroker.client.admin.streams_groups")
+
 _REASON = "removed by an administrator"
 _ONE_GROUP_VERSION_MAX = 7  # of OffsetFetch: the last with one group
 _DEAD: Final = "Dead"
@@ -53,8 +60,8 @@ _CLASSIC_MEMBER: Final = 0
 _NOT_CLASSIC: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
 """Errors of DescribeGroups for groups of another protocol; older versions say that such a group is dead."""
 
-_NOT_OF_KIP_848: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""Errors of ConsumerGroupDescribe; the latter where the broker's settings disable the protocol."""
+_NOT_OF_THE_TYPE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""Errors of descriptions of one type of group; the latter where the broker's settings disable the protocol."""
 
 
 @attrs.frozen
@@ -66,44 +73,6 @@ class GroupListing:
     state: str
     type: str
     coordinator: int
-
-
-@attrs.frozen
-class MemberDescription:
-    """`assignment` is empty while the group rebalances, and for members that are no consumers.
-
-    In groups of KIP-848, `epoch` is what the member has reached, `target` are the partitions that it is to have, and
-    `topics` and `expression` its subscription. `is_classic`: it uses the classic protocol.
-    """
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
-    epoch: int | None = None
-    target: tuple[TopicPartition, ...] = ()
-    topics: tuple[str, ...] = ()
-    expression: str = ""
-    is_classic: bool = True
-
-
-@attrs.frozen
-class GroupDescription:
-    """State `Dead` means that there is no such group; its type is empty.
-
-    Groups of type `consumer` are those of KIP-848. Their `protocol` is the coordinator's assignor. They have an
-    `epoch`, and `target_epoch`, that of their target assignment.
-    """
-
-    group: str
-    state: str
-    type: str
-    protocol_type: str
-    protocol: str
-    members: tuple[MemberDescription, ...]
-    epoch: int | None = None
-    target_epoch: int | None = None
 
 
 @attrs.frozen
@@ -136,7 +105,8 @@ class GroupAdmin:
     async def list(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> Sequence[GroupListing]:
         """Return the groups of all brokers, sorted by name.
 
-        `states` selects some, such as `Empty`, and `types` those of `classic` or `consumer`, which is KIP-848.
+        `states` selects some, such as `Empty`, and `types` those of `classic`, `consumer` (KIP-848), `share` or
+        `streams` (KIP-1071).
         """
         groups: Groups = []
         chosen, kinds = arguments.texts("states", states), arguments.texts("types", types)
@@ -150,7 +120,7 @@ class GroupAdmin:
 
     @deferred
     async def describe(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        """Return groups by name, of the classic protocol and of KIP-848."""
+        """Return groups by name, of the classic protocol, of KIP-848 and of Kafka Streams (KIP-1071)."""
 
         def read(response: DescribeGroupsResponse) -> Iterator[tuple[str, GroupDescription | KafkaError]]:
             for group in response.groups:
@@ -161,8 +131,10 @@ class GroupAdmin:
         classic = await self._router.ask_each(
             self._route(), requested, lambda names: DescribeGroupsRequest(names), read
         )
-        others = await self._describe_of_kip_848([name for name in requested if _may_be_of_kip_848(classic[name])])
-        return results(requested, {**classic, **others})
+        others = await self._describe_of_kip_848([name for name in requested if _is_not_classic(classic[name])])
+        missing = [name for name in requested if name not in others and _is_not_classic(classic[name])]
+        streams = await self._describe_of_streams(missing)
+        return results(requested, {**classic, **others, **streams})
 
     async def _describe_of_kip_848(self, names: Names) -> dict[str, GroupDescription | PylogbrokerError]:
         """Return those groups that are of KIP-848. Coordinators without this protocol have none."""
@@ -178,6 +150,13 @@ class GroupAdmin:
         groups = await self._router.ask_each(
             self._route(), names, lambda names: ConsumerGroupDescribeRequest(names), read
         )
+        return {name: group for name, group in groups.items() if not _is_unknown(group)}
+
+    async def _describe_of_streams(self, names: Names) -> dict[str, GroupDescription | PylogbrokerError]:
+        """Return those groups that are of Kafka Streams. Coordinators without this protocol have none."""
+        if not names:
+            return {}
+        groups = await streams_groups.describe(self._router, self._route(), names)
         return {name: group for name, group in groups.items() if not _is_unknown(group)}
 
     @deferred
@@ -301,7 +280,7 @@ class GroupAdmin:
         return answers[group]
 
 
-def _may_be_of_kip_848(description: GroupDescription | PylogbrokerError) -> bool:
+def _is_not_classic(description: GroupDescription | PylogbrokerError) -> bool:
     if isinstance(description, GroupDescription):
         return description.state == _DEAD
     return isinstance(description, KafkaError) and description.code in _NOT_CLASSIC
@@ -310,7 +289,7 @@ def _may_be_of_kip_848(description: GroupDescription | PylogbrokerError) -> bool
 def _is_unknown(description: GroupDescription | PylogbrokerError) -> bool:
     if isinstance(description, UnsupportedVersion):
         return True
-    return isinstance(description, KafkaError) and description.code in _NOT_OF_KIP_848
+    return isinstance(description, KafkaError) and description.code in _NOT_OF_THE_TYPE
 
 
 def _description(group: DescribedGroup) -> GroupDescription:

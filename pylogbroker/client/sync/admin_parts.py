@@ -12,7 +12,8 @@ from typing import Protocol
 from pylogbroker.client.admin.acls import Bindings
 from pylogbroker.client.admin.cluster_info import ClusterDescription, FeatureLevels, QuorumDescription, UpgradeType
 from pylogbroker.client.admin.configs import ConfigResource, Configs
-from pylogbroker.client.admin.groups import CommittedOffset, GroupDescription, GroupListing, MemberToRemove
+from pylogbroker.client.admin.group_descriptions import GroupDescription
+from pylogbroker.client.admin.groups import CommittedOffset, GroupListing, MemberToRemove
 from pylogbroker.client.admin.quotas import AnyName, Entity
 from pylogbroker.client.admin.records import ListedOffset
 from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignments, ReplicaKey

@@ -31,7 +31,13 @@ OF_KIP_848: Final = "consumer (KIP-848)"
 """Kind of a group whose coordinator assigns partitions."""
 OF_KIP_932: Final = "share (KIP-932)"
 """Kind of a group whose members share the records of partitions."""
-_KINDS: Final[Mapping[str, str]] = {GroupType.CONSUMER: OF_KIP_848, GroupType.SHARE: OF_KIP_932}
+OF_KIP_1071: Final = "streams (KIP-1071)"
+"""Kind of a group of Kafka Streams, whose coordinator assigns tasks."""
+_KINDS: Final[Mapping[str, str]] = {
+    GroupType.CONSUMER: OF_KIP_848,
+    GroupType.SHARE: OF_KIP_932,
+    GroupType.STREAMS: OF_KIP_1071,
+}
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@
 1   topology descriptions by a plugin (KIP-1331), and the name of the assignor (KIP-1357)
 """
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
@@ -53,6 +54,18 @@ class DescribedSubtopology:
 class DescribedTopology:
     epoch: Int32 = 0
     subtopologies: list[DescribedSubtopology] | None = None
+
+
+def partitions_of(topology: DescribedTopology | None, tasks: list[StreamsTaskIds]) -> Iterator[tuple[str, int]]:
+    """Yield the partitions that tasks read. Of sources with different numbers of partitions, some do not exist."""
+    subtopologies = {} if topology is None else {row.subtopology_id: row for row in topology.subtopologies or ()}
+    for task in tasks:
+        subtopology = subtopologies.get(task.subtopology_id)
+        if subtopology is not None:
+            for topic in subtopology.source_topics:
+                yield from ((topic, number) for number in task.partitions)
+            for info in subtopology.repartition_source_topics:
+                yield from ((info.name, number) for number in task.partitions if number < info.partitions)
 
 
 @struct
