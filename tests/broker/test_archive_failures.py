@@ -8,7 +8,10 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
+from twisted.internet.defer import Deferred
+
 from pylogbroker.broker.apis import fetch
+from pylogbroker.broker.archive.service import ArchiveService
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.plugins.remote_storages import DirectoryStorage
@@ -16,6 +19,7 @@ from pylogbroker.storage import Origin
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.archives import EARLIEST, NOW_MS, ArchiveTests, values_of
 from tests.broker.log_lines import logged_lines
+from tests.broker.trees import now
 from tests.storage.support import batch, marker
 
 VALUES = [b"%020d" % number for number in range(9)]
@@ -230,11 +234,45 @@ class RetentionTests(ArchiveTests):
         self.assertEqual(self.objects(), [])
 
     def delete_topic(self) -> None:
-        from tests.broker.trees import now
-
         now(self.node.broker.controller.delete_topic("t"))
         self.node.clock.advance(0)
         self.do_round()
+
+    def test_a_long_deletion_keeps_no_other_topic_from_being_archived(self) -> None:
+        self.create()
+        self.append("t", *VALUES)
+        self.archive_all()
+        deleting: Deferred[None] = Deferred()
+        with patch.object(ArchiveService, "_delete_objects", lambda service, *key: deleting):
+            self.delete_topic()
+            self.create("u")
+            self.append("u", *VALUES)
+            self.archive_all("u")
+            self.assertGreater(self.partition("u").log.local_start_offset, 0)
+        deleting.callback(None)
+
+    def test_a_topic_is_deleted_when_no_worker_writes_its_objects_any_more(self) -> None:
+        archived = self.create().archive
+        self.append("t", *VALUES)
+        self.archive_all()
+        service = self.node.broker.archive
+        assert service is not None
+        assert archived is not None
+        service._busy.add((archived.topic_id, 0))
+        self.delete_topic()
+        self.assertGreater(len(self.objects()), 0)
+        service._busy.clear()
+        self.do_round()
+        self.assertEqual(self.objects(), [])
+
+    def test_a_topic_with_many_objects_is_deleted_by_several_threads(self) -> None:
+        self.create()
+        for _ in range(10):
+            self.append("t", *VALUES)
+        self.archive_all()
+        self.assertGreater(len(self.objects()), 100)
+        self.delete_topic()
+        self.assertEqual(self.objects(), [])
 
     def test_a_topic_of_the_same_name_has_an_archive_of_its_own(self) -> None:
         self.create()
@@ -260,7 +298,6 @@ class RetentionTests(ArchiveTests):
     def alter(self, name: str, settings: dict[str, str]) -> None:
         from pylogbroker.metadata.delta import ConfigChanged
         from pylogbroker.metadata.image import topic_resource
-        from tests.broker.trees import now
 
         metadata = self.node.broker.metadata
         current = dict(metadata.topic_settings(name)) | settings

@@ -90,6 +90,8 @@ class ArchiveService:
     _deleted: dict[tuple[UUID, int], int] = attrs.field(factory=dict, init=False)  # since when
     _detached: dict[tuple[UUID, int], Partition] = attrs.field(factory=dict, init=False)  # archived no more
     _has_listed_deletions: bool = attrs.field(default=False, init=False)
+    _is_deleting: bool = attrs.field(default=False, init=False)
+    _busy: set[tuple[UUID, int]] = attrs.field(factory=set, init=False)  # a worker may write or delete their objects
     _is_stopped: bool = attrs.field(default=False, init=False)
     _round: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _loops: list[PeriodicCall] = attrs.field(factory=list, init=False)
@@ -215,7 +217,8 @@ class ArchiveService:
         await self._round.acquire()
         try:
             if not self._is_stopped and not self.health.is_paused:
-                await self._delete_partitions()
+                if not self._is_deleting:  # which may take long: nothing waits for it
+                    run_in_background(log, self._delete_partitions(), "deletions failed; they will be tried again")
                 due = deque(self.archived.values())
                 width = min(len(due), self._config.remote_log_manager_copier_thread_pool_size)
                 workers = [
@@ -242,6 +245,8 @@ class ArchiveService:
     async def _work(self, due: deque[ArchivedPartition]) -> None:
         while due and not self._is_stopped and not self.health.is_paused:
             archived = due.popleft()
+            key = archived.topic_id, archived.partition.index
+            self._busy.add(key)
             try:
                 await self._work_on(archived)
             except KafkaError as error:
@@ -249,6 +254,8 @@ class ArchiveService:
                     log.error("the archive of {path} failed: {why}", path=archived.log.path, why=error)
             except Exception:
                 log.failure("the archive of {path} failed; it will be tried again", path=archived.log.path)
+            finally:
+                self._busy.discard(key)
 
     async def _work_on(self, archived: ArchivedPartition) -> None:
         partition = archived.partition
@@ -264,12 +271,16 @@ class ArchiveService:
     # Deletions
 
     async def _delete_partitions(self) -> None:
+        self._is_deleting = True
         try:
             await self._delete_gone()
         except StoreFailure as failure:
             self.health.note_failure(failure)
+            self._retry_later()
         except CopyAborted:
             return
+        finally:
+            self._is_deleting = False
 
     async def _delete_gone(self) -> None:
         if not self._has_listed_deletions:
@@ -279,12 +290,16 @@ class ArchiveService:
             self._deleted.update(dict.fromkeys(interrupted, self._runtime.now_ms()))
             self._has_listed_deletions = True
         for key, since_ms in tuple(self._deleted.items()):
+            if key in self._busy:  # what a copy writes must not be left
+                continue
             if self._metadata.image.topic_by_id(key[0]) is None:
                 await self._delete_objects(*key)
                 del self._deleted[key]
             elif self._runtime.now_ms() - since_ms > _PENDING_MS_MAX:  # the replica moved to another broker
                 del self._deleted[key]
         for key in tuple(self._detached):
+            if key in self._busy:
+                continue
             await self._delete_objects(*key)
             partition = self._detached.pop(key)
             if self._partitions.hosted.get((partition.topic, partition.index)) is partition:

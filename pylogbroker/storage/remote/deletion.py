@@ -17,7 +17,9 @@ It goes when all objects are gone, so that a deletion that was interrupted is fi
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from uuid import UUID
 
@@ -31,6 +33,8 @@ TOMBSTONE_MS: Final = 86_400_000
 _PARTITIONS: Final = "deleted-partitions/"
 _PARTITION: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/([0-9]{1,10})")
 _TIME_DIGITS_MAX: Final = 20
+_DELETERS: Final = 8
+_DELETIONS_WAITING_MAX: Final = 50
 
 Pause = Callable[[], None]
 """Called between two requests; raises an exception to stop."""
@@ -80,11 +84,21 @@ def delete_partition(store: CheckedStore, topic_id: UUID, partition: int, pause:
     tombstone = f"{_PARTITIONS}{topic_id}/{partition}"
     store.put(tombstone, [b"deleted\n"])
     prefix = object_names.partition_prefix(topic_id, partition)
-    listed = [listed.name for listed in store.list(prefix)]
-    for name in sorted(listed, key=_is_data):
-        pause()
-        store.delete(prefix + name)
+    names = sorted((listed.name for listed in store.list(prefix)), key=_is_data)
+    manifest_count = bisect_left(names, True, key=_is_data)
+    for some in (names[:manifest_count], names[manifest_count:]):
+        _delete_all(store, [prefix + name for name in some], pause)
     store.delete(tombstone)
+
+
+def _delete_all(store: CheckedStore, names: list[str], pause: Pause) -> None:
+    """Delete objects; many in several threads, since a request to a store far away takes long."""
+    with ThreadPoolExecutor(_DELETERS) as executor:  # its threads begin with the first call
+        for at in range(0, len(names), _DELETIONS_WAITING_MAX):
+            pause()
+            some = names[at : at + _DELETIONS_WAITING_MAX]
+            for _ in (executor.map if len(names) > _DELETIONS_WAITING_MAX else map)(store.delete, some):
+                pass
 
 
 def interrupted_partitions(store: CheckedStore) -> Iterable[tuple[UUID, int]]:
