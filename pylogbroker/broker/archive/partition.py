@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
 from twisted.logger import Logger
 
 from pylogbroker.broker.archive.limits import CopyLimits, ReadLimits
@@ -74,6 +74,8 @@ class ArchiveAccess:
     health: HealthNotes
     is_led: Callable[[Partition], bool]
     reads: SharedReads
+    listings: DeferredSemaphore
+    """Few at the same time: threads that compute get no further together, and the reactor waits for each."""
     wait_ms: Callable[[], int]
     """Time that a fetch waits."""
 
@@ -180,7 +182,7 @@ class ArchivedPartition:
                 earlier = self._reader.epochs_before(loaded.segments, first, latest)
             return ArchiveListing.of(epoch, loaded, choose(loaded.segments, joined(earlier, epochs), start)), earlier
 
-        listing, earlier = await self._asked(access.in_reading_thread, load)
+        listing, earlier = await access.listings.run(self._asked, access.in_reading_thread, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._listed_ms = access.runtime.now_ms()

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import DeferredLock, gatherResults
+from twisted.internet.defer import DeferredLock, DeferredSemaphore, gatherResults
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -39,6 +39,7 @@ from pylogbroker.storage.remote.copying import CopyAborted
 
 _INTERVAL_SECONDS_MAX: Final = 7 * 24 * 3600.0
 _PENDING_MS_MAX: Final = 3_600_000
+_LISTINGS_MAX: Final = 2
 log = Logger()
 
 
@@ -146,6 +147,7 @@ class ArchiveService:
             SharedReads(
                 runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks
             ),
+            DeferredSemaphore(_LISTINGS_MAX),
             lambda: config.remote_fetch_max_wait_ms,
         )
         service = cls(config, runtime, metadata, partitions, in_copying_thread, access, health)

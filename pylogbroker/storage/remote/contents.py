@@ -19,7 +19,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.storage.remote import manifest, object_names, summaries
-from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
+from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject, StoreFailure
 from pylogbroker.storage.remote.manifest import DamagedObject, RemoteSegment
 from pylogbroker.storage.remote.object_names import SegmentName
 
@@ -82,11 +82,22 @@ def load(
         key=_key,
     )
 
-    def segment_of(name: SegmentName) -> RemoteSegment | DamagedObject | None:
-        try:
-            segment = manifests.get(name) or _read(store, prefix, name, partition)
-        except MissingObject:  # deleted since the listing
+    def content_of(name: SegmentName) -> bytes | StoreFailure | None:
+        """Return a manifest that is not known yet, and a failure: threads of the executor only read."""
+        if name in manifests:
             return None
+        try:
+            return store.read(f"{prefix}{name}{object_names.MANIFEST}", 0, manifest.BYTES_MAX)
+        except StoreFailure as failure:
+            return failure
+
+    def segment_of(name: SegmentName, content: bytes | StoreFailure | None) -> RemoteSegment | DamagedObject | None:
+        if isinstance(content, MissingObject):  # deleted since the listing
+            return None
+        if isinstance(content, StoreFailure):
+            raise content
+        try:
+            segment = manifests[name] if content is None else manifest.decode(name, partition, content)
         except DamagedObject as error:
             return error
         present = objects[name]
@@ -94,15 +105,16 @@ def load(
             return DamagedObject(f"{prefix}{name}: objects are missing, or have other sizes than in the manifest")
         return segment
 
+    outcomes: list[RemoteSegment | DamagedObject | None] = []
     with ThreadPoolExecutor(_READERS) as executor:  # its threads begin with the first call
         unread = [name for name in names if name not in manifests]
         useful = summaries.worth_reading(summaries_listed, unread)
-        for some in executor.map(lambda summary: summaries.read(store, prefix, partition, summary), useful):
-            manifests.update((segment.name, segment) for segment in some)
+        for data in executor.map(lambda summary: summaries.read(store, prefix, summary), useful):
+            manifests.update((segment.name, segment) for segment in summaries.decode(partition, data))
         read_all = executor.map if sum(name not in manifests for name in names) > _READERS else map
-        outcomes: list[RemoteSegment | DamagedObject | None] = []
         for at in range(0, len(names), _READS_WAITING_MAX):
-            outcomes += read_all(segment_of, names[at : at + _READS_WAITING_MAX])
+            some = names[at : at + _READS_WAITING_MAX]
+            outcomes += map(segment_of, some, read_all(content_of, some))
     deleted = frozenset(name for name, present in objects.items() if present.has_tombstone)
     return Contents(
         tuple(outcome for outcome in outcomes if isinstance(outcome, RemoteSegment)),
@@ -132,8 +144,3 @@ def _list(store: CheckedStore, prefix: str) -> tuple[dict[SegmentName, _Objects]
             present = objects[name] = _Objects()
         present.note(suffix, listed.size)
     return objects, summaries_listed
-
-
-def _read(store: CheckedStore, prefix: str, name: SegmentName, partition: int) -> RemoteSegment:
-    data = store.read(f"{prefix}{name}{object_names.MANIFEST}", 0, manifest.BYTES_MAX)
-    return manifest.decode(name, partition, data)

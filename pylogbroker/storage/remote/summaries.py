@@ -45,13 +45,12 @@ def decode(partition: int, data: bytes) -> Iterator[RemoteSegment]:
             continue
 
 
-def read(store: CheckedStore, prefix: str, partition: int, name: SegmentName) -> list[RemoteSegment]:
-    """Return the segments of a summary; none if it is gone. Blocks; raise StoreFailure."""
+def read(store: CheckedStore, prefix: str, name: SegmentName) -> bytes:
+    """Return the content of a summary; empty if it is gone. Blocks; raise StoreFailure."""
     try:
-        data = store.read(f"{prefix}{name}{object_names.SUMMARY}", 0, _BYTES_MAX)
+        return store.read(f"{prefix}{name}{object_names.SUMMARY}", 0, _BYTES_MAX)
     except MissingObject:
-        return []
-    return list(decode(partition, data))
+        return b""
 
 
 def worth_reading(listed: Iterable[SegmentName], unread: list[SegmentName]) -> list[SegmentName]:
