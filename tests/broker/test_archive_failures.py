@@ -16,6 +16,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.plugins.remote_storages import DirectoryStorage
 from pylogbroker.storage import Origin
+from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.archives import EARLIEST, NOW_MS, ArchiveTests, values_of
 from tests.broker.log_lines import logged_lines
@@ -148,6 +149,16 @@ class LostLocalRecordsTests(ArchiveTests):
             self.node.clock.advance(10)
         self.assertEqual(self.partition().log.log_start_offset, 0)
         self.assertEqual(self.read_all(), ALL[:local])
+
+    def test_a_store_that_is_not_the_leaders_is_named(self) -> None:
+        archive = self.create().archive
+        assert archive is not None
+        failed = self.failureResultOf(Deferred.fromCoroutine(archive.state_at(500)), StoreFailure)  # type: ignore[arg-type]
+        self.assertEqual(
+            failed.value.detail,
+            "the remote storage has no segment of t-0 with the record before offset 500. All brokers with replicas of "
+            "the topic need the same remote.log.storage",
+        )
 
     def test_an_archive_beyond_the_logs_end_is_left_alone(self) -> None:
         self.create()

@@ -61,6 +61,9 @@ class KraftCluster:
     own: dict[int, BrokerProcess] = attrs.field(factory=dict)
     theirs: dict[int, KafkaBroker] = attrs.field(factory=dict)
     settings: Mapping[str, str] = attrs.field(factory=lambda: {**QUICK, **REPLICATED})
+    own_settings: Mapping[str, str] = attrs.field(factory=dict)
+    """More settings of this project's brokers."""
+    controller_settings: Mapping[str, str] = attrs.field(factory=dict)
 
     def __enter__(self) -> Self:
         controller, *ports = free_ports(self.brokers + 1)
@@ -73,6 +76,7 @@ class KraftCluster:
                 "node.id": str(CONTROLLER_ID),
                 "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller}",
                 **QUICK,
+                **self.controller_settings,
             },
             port=controller,
             java_options=SHORT_LIVED,
@@ -128,6 +132,7 @@ class KraftCluster:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             **self.settings,
+            **self.own_settings,
         }
 
     def _our(self, number: int) -> BrokerProcess:

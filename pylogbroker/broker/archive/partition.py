@@ -453,7 +453,7 @@ class ArchivedPartition:
         if state is None:
             raise StoreFailure(
                 f"the remote storage has no segment of {self.partition.topic}-{self.partition.index} with the record "
-                f"before offset {offset}"
+                f"before offset {offset}. All brokers with replicas of the topic need the same remote.log.storage"
             )
         return state
 
