@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -44,6 +45,7 @@ else:
     topic_dataset = on_first_use("pylogbroker.table.topic_dataset")
 
 _FORMATS: Final = ("table", "json", "csv", "parquet")
+_BY_REGISTRY: Final = ("avro", "protobuf", "json-schema", "auto")
 _BOOTSTRAP: Final = "bootstrap.servers"
 _FOLLOW_SECONDS: Final = "2"
 _INTERRUPTED: Final = 130
@@ -173,6 +175,7 @@ def _form(output: str | None, path: str | None) -> str:
         if output == "parquet":
             raise click.UsageError("--format parquet needs --output FILE: it is binary")
         return output or "table"
+    _check_place(path)
     if output is not None:
         return output
     suffix = path.rpartition(".")[2].lower()
@@ -180,6 +183,15 @@ def _form(output: str | None, path: str | None) -> str:
     if form is None:
         raise click.UsageError(f"--output {path}: the suffix names no form; add --format json, csv or parquet")
     return form
+
+
+def _check_place(path: str) -> None:
+    """Raise UsageError for a file that cannot be written."""
+    directory = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise click.UsageError(f"--output {path} is a directory; expected a file, such as {path}/rows.parquet")
+    if not os.path.isdir(directory):
+        raise click.UsageError(f"--output {path}: there is no directory {directory}")
 
 
 def _bounds(since: str | None, until: str | None) -> dict[str, Any]:
@@ -202,6 +214,8 @@ def _forms(options: tuple[str, ...], has_registry: bool) -> dict[str, str]:
         name, equals, form = option.rpartition("=")
         if equals and name not in forms:
             raise ConfigError(f"-s: {option!r} is not accepted; expected key=FORM, value=FORM or FORM")
+        if form in _BY_REGISTRY and not has_registry:
+            raise ConfigError(f"-s {option} needs a schema registry: add --schema-registry http://HOST:8081")
         forms |= {name: form} if equals else dict.fromkeys(forms, form)
     return forms
 

@@ -8,7 +8,8 @@ reading                     read_table, read_batches
 bounds, columns, contents   starts and ends; which columns; forms of keys and values
 topic_source                partitions between two offsets, as raw rows
 json_*, registry_columns    JSON, and contents by a schema registry, as columns
-topic_dataset, pushdown, sql    a topic as a dataset that DuckDB and Polars scan; DuckDB with topics as tables
+topic_dataset, pushdown     a topic as a dataset that DuckDB and Polars scan
+sql, sql_hints              DuckDB with topics as tables; hints for queries that it rejects
 decoder, headers, spans     record batches to Arrow
 
 Modules are imported on first use.

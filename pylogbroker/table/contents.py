@@ -107,7 +107,19 @@ class TextForm:
         try:
             return contents.cast(pa.string())
         except pa.ArrowInvalid:
-            return one_by_one(contents, lambda _, content: content.decode(), self.type, failures)
+            return one_by_one(contents, lambda _, content: text_of(content), self.type, failures)
+
+
+def text_of(content: bytes) -> str:
+    """Return a text in UTF-8; raise ValueError."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf_8(error)) from None
+
+
+def not_utf_8(error: UnicodeDecodeError) -> str:
+    return f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start}"
 
 
 def one_by_one(

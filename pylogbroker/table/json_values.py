@@ -25,6 +25,7 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.table.contents import not_utf_8
 
 Convert = Callable[[Any], Any]
 _UNITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -35,7 +36,12 @@ _SHOWN_MAX: Final = 60
 
 def parsed(text: str | bytes, *, exact: bool) -> Any:
     """Return the value of a JSON text; `exact` keeps the digits of fractions. Raise ValueError or RecursionError."""
-    return json.loads(text, parse_float=Decimal if exact else float, parse_constant=_reject)
+    try:
+        return json.loads(text, parse_float=Decimal if exact else float, parse_constant=_reject)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not JSON: {not_utf_8(error)}") from None
 
 
 def _reject(constant: str) -> NoReturn:

@@ -23,16 +23,14 @@ import pyarrow as pa
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
-from pylogbroker.config.parsing import closest
 from pylogbroker.table.errors import TableError
+from pylogbroker.table.sql_hints import explained
 from pylogbroker.table.topic_dataset import ScanObserver, TopicDataset, dataset
 from pylogbroker.table.topic_source import settings_of
 
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NO_TABLE: Final = re.compile(r'Table with name "?(.+?)"? does not exist')
+_WORD: Final = re.compile(r"[\w.-]+")
 _LISTING: Final = re.compile(r"\b(show|describe|information_schema|duckdb_(tables|views|columns))\b", re.IGNORECASE)
 _LISTED_MAX: Final = 1000
-_NEAR_MAX: Final = 3
 
 DatasetOf = Callable[[str, ScanObserver], TopicDataset]
 _OF_BINDING: Final = (duckdb.BinderException, duckdb.CatalogException)
@@ -50,6 +48,7 @@ class TopicDatabase:
 
     def __init__(self, names: Iterable[str], dataset_of: DatasetOf, observer: ScanObserver | None = None) -> None:
         self.connection = new_connection()
+        self._parser = duckdb.connect()  # without tables: names of those that exist are not listed
         self._names = frozenset(names)
         self._dataset_of = dataset_of
         self._observer = observer or ScanObserver()
@@ -57,6 +56,7 @@ class TopicDatabase:
 
     def close(self) -> None:
         self.connection.close()
+        self._parser.close()
 
     def run(self, sql: str) -> Iterator[Any]:
         """Run statements one after the other; yield the relation of each that has a result.
@@ -115,8 +115,8 @@ class TopicDatabase:
         if _LISTING.search(sql) and len(self._names) <= _LISTED_MAX:
             named = set(self._names)
         else:
-            lower = sql.lower()
-            named = {name for name in self._names if name.lower() in lower}
+            tables = self._tables_of(sql)
+            named = {name for name in self._names if name.lower() in tables}
         exact: dict[str, str] = {}
         for name in sorted(named, key=lambda name: name not in sql):
             other = exact.setdefault(name.lower(), name)
@@ -124,22 +124,28 @@ class TopicDatabase:
                 raise SqlError(f"the topics {other} and {name} are one name in SQL: read one of them by read_table")
         return sorted(exact.values())
 
+    def _tables_of(self, sql: str) -> set[str]:
+        """Return the tables that statements name, in lower case; all words of a statement that DuckDB cannot bind."""
+        tables: set[str] = set()
+        for statement in self.connection.extract_statements(sql):
+            try:
+                tables |= self._parser.get_table_names(statement.query)
+            except duckdb.Error:
+                tables.update(_WORD.findall(statement.query))
+        return {name.lower() for name in tables}
+
     def _register(self, name: str) -> None:
         if self._registered.get(name.lower()) != name:
-            self.connection.register(name, self._dataset_of(name, self._observer))
+            topic = self._dataset_of(name, self._observer)
+            topic.sample()
+            self.connection.register(name, topic)
             self._registered[name.lower()] = name
 
     def _explanation(self, sql: str, error: Exception) -> SqlError:
         text = str(error)
         head, _, place = text.partition("\n\nLINE ")
         line = f"\n\nLINE {place}" if place else ""
-        if unquoted := [name for name in sorted(self._names) if _is_unquoted(name, sql)]:
-            return SqlError(f'{head.splitlines()[0]}\nThe name {unquoted[0]} needs quotes: "{unquoted[0]}"{line}')
-        if match := _NO_TABLE.search(head):
-            near = _near(match[1], self._names)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`pylogbroker topic list` lists topics"
-            return SqlError(f"there is no topic or table {match[1]!r}; {hint}{line}")
-        return SqlError(head + line)
+        return SqlError(explained(sql, head, self._names) + line)
 
 
 def new_connection() -> Any:
@@ -165,23 +171,6 @@ def with_quoted_offsets(sql: str) -> str:
         pieces += [sql[done:at], '"offset"']
         done = at + 6
     return "".join([*pieces, sql[done:]])
-
-
-def _is_unquoted(name: str, sql: str) -> bool:
-    """Return whether a query has a name that needs quotes, without them."""
-    if _PLAIN_NAME.fullmatch(name):
-        return False
-    return re.search(rf"(?<![\w\".-]){re.escape(name)}(?![\w\".-])", sql) is not None
-
-
-def _near(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are most like one."""
-    left = set(names)
-    near: list[str] = []
-    while len(near) < _NEAR_MAX and (candidate := closest(name, left)):
-        near.append(candidate)
-        left.remove(candidate)
-    return near
 
 
 def topic_names(topics: Mapping[str, TopicInfo]) -> list[str]:

@@ -56,10 +56,14 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        if not self._is_sampled:
+        self.sample()
+        return self._scan.schema
+
+    def sample(self) -> None:
+        """Infer types from a sample, once, if a form needs it. Engines wrap its errors in errors of their own."""
+        if not self._is_sampled and self._scan.contents.sampled:
             self._scan.sample(self.plan())
             self._is_sampled = True
-        return self._scan.schema
 
     def plan(self) -> ReadPlan:
         """Return what there is to read now."""

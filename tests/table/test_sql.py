@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.table import UndecodableRecord, connect, dataset
 from pylogbroker.table.sql import SqlError, TopicDatabase, with_quoted_offsets
 from pylogbroker.table.topic_dataset import ScanObserver, TopicDataset
@@ -159,10 +160,18 @@ def test_names_that_differ_in_case_alone(database: Database, topics: Topics) -> 
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT * FROM order", "syntax error at or near"),
+        ("SELECT * FROM order", 'syntax error at or near "order"\nThe topic order has the name of a word of SQL'),
+        (
+            "SELECT valeu FROM orders",
+            "no column 'valeu'; did you mean value\\?\nTopics have partition, offset",
+        ),
+        ("DELETE FROM orders", "SQL only reads topics"),
+        ("INSERT INTO orders VALUES (1)", "SQL only reads topics"),
+        ("UPDATE orders SET value = 1", "SQL only reads topics"),
+        ("SELECT sum(key) FROM orders", "Candidate functions:\n    sum"),
         (
             "SELECT * FROM orderz",
-            r"no topic or table 'orderz'; did you mean orders\?\n\nLINE 1: SELECT .*\n *\^",
+            r"no topic or table 'orderz'; did you mean order or orders\?\n\nLINE 1: SELECT .*\n *\^",
         ),
         ("SELECT * FROM zzzzzzz", "`pylogbroker topic list` lists topics"),
         ("SELECT nothing FROM (SELECT 1 AS a)", r'"nothing" not found(.|\n)*LINE 1(.|\n)*\^'),
@@ -174,7 +183,16 @@ def test_names_that_differ_in_case_alone(database: Database, topics: Topics) -> 
 )
 def test_wrong_queries_are_explained(database: Database, sql: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
-        rows(database("orders"), sql)
+        rows(database("orders", "order"), sql)
+
+
+def test_a_topic_whose_name_is_part_of_a_word_is_not_read(database: Database, orders: str) -> None:
+    """Topics that do not exist fail where they are read."""
+    part = orders[:-1]
+    made = database(orders, part, "count", value="json")
+    assert rows(made, f"SELECT count(*) FROM {orders}") == [(600,)]
+    with pytest.raises(KafkaError, match="there is no topic 'count'"):
+        rows(made, "SELECT * FROM count")
 
 
 @pytest.mark.parametrize("kind", [duckdb.Error, pa.ArrowInvalid, OSError])
