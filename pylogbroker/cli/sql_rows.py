@@ -2,13 +2,15 @@
 
 | form    | rows                                                                                    |
 |---------|-----------------------------------------------------------------------------------------|
-| table   | the first 1000, for people                                                              |
+| table   | the first 1000, for people; an EXPLAIN as DuckDB draws it                               |
 | json    | an array with a line for each row                                                       |
 | csv     | with a line of names; nested values are JSON                                            |
 | parquet | all types as they are                                                                   |
 
 JSON has times as ISO 8601, and bytes as text, with `\\x00` for what is not printable. Numbers that a double does not
 hold are text.
+
+Of columns with one name, later ones get a number, but not in a table: offset, offset_1.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -36,6 +38,7 @@ _BATCH_ROWS: Final = 10_000
 _SHOWN_ROWS_MAX: Final = 1000
 _PRINTABLE: Final = range(0x20, 0x7F)
 _TIMES: Final = (date, time)
+_PLAN: Final = ["explain_key", "explain_value"]
 
 
 def write(relation: Any, form: str, path: str | None, ready: Callable[[], object] = lambda: None) -> None:
@@ -51,7 +54,7 @@ def write(relation: Any, form: str, path: str | None, ready: Callable[[], object
         if form == "table":
             _write_table(reader.schema.names, _rows(reader), file, ready)
         else:
-            _WRITERS[form](reader.schema.names, _rows(reader), file)
+            _WRITERS[form](_distinct(reader.schema.names), _rows(reader), file)
 
 
 @contextmanager
@@ -79,15 +82,39 @@ def _replaced(path: str) -> Iterator[Path]:
 def _write_parquet(reader: pa.RecordBatchReader, path: str | None) -> None:
     if path is None:
         raise click.UsageError("--format parquet needs --output FILE: it is binary")
-    schema = pa.schema([_storable(field) for field in reader.schema])
+    names = _distinct(reader.schema.names)
+    schema = pa.schema(
+        [pa.field(name, _storable(field.type)) for name, field in zip(names, reader.schema, strict=True)]
+    )
     with _replaced(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
         for batch in reader:
-            writer.write_batch(batch.cast(schema))
+            columns = list(map(_stored, batch.columns))
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
-def _storable(field: pa.Field) -> pa.Field:
-    """Return a field with text where Parquet has no type."""
-    return pa.field(field.name, pa.string()) if pa.types.is_interval(field.type) else field
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of columns of which no two are the same."""
+    distinct: list[str] = []
+    taken, seen = set(names), set[str]()
+    for name in names:
+        distinct_name = name
+        if name in seen:
+            numbered = (f"{name}_{number}" for number in count(1))
+            distinct_name = next(candidate for candidate in numbered if candidate not in taken)
+        seen.add(name)
+        taken.add(distinct_name)
+        distinct.append(distinct_name)
+    return distinct
+
+
+def _storable(kind: pa.DataType) -> pa.DataType:
+    """Return a type that Parquet has: text for intervals."""
+    return pa.string() if pa.types.is_interval(kind) else kind
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    is_stored = _storable(column.type) == column.type
+    return column if is_stored else pa.array(_values(column), pa.string())
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[list[Any]]:
@@ -134,6 +161,12 @@ def _number(value: Decimal) -> int | float | str:
 
 
 def _write_table(names: list[str], rows: Iterator[list[Any]], file: IO[str], ready: Callable[[], object]) -> None:
+    if names == _PLAN:
+        plans = [plan for _, plan in rows]
+        ready()
+        for plan in plans:
+            click.echo(plan, file=file)
+        return
     shown = list(islice(rows, _SHOWN_ROWS_MAX))
     has_more = next(rows, None) is not None
     ready()

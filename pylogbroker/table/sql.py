@@ -70,7 +70,7 @@ class TopicDatabase:
         for statement in self.connection.extract_statements(text):
             with self.explained(text):
                 relation = self._relation(statement)
-            if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
+            if relation is not None and _has_rows(statement):
                 yield relation
 
     def _relation(self, statement: Any) -> Any:
@@ -146,6 +146,12 @@ class TopicDatabase:
         head, _, place = text.partition("\n\nLINE ")
         line = f"\n\nLINE {place}" if place else ""
         return SqlError(explained(sql, head, self._names) + line)
+
+
+def _has_rows(statement: Any) -> bool:
+    """Return whether a statement is a query; a PIVOT is several statements for DuckDB."""
+    is_query: bool = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
+    return is_query or statement.type == duckdb.StatementType.MULTI
 
 
 def new_connection() -> Any:

@@ -83,6 +83,33 @@ def test_files_have_the_form_of_their_suffix(run: Command, orders: str, tmp_path
     assert run(f"SELECT count(*) AS n FROM '{tmp_path}/rows.parquet'", "-f", "csv").stdout == "n\n5\n"
 
 
+def test_columns_with_one_name_are_all_there(run: Command, tmp_path: Path) -> None:
+    sql = "SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a"
+    rows = [{"a": 1, "a_2": 2, "a_1": 3, "a_3": 4}]
+    assert json.loads(run(sql, "-f", "json").stdout) == rows
+    run(sql, "-o", tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == rows
+    assert run(sql, "-f", "csv").stdout == "a,a_2,a_1,a_3\n1,2,3,4\n"
+
+
+def test_intervals_are_text_in_parquet(run: Command, tmp_path: Path) -> None:
+    run("SELECT INTERVAL '1 month 2 days' AS i, NULL AS n", "-o", tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == [{"i": "1 months 2 days 0:00:00", "n": None}]
+
+
+def test_a_plan_is_shown_as_it_is_drawn(run: Command, orders: str) -> None:
+    lines = run(f"EXPLAIN SELECT count(*) FROM {orders} WHERE offset > 1").stdout.splitlines()
+    assert len(lines) > 5
+    assert any("offset" in line for line in lines)
+
+
+def test_a_pivot_has_rows(run: Command, orders: str) -> None:
+    assert run(f"PIVOT {orders} ON key USING count(*) GROUP BY partition").stdout.splitlines() == [
+        "partition  k",
+        "        0  5",
+    ]
+
+
 def test_a_query_that_fails_leaves_the_file_as_it_was(run: Command, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("before")
