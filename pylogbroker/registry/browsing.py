@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.long_loops import over
 from pylogbroker.registry.callers import RegistryCaller
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.guids import guid_of
@@ -29,9 +28,7 @@ class RegistryBrowser:
 
     async def subjects(self, search: str) -> Sequence[str]:
         state = await self._state()
-        names = await self._registry.in_slices(_filtered(state.subjects(), lambda name: search in name))
-        visible: Sequence[str] = await self._registry.in_slices(_filtered(names, self._caller.sees))
-        return visible
+        return await self._registry.chosen(state.subjects(), lambda name: search in name and self._caller.sees(name))
 
     async def summaries(self, subjects: Sequence[str]) -> Sequence[SubjectSummary]:
         state = await self._state()
@@ -78,10 +75,6 @@ def _as_kafka_error() -> Iterator[None]:
         yield
     except RegistryError as error:
         raise KafkaError(str(error), _CODES.get(error.status, ErrorCode.BROKER_NOT_AVAILABLE)) from error
-
-
-async def _filtered(names: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
-    return [name async for name in over(names) if fits(name)]
 
 
 def _summary(state: RegistryState, subject: str) -> SubjectSummary:

@@ -42,6 +42,10 @@ class ParseJob:
     def __hash__(self) -> int:
         return hash(self.schema)
 
+    @property
+    def characters(self) -> int:
+        return len(self.schema.text) + sum(map(len, self.references.values()))
+
     def parsed(self) -> ParsedSchema:
         """Parse; raise RegistryError. Blocks."""
         text = self.schema.text

@@ -8,7 +8,7 @@ other; questions do not wait for them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -23,6 +23,7 @@ from pylogbroker.registry.levels import problems
 from pylogbroker.registry.log import LogReplaced, SchemaLog, StoredRecords
 from pylogbroker.registry.parsing import ParsedSchema, ParseJob
 from pylogbroker.registry.records import SchemaRecord
+from pylogbroker.registry.references import referred_version, texts_of_references
 from pylogbroker.registry.state import LATEST, NotUnderstood, RegistryState
 from pylogbroker.registry.subjects import context_of
 from pylogbroker.schemas.subjects import DEFAULT_CONTEXT
@@ -37,6 +38,8 @@ Body = Mapping[str, Any]
 IMPORT: Final = "IMPORT"
 READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _PARSED_MAX: Final = 500
+_PARSED_CHARACTERS_MAX: Final = 32 * 1024 * 1024
+"""Characters of the texts whose parsed schemas are kept, with those of their references."""
 _REPORTED_MAX: Final = 5
 
 
@@ -56,15 +59,25 @@ class SchemaRegistry:
     """
 
     _log: SchemaLog
-    _in_thread: InThread
+    in_thread: InThread
     in_slices: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
     state: RegistryState = attrs.field(factory=RegistryState, init=False)
     not_understood: int = attrs.field(default=0, init=False)
     """Records of the topic that this registry does not understand."""
     _next_offset: int = attrs.field(default=0, init=False)
     _parsed: OrderedDict[ParseJob, ParsedSchema] = attrs.field(factory=OrderedDict, init=False)
+    _parsed_characters: int = attrs.field(default=0, init=False)
     _reading: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _writing: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    async def chosen(self, names: Iterable[str], fits: Callable[[str], bool]) -> list[str]:
+        """Return those of some names that fit; gives way to other work."""
+
+        async def choose() -> list[str]:
+            return [name async for name in over(names) if fits(name)]
+
+        chosen: list[str] = await self.in_slices(choose())
+        return chosen
 
     # the log
 
@@ -120,7 +133,7 @@ class SchemaRegistry:
 
     async def register(self, subject: str, body: Body, *, normalize: bool = False) -> Registration:
         """Register a schema in the newest version of a subject, unless the subject has it."""
-        schema = schema_of(body)
+        schema = await self._schema_of(body)
         is_normalized = normalize or await self._normalizes(subject)
 
         async def change(state: RegistryState) -> Registration:
@@ -167,7 +180,7 @@ class SchemaRegistry:
 
     async def look_up(self, subject: str, body: Body, *, normalize: bool = False, deleted: bool = False) -> Version:
         """Return the version of a subject that has a schema."""
-        schema = schema_of(body)
+        schema = await self._schema_of(body)
         state = await self.catch_up()
         if not state.has_subject(subject, deleted=deleted):
             raise RegistryError.no_subject(subject)
@@ -255,7 +268,7 @@ class SchemaRegistry:
         verbose: bool = False,
     ) -> dict[str, Any]:
         """Compare a schema with one version, or by the subject's level with those that it names."""
-        schema = schema_of(body)
+        schema = await self._schema_of(body)
         state = await self.catch_up()
         versions = state.versions(subject)
         if number is not None and number != LATEST:
@@ -286,17 +299,24 @@ class SchemaRegistry:
         if not level.endswith("_TRANSITIVE"):
             versions = versions[-1:]
         older = [(version.version, await self._parsed_version(version)) for version in versions]
-        messages: list[str] = await self._in_thread(problems, level, parsed, older)
+        messages: list[str] = await self.in_thread(problems, level, parsed, older)
         return messages
 
     # parts
+
+    async def _schema_of(self, body: Body) -> Schema:
+        """Return the schema of a request; a contract may have very many members. Raise RegistryError."""
+        if not (body.get("metadata") or body.get("ruleSet") or body.get("references")):
+            return schema_of(body)
+        schema: Schema = await self.in_thread(schema_of, body)
+        return schema
 
     async def formatted(self, subject: str, schema: Schema, form: str) -> str:
         """Return the text of a schema in a form."""
         if not form:
             return schema.text
         parsed = await self._parse(subject, schema)
-        text: str = await self._in_thread(parsed.formatted, form)
+        text: str = await self.in_thread(parsed.formatted, form)
         return text
 
     def alias_of(self, subject: str) -> str:
@@ -320,7 +340,7 @@ class SchemaRegistry:
         """Return a reference whose version is a number, also if it names the latest."""
         if reference.version != LATEST:
             return reference
-        return attrs.evolve(reference, version=self._referred(subject, reference).version)
+        return attrs.evolve(reference, version=referred_version(self.state, subject, reference).version)
 
     async def _parsed_version(self, version: Version) -> ParsedSchema:
         return await self._parse(version.subject, version.schema)
@@ -329,40 +349,22 @@ class SchemaRegistry:
         self, subject: str, schema: Schema, is_normalized: bool = False, is_new: bool = False
     ) -> ParsedSchema:
         bare = attrs.evolve(schema, metadata="", rule_set="")
-        source = ParseJob(bare, self._texts_of_references(subject, schema, ()), is_normalized, is_new)
+        source = ParseJob(bare, texts_of_references(self.state, subject, schema), is_normalized, is_new)
         parsed = self._parsed.get(source)
         if parsed is None:
-            parsed = await self._in_thread(source.parsed)
+            parsed = await self.in_thread(source.parsed)
+            if source not in self._parsed:  # another request may have parsed it meanwhile
+                self._parsed_characters += source.characters
             self._parsed[source] = parsed
-            if len(self._parsed) > _PARSED_MAX:
-                self._parsed.popitem(last=False)
+            while len(self._parsed) > _PARSED_MAX or self._parsed_characters > _PARSED_CHARACTERS_MAX:
+                self._parsed_characters -= self._parsed.popitem(last=False)[0].characters
         else:
             self._parsed.move_to_end(source)
         return parsed
 
     def texts_of_references(self, version: Version) -> dict[str, str]:
         """Return the texts of what a version refers to, by names; raise RegistryError."""
-        return self._texts_of_references(version.subject, version.schema, ())
-
-    def _texts_of_references(self, subject: str, schema: Schema, around: tuple[Reference, ...]) -> dict[str, str]:
-        """Return the texts by names: of what a schema refers to, after what that refers to itself."""
-        texts: dict[str, str] = {}
-        for reference in schema.references:
-            if reference in around:
-                raise RegistryError.invalid_schema(f"the schema {reference.name} refers to itself")
-            used = self._referred(subject, reference)
-            texts.update(self._texts_of_references(used.subject, used.schema, (*around, reference)))
-            texts[reference.name] = used.schema.text
-        return texts
-
-    def _referred(self, subject: str, reference: Reference) -> Version:
-        name, number = self.state.referred(subject, reference)
-        try:
-            return self.state.version(name, number, deleted=True)
-        except RegistryError as error:
-            raise RegistryError.invalid_schema(
-                f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
-            ) from error
+        return texts_of_references(self.state, version.subject, version.schema)
 
     async def _same_version(self, parsed: ParsedSchema, schema: Schema, versions: Sequence[Version]) -> Version | None:
         """Return a version that means the same, although its text or its references differ."""
@@ -371,7 +373,7 @@ class SchemaRegistry:
             if other.kind != schema.kind or (schema.metadata, schema.rule_set) != (other.metadata, other.rule_set):
                 continue
             may_differ = schema.kind in (JSON, PROTOBUF) or schema.references != other.references
-            if may_differ and await self._in_thread(parsed.is_same, await self._parsed_version(version)):
+            if may_differ and await self.in_thread(parsed.is_same, await self._parsed_version(version)):
                 return version
         return None
 

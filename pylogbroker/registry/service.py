@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 import attrs
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import DeferredSemaphore, maybeDeferred
 from twisted.internet.task import deferLater
 from twisted.internet.tcp import Port
 from twisted.logger import Logger
@@ -53,6 +53,8 @@ log = Logger()
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 REQUESTS_MAX: Final = 50
 """Requests in work at a time."""
+FORWARDS_MAX: Final = 4
+"""Requests that are forwarded at a time, each of which takes a worker thread; others wait."""
 _QUESTIONS: Final = ("GET", "HEAD")
 _QUESTION_POSTS: Final = "/compatibility/"
 _RETRY_SECONDS: Final = 10
@@ -75,6 +77,7 @@ class RegistryService:
     _ports: list[Port] = attrs.field(factory=list, init=False)
     _factories: list[HttpFactory] = attrs.field(factory=list, init=False)
     _in_work: int = attrs.field(default=0, init=False)
+    _forwards: DeferredSemaphore = attrs.field(factory=lambda: DeferredSemaphore(FORWARDS_MAX), init=False)
     _urls: dict[int, str] = attrs.field(factory=dict, init=False)
     """Addresses of the registries of other brokers, as far as they were needed."""
 
@@ -215,7 +218,9 @@ class RegistryService:
         ca = self._services.config.schema_registry_ssl_ca_location
         forwarded = ForwardedRequest(request, authorization, self._services.node.id)
         try:
-            answer: RegistryAnswer = await self._services.runtime.in_thread(forward, url, forwarded, ca)
+            answer: RegistryAnswer = await self._forwards.run(
+                self._services.runtime.in_thread, forward, url, forwarded, ca
+            )
         except RegistryError:
             self._urls.pop(leader, None)
             raise

@@ -27,6 +27,8 @@ from pylogbroker.web.router.requests import content_of, content_type_of
 log = Logger()
 
 _TEXT_BYTES_MAX: Final = 64 * 1024
+_INLINE_BYTES: Final = 64 * 1024
+"""Larger bodies are parsed in a worker thread."""
 _NEW_MEMBERS: Final = "confluent-accept-unknown-properties"
 _JSON_TYPES: Final = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 _ANY_TYPES: Final = ("", "*", "application/*")
@@ -87,6 +89,13 @@ class RegistryApi:
             return RegistryAnswer(200, await self._registry.in_slices(_list_content(value)))
         return RegistryAnswer(200, value if isinstance(value, bytes) else json.dumps(value).encode())
 
+    async def _body(self, content: bytes) -> Mapping[str, Any]:
+        """Return the members of a body; raise RegistryError."""
+        if len(content) <= _INLINE_BYTES:
+            return _body(content)
+        body: Mapping[str, Any] = await self._registry.in_thread(_body, content)
+        return body
+
     async def _value(self, request: RegistryRequest, caller: RegistryCaller) -> Any:
         """Return what a handler answers; raise RegistryError or MethodNotAllowed."""
         path, query = _without_context(request)
@@ -106,7 +115,7 @@ class RegistryApi:
             self._registry, caller, request.accepts_unknown_members, query, self._cluster_id
         )
         if route.body is not None:
-            arguments["body"] = _body(request.content)
+            arguments["body"] = await self._body(request.content)
         answer = route.handle(**arguments)
         return await answer if isawaitable(answer) else answer
 
@@ -194,6 +203,9 @@ class RegistryResource(Resource):
             answer = await self._respond(_request_of(request), request)
         except RegistryError as error:
             answer = error_answer(error)
+        except Exception:
+            log.failure("{method} {path} failed", method=request.method, path=request.path)
+            answer = error_answer(RegistryError.backend_failed("see the log of the registry"))
         if gone:
             return
         request.setResponseCode(answer.status)

@@ -63,6 +63,9 @@ class RegistryState:
     _keys: dict[bytes, dict[bytes, None]] = attrs.field(factory=dict)
     """Keys of other registries by the key that this one writes, where they differ."""
 
+    _names: dict[bool, list[str]] = attrs.field(factory=dict, init=False)
+    """Subjects in order, without and with those that are soft-deleted, until a change."""
+
     # changes
 
     def apply(self, record: SchemaRecord) -> None:
@@ -119,6 +122,7 @@ class RegistryState:
 
     def _put(self, version: Version) -> None:
         place = (version.subject, version.version)
+        self._names.clear()
         self._subjects.setdefault(version.subject, {})[version.version] = version
         context = self._context(context_of(version.subject))
         context.schemas[version.id] = version.schema
@@ -133,6 +137,7 @@ class RegistryState:
         if version is None:
             return
         place = (version.subject, version.version)
+        self._names.clear()
         versions = self._subjects[version.subject]
         del versions[version.version]
         if not versions:
@@ -155,6 +160,7 @@ class RegistryState:
         return entry.ids.get(schema) in entry.schemas
 
     def _delete_versions(self, subject: str, last: int) -> None:
+        self._names.clear()
         for version in self.versions(subject):
             if version.version <= last:
                 deleted = attrs.evolve(version, is_deleted=True)
@@ -259,7 +265,10 @@ class RegistryState:
         return sorted((name, self._contexts[name].ids[schema]) for name in holders)
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
-        return sorted(name for name in self._subjects if self.has_subject(name, deleted=deleted))
+        """Return the subjects in order, with `deleted` also those that are only soft-deleted."""
+        if deleted not in self._names:
+            self._names[deleted] = sorted(name for name in self._subjects if self.has_subject(name, deleted=deleted))
+        return list(self._names[deleted])
 
     def has_subject(self, subject: str, *, deleted: bool = False) -> bool:
         return any(deleted or not version.is_deleted for version in self._subjects.get(subject, {}).values())

@@ -58,6 +58,8 @@ def in_context_of(parent: str, reference: str) -> str:
 
 def matches_prefix(subject: str, prefix: str) -> bool:
     """Return whether a list by a prefix has a subject; `:*:` stands for all contexts."""
+    if prefix == ANY_CONTEXT:
+        return True
     if not prefix.startswith(ANY_CONTEXT):
         return subject.startswith(prefix)
     wanted_name = prefix.removeprefix(ANY_CONTEXT)

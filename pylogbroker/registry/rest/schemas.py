@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
+from pylogbroker.long_loops import over
 from pylogbroker.registry.errors import RegistryError
 from pylogbroker.registry.guids import guid_of
 from pylogbroker.registry.rest.calls import (
@@ -27,6 +28,7 @@ from pylogbroker.schemas.subjects import QualifiedSubject
 from pylogbroker.schemas.values import TYPES, Schema, Version
 
 SCHEMAS_MAX: Final = 1000
+LIST_CHARACTERS_MAX: Final = 16 * 1024 * 1024
 _EMPTY_SUBJECT: Final = "__EMPTY"
 
 
@@ -45,16 +47,34 @@ async def schemas(
 ) -> list[dict[str, Any]]:
     """Return versions of subjects, at most 1,000 at a time."""
     state = await call.registry.catch_up()
-    names = [name for name in state.subjects(deleted=deleted) if matches_prefix(name, subjectPrefix)]
+
+    def fits(name: str) -> bool:
+        return matches_prefix(name, subjectPrefix) and call.caller.sees(name)
+
+    names = await call.registry.chosen(state.subjects(deleted=deleted), fits)
     versions = (
         version
-        for name in call.caller.visible(names)
+        for name in names
         for version in (
             state.versions(name, deleted=deleted)[-1:] if latestOnly else state.versions(name, deleted=deleted)
         )
     )
     most = SCHEMAS_MAX if limit is None or not 0 <= limit <= SCHEMAS_MAX else limit
-    return [await version_fields(call, version) for version in islice(versions, offset, offset + most)]
+    return await call.registry.in_slices(_listed(call, islice(versions, offset, offset + most)))  # type: ignore[no-any-return]
+
+
+async def _listed(call: RegistryCall, versions: Iterator[Version]) -> list[dict[str, Any]]:
+    """Return the fields of versions; raise RegistryError if their schemas are too long for one answer."""
+    rows: list[dict[str, Any]] = []
+    characters = 0
+    async for version in over(versions):
+        characters += len(version.schema.text)
+        if characters > LIST_CHARACTERS_MAX:
+            raise RegistryError(
+                400, f"these schemas have more than {LIST_CHARACTERS_MAX:,} characters: ask for fewer by limit"
+            )
+        rows.append(await version_fields(call, version))
+    return rows
 
 
 async def schema(

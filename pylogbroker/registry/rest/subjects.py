@@ -34,10 +34,14 @@ async def subjects(
 ) -> list[str]:
     """Return subjects."""
     state = await call.registry.catch_up()
-    subjects = state.subjects(deleted=deleted or deletedOnly)
-    live = set(state.subjects()) if deletedOnly else ()
-    chosen = [name for name in subjects if matches_prefix(name, subjectPrefix) and name not in live]
-    return page(call.caller.visible(chosen), offset, limit, ITEMS_MAX)
+    live = frozenset(state.subjects()) if deletedOnly else frozenset()
+
+    def fits(name: str) -> bool:
+        return matches_prefix(name, subjectPrefix) and name not in live and call.caller.sees(name)
+
+    return page(
+        await call.registry.chosen(state.subjects(deleted=deleted or deletedOnly), fits), offset, limit, ITEMS_MAX
+    )
 
 
 async def look_up(

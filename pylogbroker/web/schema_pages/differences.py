@@ -38,14 +38,14 @@ def shown_text(schema: Schema) -> str:
 def difference(before: str, after: str) -> Sequence[DiffLine] | None:
     """Return the lines of two texts that differ, with some around them; None if they are too long. May take long."""
     old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > LINES_MAX:
+    if max(len(old), len(new)) > LINES_MAX or max(len(before), len(after)) > SHOWN_CHARACTERS_MAX:
         return None
     return [*_lines(old, new)] if old != new else []
 
 
 def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
     shown = 0
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND):
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_AROUND):
         first = group[0][3]
         if first > shown:
             yield _gap(first - shown)
