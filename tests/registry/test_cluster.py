@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import attrs
 import pytest
@@ -38,9 +39,15 @@ def neighbouring_ports() -> int:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Brokers, list[RegistryUser]]]:
+def http_port() -> int:
+    return neighbouring_ports()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, http_port: int) -> Iterator[tuple[Brokers, list[RegistryUser]]]:
     brokers, port = Brokers(tmp_path / "data"), neighbouring_ports()
     overrides = {
+        "http.listeners": f"http://127.0.0.1:{http_port}",
         "schema.registry.listeners": f"http://127.0.0.1:{port}",
         "schema.registry.topic.replication.factor": "2",
     }
@@ -75,6 +82,33 @@ def test_changes_at_either_broker_are_seen_at_once_at_both(cluster: tuple[Broker
     )
     assert ask(users[1], "DELETE /subjects/s1") == [1]
     assert users[0].ask_now("GET /subjects/s1/versions")[1]["error_code"] == 40401
+
+
+def test_records_over_http_register_schemas_at_the_leader(
+    cluster: tuple[Brokers, list[RegistryUser]], http_port: int
+) -> None:
+    _, users = cluster
+    users[0].ask_now("GET /subjects")
+    topics = [RegistryUser(f"http://127.0.0.1:{port}/api/topics") for port in (http_port, http_port + 1)]
+    ask_http(topics[0], "POST /", {"name": "orders", "partitions": 1})
+    wait_until(lambda: topics[1].ask_now("GET /orders")[0] == 200)
+    for number, user in enumerate(topics * 2):
+        schema = {"type": "AVRO", "schema": f'{{"type": "enum", "name": "E{number}", "symbols": ["A"]}}'}
+        schema["subject"] = f"s-{number}"
+        ask_http(user, "POST /orders/records", {"value": "A", "value_schema": schema})
+    for user in topics:
+        rows = ask_http(user, "GET /orders/records?format=schema")["records"]
+        assert [(row["value"], row["value_schema"]["subject"]) for row in rows] == [("A", f"s-{n}") for n in range(4)]
+    assert ask(users[0], "GET /subjects") == ask(users[1], "GET /subjects") == ["s-0", "s-1", "s-2", "s-3"]
+
+
+def ask_http(user: RegistryUser, request: str, body: Any = None) -> Any:
+    """Return the answer of the HTTP API."""
+    method, path = request.split()
+    content = None if body is None else json.dumps(body).encode()
+    url = user.url + ("" if path == "/" else path)
+    with urlopen(Request(url, content, {"Content-Type": "application/json"}, method=method), timeout=60) as answer:
+        return json.loads(answer.read())
 
 
 @attrs.define

@@ -42,7 +42,7 @@ FIELDS: Final[tuple[Field, Field]] = ("key", "value")
 HEADERS_MAX: Final = 1000
 """Headers of a record that is written."""
 
-_OF_SCHEMAS: Final = tuple(f"{field}_{part}" for field in FIELDS for part in ("schema", "problem"))
+_OF_SCHEMAS: Final = frozenset(f"{field}_{part}" for field in FIELDS for part in ("schema", "problem"))
 _MEMBERS: Final = ("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", *_OF_SCHEMAS)
 _HEADER_MEMBERS: Final = ("name", "value", "value_base64")
 
@@ -69,11 +69,7 @@ class NewRecord:
 def record_of(members: Mapping[str, JsonMember], choices: Choices | None = None) -> NewRecord:
     """Return the record of an object; `choices` has schemas for records that name none. Raise BadRecord."""
     check_names(members, _MEMBERS)
-    unencoded: dict[Field, UnencodedData] = {}
-    for field in FIELDS:
-        data = _unencoded(members, field, choices or {})
-        if data is not None:
-            unencoded[field] = data
+    unencoded = {} if not choices and _OF_SCHEMAS.isdisjoint(members) else _all_unencoded(members, choices or {})
     return NewRecord(
         None if "key" in unencoded else _content(members, "key"),
         None if "value" in unencoded else _content(members, "value"),
@@ -82,6 +78,12 @@ def record_of(members: Mapping[str, JsonMember], choices: Choices | None = None)
         timestamp_of(members.get("timestamp")),
         unencoded,
     )
+
+
+def _all_unencoded(members: Mapping[str, JsonMember], choices: Choices) -> dict[Field, UnencodedData]:
+    """Return keys and values that have schemas; raise BadRecord."""
+    pairs = ((field, _unencoded(members, field, choices)) for field in FIELDS)
+    return {field: data for field, data in pairs if data is not None}
 
 
 def _unencoded(members: Mapping[str, JsonMember], field: Field, choices: Choices) -> UnencodedData | None:
