@@ -24,6 +24,7 @@ from pylogbroker.web.changes import create_topic, delete_topic, restore_setting,
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.fault_views import add_fault, faults, release_fault, remove_fault
+from pylogbroker.web.follower_counts import FollowedTopics
 from pylogbroker.web.forms import FormTokens, check_origin, json_of
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
@@ -143,6 +144,8 @@ class Source:
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
     schemas: SchemaSource = attrs.field(factory=SchemaSource, init=False)
+    following: FollowedTopics | None = attrs.field(default=None, init=False)
+    """None before the records API is there."""
     _sampler: Sampler = attrs.field(factory=Sampler)
     _stops: list[Callable[[], None]] = attrs.field(factory=list, init=False)
 
@@ -262,6 +265,7 @@ class ViewResource(Resource):
         try:
             schemas = self._source.schemas.store(services.config, services.runtime)
             visitor = await visitor_of(services, self._source.samples, self._source.faults, schemas, request)
+            visitor = attrs.evolve(visitor, following=self._source.following)
             body = await self._asked(request, visitor, route, parts)
         except NotServed as error:
             body = self._answer_error(request, shown, error.code, str(error))

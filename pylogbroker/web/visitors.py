@@ -29,6 +29,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.web.follower_counts import FollowedTopics
 from pylogbroker.web.hosted_registry import RegistrySender
 from pylogbroker.web.samples import Samples
 from pylogbroker.web.schema_store import SchemaStore
@@ -68,6 +69,9 @@ class Visitor:
     """None without a schema registry."""
     authorization: str = ""
     """Header Authorization, for what another broker does in the visitor's name."""
+
+    following: FollowedTopics | None = None
+    """Connections that follow topics by HTTP; None where nobody asks for them."""
 
     @property
     def registry_sender(self) -> RegistrySender:

@@ -25,8 +25,8 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.long_loops import give_way
+from pylogbroker.web.follower_counts import FollowersNow, FollowingTotals
 from pylogbroker.web.records_api.fetching import REGION_BYTES, MemberForm, PieceSelection, read_piece
-from pylogbroker.web.records_api.follower_counts import FollowersNow, FollowingTotals
 from pylogbroker.web.records_api.framing import Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
 from pylogbroker.web.records_api.positions import Positions, positions_text
@@ -129,10 +129,10 @@ class Feeds:
         feed.stop = work.cancel
         work.addBoth(lambda _: self._ended(key, feed))
 
-    async def by_topic(self) -> list[FollowersNow]:
-        """Return the topics that have followers, with those that are behind. Gives way to other work."""
+    async def by_topic(self, topic: str = "") -> list[FollowersNow]:
+        """Return the topics that have followers, or one, with those that are behind. Gives way to other work."""
         topics: dict[str, FollowersNow] = {}
-        for feed in tuple(self._feeds.values()):
+        for feed in [feed for feed in self._feeds.values() if topic in ("", feed.topic)]:
             ends = feed.ends()
             followers = behind = lag = 0
             for follower in tuple(feed.followers):

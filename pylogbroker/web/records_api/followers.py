@@ -38,12 +38,12 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.extras import MissingExtra, required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.follower_counts import EndedBy
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
 from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
 from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, out_of_range, read_piece
-from pylogbroker.web.records_api.follower_counts import EndedBy
 from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
 from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve

@@ -47,6 +47,7 @@ class RecordsResource(Resource):
         self._router = HttpRouter(ROUTES)
         self._shared = Shared(Feeds())
         self.readers, self.writers = LateAnswers(READERS_MAX), LateAnswers(WRITERS_MAX)
+        source.following = self._shared.feeds
         source.on_stop(self.stop)
 
     @property

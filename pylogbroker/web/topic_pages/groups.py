@@ -15,6 +15,7 @@ import attrs
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.records import entries
+from pylogbroker.web.follower_counts import FollowersNow
 from pylogbroker.web.offsets import Key, known_ends, known_starts
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Name
@@ -69,6 +70,8 @@ class TopicGroupTable(TopicPage, Paged):
     unknown: int
     """Groups whose lag is not known in a partition."""
     is_complete: bool
+    followers: FollowersNow | None
+    """Connections to this broker that follow the topic by HTTP; None without any."""
 
 
 _ORDERS: Final[Mapping[str, Callable[[GroupOfTopic], Any]]] = {
@@ -97,7 +100,15 @@ async def topic_groups(visitor: Visitor, topic: Name, sort: Sort = "group", page
         "last": last,
         "unknown": sum(row.unknown > 0 for row in rows),
         "is_complete": reading.is_complete,
+        "followers": await _followers(visitor, topic),
     }
+
+
+async def _followers(visitor: Visitor, topic: str) -> FollowersNow | None:
+    if visitor.following is None:
+        return None
+    rows: Sequence[FollowersNow] = await visitor.services.runtime.slices.run(visitor.following.by_topic(topic))
+    return next(iter(rows), None)
 
 
 async def _rows(visitor: Visitor, topic: TopicImage, readers: Sequence[TopicReader]) -> list[GroupOfTopic]:

@@ -10,6 +10,7 @@ from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.followers import collect_followers
 from tests.broker.trees import now
 from tests.web.records_api.test_following import FollowingTests
+from tests.web.test_pages import Parsed
 
 
 class TestFollowerMetrics(FollowingTests):
@@ -50,6 +51,19 @@ class TestFollowerMetrics(FollowingTests):
         self.assertEqual((samples["followers_begun_total"], samples["follower_records_total"]), (3, 5))
         sent = sum(len(chunk.payload) for feed in self.root.records.feeds._feeds.values() for chunk in feed._chunks)
         self.assertGreater(samples["follower_bytes_total"], sent)
+
+    def test_the_page_of_the_topic_has_them(self) -> None:
+        def shown() -> str:
+            return " ".join(Parsed(self.connect().get("/topics/clicks/groups").body).text.split())
+
+        self.assertNotIn("by HTTP", shown())
+        self.follow()
+        self.assertIn("1 connection follows the topic by HTTP on this broker, and has all records.", shown())
+        self.pause(self.follow())
+        self.new("a", "b")
+        self.assertIn(
+            "2 connections follow the topic by HTTP on this broker; 1 is behind, by 2 records at most.", shown()
+        )
 
     def test_ends_and_deleted_records(self) -> None:
         self.append(*"abc")

@@ -1,9 +1,10 @@
-"""Counts of the followers of topics, for metrics."""
+"""Counts of the connections that follow topics by HTTP, for metrics and pages."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 import attrs
 
@@ -33,3 +34,10 @@ class FollowersNow:
     """Followers that read older records, or do not take new ones."""
     lag: int
     """Records that the slowest follower has not got, over all its partitions."""
+
+
+class FollowedTopics(Protocol):
+    """The connections to this broker that follow topics."""
+
+    async def by_topic(self, topic: str = "") -> Sequence[FollowersNow]:
+        """Return the topics that have followers, or one. Gives way to other work."""
