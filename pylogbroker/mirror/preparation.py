@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.client.admin import AdminClient, ItemsFailed, NewTopic
+from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.mirror.errors import MirrorError, TopicStopped
 from pylogbroker.mirror.positions import TOPIC_SETTINGS
@@ -16,6 +17,7 @@ from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
 
 log = Logger()
 
+PARTITIONS_AT_ONCE: Final = 500
 _RIGHTS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
@@ -59,6 +61,12 @@ class TargetPreparation:
         return stopped
 
     async def _create(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
+        stopped: dict[str, TopicStopped] = {}
+        for some in _in_pieces(topics):
+            stopped |= await self._create_some(some)
+        return stopped
+
+    async def _create_some(self, topics: Mapping[str, MirroredTopic]) -> dict[str, TopicStopped]:
         settings = await self._settings_of(topics)
         new = [self._new_topic(topic, settings.get(name, {})) for name, topic in topics.items()]
         errors = await _errors(self._admin.topics.create(new), [topic.name for topic in new])
@@ -87,6 +95,20 @@ class TargetPreparation:
         return _stopped(topics, errors, "cannot get as many partitions in the target as it has in the source")
 
 
+def _in_pieces(topics: Mapping[str, MirroredTopic]) -> Iterator[dict[str, MirroredTopic]]:
+    """Yield topics with so many partitions that a cluster creates them within the time of a request."""
+    some: dict[str, MirroredTopic] = {}
+    partitions = 0
+    for name, topic in topics.items():
+        some[name] = topic
+        partitions += len(topic.source.partitions)
+        if partitions >= PARTITIONS_AT_ONCE:
+            yield some
+            some, partitions = {}, 0
+    if some:
+        yield some
+
+
 async def _errors(call: Any, names: list[str]) -> dict[str, PylogbrokerError]:
     try:
         await call
@@ -110,7 +132,7 @@ def _stopped(
     for name, topic in topics.items():
         error = errors.get(topic.target)
         code = error.code if isinstance(error, KafkaError) else None
-        if error is None or code is ErrorCode.TOPIC_ALREADY_EXISTS or (code is not None and code.retriable):
+        if error is None or code is ErrorCode.TOPIC_ALREADY_EXISTS or is_retriable(error):
             continue
         cure = "; the mirror's user needs the right to do that" if code in _RIGHTS else ""
         stopped[name] = TopicStopped(name, f"{topic.target} {what}: {error}{cure}")

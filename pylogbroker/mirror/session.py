@@ -65,7 +65,7 @@ def _new_writer(parts: MirrorParts, wake_up: WakeUp) -> TargetWriter:
     coordinator = None
     if parts.settings.exactly_once:
         coordinator = TransactionCoordinatorClient(parts.pauses, parts.target, parts.options)
-    return TargetWriter(parts.target, coordinator, parts.options.request_timeout, wake_up)
+    return TargetWriter(parts.target, coordinator, parts.options, parts.pauses, wake_up)
 
 
 def _fetch_settings(settings: MirrorSettings) -> FetchSettings:

@@ -7,11 +7,14 @@
            transaction
 
 Without transactions, batches have sequence numbers alone, and positions are written after the records that they count.
+
+With transactions of version 2 (KIP-890), the first request of a transaction is sent alone. The coordinator rejects it
+while it still completes the last transaction, which takes long if that has many partitions. So it is sent again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -22,6 +25,7 @@ from twisted.python.failure import Failure
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.partition_queue import ANONYMOUS, ProducerIdentity
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
+from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.client.transaction_requests import PRODUCE_VERSION
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
@@ -31,6 +35,7 @@ from pylogbroker.mirror.send_queue import Load, SendQueue, SentBatch
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.rpc.answer_rows import rows_by_key
 from pylogbroker.rpc.errors import ConnectionLost, error_of, raise_for
+from pylogbroker.rpc.retries import Pauses
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -72,13 +77,17 @@ class TargetWriter:
 
     _cluster: Cluster
     _coordinator: TransactionCoordinatorClient | None
-    _request_timeout: float
+    _options: ProducerOptions
+    _pauses: Pauses
     _wake_up: WakeUp
     written: list[AcknowledgedBatch] = attrs.field(factory=list)
     """Batches since the last commit that the target has acknowledged."""
     _queue: SendQueue = attrs.field(factory=lambda: SendQueue(REQUESTS_IN_FLIGHT, REQUEST_BYTES_MAX))
     _identity: ProducerIdentity = ANONYMOUS
     _is_v2: bool = False
+    _is_accepted: bool = True
+    """Whether the coordinator may be sent several requests of the transaction."""
+    _is_first_in_flight: bool = False
     _added: set[TopicPartition] = attrs.field(factory=set)
     _adding: set[TopicPartition] = attrs.field(factory=set)
     _announced: set[TopicPartition] = attrs.field(factory=set)
@@ -98,6 +107,7 @@ class TargetWriter:
         else:
             self._begin(await self._coordinator.initialize(ANONYMOUS))
             self._is_v2 = bool(self._coordinator.has_transactions_v2())
+            self._is_accepted = not self._is_v2
 
     @property
     def is_transactional(self) -> bool:
@@ -123,8 +133,13 @@ class TargetWriter:
         for key in waiting:
             if self._cluster.leader_of(*key) is None:
                 self._look_for_leader(key)
+        if self._is_first_in_flight:
+            return
         for load in self._queue.next_loads(self._leader_of):
-            self._send(load)
+            self._run(self._deliver(load))
+            if not self._is_accepted:
+                self._is_first_in_flight = True
+                return
 
     async def flushed(self) -> None:
         """Wait until the target has all batches; raise the first error."""
@@ -162,6 +177,7 @@ class TargetWriter:
         if not self._is_v2:
             await coordinator.end(self._identity, committed=True)
             return
+        self._is_accepted = False
         following = await coordinator.end_for_next(self._identity, committed=True)
         if following is not None:
             self._begin(following)
@@ -198,36 +214,56 @@ class TargetWriter:
             self._looking.discard(key)
         self.send()
 
-    def _send(self, load: Load) -> None:
+    async def _deliver(self, load: Load) -> None:
+        """Send batches until the target has all of them; raise an error that does not pass."""
+        started, failures = self._pauses.clock.seconds(), 0
+        remaining: Sequence[SentBatch] = load.batches
+        while remaining := await self._rejected_for_now(load.node, remaining):
+            failures += 1
+            if self._pauses.clock.seconds() - started > self._options.block_timeout:
+                raise error_of(ErrorCode.CONCURRENT_TRANSACTIONS)
+            await self._pauses.pause(self._options.backoff.pause(failures))
+        self._is_accepted, self._is_first_in_flight = True, False
+        self._queue.acknowledged(load)
+        self.send()
+        self._wake_up.call()
+
+    async def _rejected_for_now(self, node: int, batches: Sequence[SentBatch]) -> list[SentBatch]:
+        """Send batches; return those that can be sent again because the last transaction is not complete."""
+        keys = [sent.partition for sent in batches]
+        try:
+            response: ProduceResponse = await self._cluster.send(
+                node,
+                self._request(batches),
+                timeout=self._options.request_timeout,
+                version=PRODUCE_VERSION if self._is_v2 else None,
+            )
+        except PylogbrokerError:
+            for key in keys:
+                self._cluster.leader_is_stale(*key)
+            raise
+        rejected: list[SentBatch] = []
+        rows = rows_by_key(response, "responses.partition_responses", node, keys, _key)
+        for sent in batches:
+            row = rows[sent.partition]
+            if row.error_code == ErrorCode.CONCURRENT_TRANSACTIONS and not self._is_accepted:
+                rejected.append(sent)
+            elif row.error_code:
+                self._cluster.leader_is_stale(*sent.partition)
+                raise _rejection(sent, error_of(row.error_code, row.error_message))
+            else:
+                self.written.append(AcknowledgedBatch(sent.partition, row.base_offset, sent.batch, sent.source))
+        return rejected
+
+    def _request(self, batches: Sequence[SentBatch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
-        for sent in load.batches:
+        for sent in batches:
             name, partition = sent.partition
             topic = topics.setdefault(name, TopicProduceData(name, []))
             topic.partition_data.append(PartitionProduceData(partition, sent.data))
         transactional_id = None if self._coordinator is None else self._coordinator.id
-        request = ProduceRequest(transactional_id, -1, round(self._request_timeout * 1000), list(topics.values()))
-        version = PRODUCE_VERSION if self._is_v2 else None
-        answer = self._cluster.send(load.node, request, timeout=self._request_timeout, version=version)
-        self._run(self._take(load, answer))
-
-    async def _take(self, load: Load, answer: Deferred[ProduceResponse]) -> None:
-        try:
-            response = await answer
-        except PylogbrokerError:
-            for sent in load.batches:
-                self._cluster.leader_is_stale(*sent.partition)
-            raise
-        keys = [sent.partition for sent in load.batches]
-        rows = rows_by_key(response, "responses.partition_responses", load.node, keys, _key)
-        for sent in load.batches:
-            row = rows[sent.partition]
-            if row.error_code:
-                self._cluster.leader_is_stale(*sent.partition)
-                raise _rejection(sent, error_of(row.error_code, row.error_message))
-            self.written.append(AcknowledgedBatch(sent.partition, row.base_offset, sent.batch, sent.source))
-        self._queue.acknowledged(load)
-        self.send()
-        self._wake_up.call()
+        timeout_ms = round(self._options.request_timeout * 1000)
+        return ProduceRequest(transactional_id, -1, timeout_ms, list(topics.values()))
 
     def _run(self, work: Any) -> None:
         running = ensureDeferred(work)

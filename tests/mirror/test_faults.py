@@ -81,3 +81,22 @@ def test_faults_lose_and_double_nothing(seed: int) -> None:
             assert rows(broker, "east.orders", partition) == expected
             copied += len(expected)
         assert copied == number + 1
+
+
+def test_transaction_begins_when_the_last_one_is_complete() -> None:
+    with MemoryBroker(now=1_000_000.0, latency=0.001) as broker:
+        broker.create_topic("orders", PARTITIONS)
+        mirror = new_mirror(broker)
+        ended = mirror.run()
+        broker.produce("orders", "tea")
+        broker.clock.advance(5)
+        broker.run(mirror.caught_up())
+        fault = broker.faults.add(api="Produce", topic="east.orders", error="CONCURRENT_TRANSACTIONS", times=3)
+        broker.produce("orders", *"abcdef")
+        broker.clock.advance(5)
+        broker.run(mirror.caught_up())
+        status = mirror.status
+        assert (status.counts.records, status.trouble) == (7, "")
+        assert fault.hits == 3
+        broker.run(mirror.stop())
+        broker.run(ended)
