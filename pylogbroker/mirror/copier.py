@@ -31,7 +31,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.batches import ConvertedRecords
 from pylogbroker.mirror.chunks import SourceChunk
 from pylogbroker.mirror.errors import TopicStopped
-from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_partition
+from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_in, position_partition
 from pylogbroker.mirror.rate_limit import RateLimit
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.target import AcknowledgedBatch, TargetWriter
@@ -81,7 +81,10 @@ class CopyCounts:
 
 @attrs.define(eq=False, repr=False)
 class Copier:
-    """Copies from `reader` to `writer`. `topics` has the target's name of each source topic."""
+    """Copies from `reader` to `writer`. `topics` has the target's name of each source topic.
+
+    `source_id` is the id of the source's cluster.
+    """
 
     _clock: IReactorTime
     _settings: MirrorSettings
@@ -99,6 +102,7 @@ class Copier:
 
     _counts: CopyCounts
     _topics: Mapping[str, str]
+    _source_id: str
     _moved: dict[TopicPartition, Position | None] = attrs.field(factory=dict)
     """Positions that are not committed yet."""
     _set: list[Deferred[None]] = attrs.field(factory=list)
@@ -181,7 +185,7 @@ class Copier:
         self._counts.skipped += records.skipped
         self._counts.bytes += size
         self._limit.take(size, self._clock.seconds())
-        self._moved[key] = Position(records.next_offset, buffer.topic_id)
+        self._moved[key] = position_in(records.next_offset, buffer.topic_id, self._source_id)
         return size
 
     async def _prepared(self, topic: str, partition: int, chunk: SourceChunk) -> ConvertedRecords | None:

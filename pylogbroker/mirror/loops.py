@@ -8,6 +8,9 @@
 
 Both mirrors claim before they look. So whichever looks last sees the other one, and no loop can begin. Likewise, a
 source that was mirrored under another alias is found by the ids of its topics, before all is copied a second time.
+
+Topics have no ids before Kafka 2.8. Then positions have the id of the topic's cluster instead. Those of MirrorMaker 2
+have neither: there, the alias in the name of the positions topic says where a topic comes from.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ from pylogbroker.wire import NO_ID
 
 log = Logger()
 
-_Origins = dict[tuple[str, UUID], str]
-"""Positions topics by the name and id that a topic has in the cluster that it is mirrored from."""
+_Origins = dict[tuple[str, UUID | str], str]
+"""Positions topics, by a topic in the cluster that it is mirrored from: its name, and its id or that of the cluster."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -46,9 +49,9 @@ class LoopCheck:
         origins = await self._origins(parts.target, {parts.positions_topic})
         stopped: dict[str, TopicStopped] = {}
         for topic in topics:
-            name, topic_id = topic.source.name, topic.source.topic_id
-            place = origins.get((name, topic_id))
-            if topic_id != NO_ID and place is not None:
+            name = topic.source.name
+            place = _place(origins, name, (topic.source.topic_id, parts.source_id))
+            if place is not None:
                 stopped[name] = TopicStopped(
                     name,
                     f"the target has it from this source already, by {place}: give the source the alias in that name"
@@ -66,8 +69,10 @@ class LoopCheck:
         stopped: dict[str, TopicStopped] = {}
         for topic in topics:
             info = there.get(topic.target)
-            place = None if info is None else origins.get((topic.target, info.topic_id))
-            if info is not None and info.topic_id != NO_ID and place is not None:
+            if info is None:
+                continue
+            place = _place(origins, topic.target, (info.topic_id, parts.target_id, parts.target_alias))
+            if place is not None:
                 name = topic.source.name
                 stopped[name] = TopicStopped(
                     name,
@@ -83,8 +88,8 @@ class LoopCheck:
         for place in sorted(topic for topic in cluster.topics() if is_positions_topic(topic) and topic not in but):
             try:
                 for record in (await self._positions(cluster, place)).values():
-                    if record.position is not None and record.position.topic_id != NO_ID:
-                        origins[record.partition[0], record.position.topic_id] = place
+                    if record.position is not None:
+                        origins[record.partition[0], record.position.origin or record.source] = place
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     raise
@@ -103,3 +108,9 @@ class LoopCheck:
             if record is not None:
                 latest[record.source, record.partition] = record
         return latest
+
+
+def _place(origins: _Origins, topic: str, ids: Iterable[UUID | str]) -> str | None:
+    """Return the positions topic that has a topic from a cluster with one of these ids."""
+    places = [origins[topic, origin] for origin in ids if origin not in (NO_ID, "") and (topic, origin) in origins]
+    return places[0] if places else None

@@ -226,6 +226,8 @@ class Mirror:
             self._target,
             source,
             target,
+            source_id or "",
+            target_id or "",
             TopicPlanner(source, target, self._filter, settings.policy),
             TargetPreparation(self._admin, settings.replication_factor, self._follow_up.settings_of),
             options,

@@ -22,7 +22,10 @@ from pylogbroker.rpc.retries import Pauses
 
 @attrs.frozen(eq=False, repr=False)
 class MirrorParts:
-    """`source_alias` and `target_alias` name the clusters in topics, positions and groups."""
+    """`source_alias` and `target_alias` name the clusters in topics, positions and groups.
+
+    `source_id` and `target_id` are those that the clusters have; "" before Kafka 0.10.1.
+    """
 
     reactor: Any
     settings: MirrorSettings
@@ -30,6 +33,8 @@ class MirrorParts:
     target: Cluster
     source_alias: str
     target_alias: str
+    source_id: str
+    target_id: str
     planner: TopicPlanner
     preparation: TargetPreparation
     options: ProducerOptions

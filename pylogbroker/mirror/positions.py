@@ -6,6 +6,7 @@ of a source connector as Kafka Connect writes them. So MirrorMaker 2 continues w
     key    ["MirrorSourceConnector",{"cluster":"east","partition":0,"topic":"orders"}]
     value  {"offset":41}                                  offset of the last mirrored record
            {"offset":41,"topicId":"rkc2TSJkR2qOO..."}     with the id of the topic, which Kafka Connect ignores
+           {"offset":41,"clusterId":"1uyVT..."}           of a topic without an id: the id of its cluster
 
 The key's bytes matter: Kafka Connect finds a position by them. A position is written in the transaction of its records.
 Its header says where the last records lie in both clusters, until offset syncs say so (`offset_translation`).
@@ -42,10 +43,21 @@ TOPIC_SETTINGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segmen
 
 @attrs.frozen
 class Position:
-    """Offset of the next record to mirror, and the id of the topic that has it."""
+    """Offset of the next record to mirror, and the id of the topic that has it; of its cluster if it has none."""
 
     next_offset: int
     topic_id: UUID = NO_ID
+    cluster_id: str = ""
+
+    @property
+    def origin(self) -> UUID | str:
+        """The id of the topic or its cluster; "" if the position has none."""
+        return self.cluster_id if self.topic_id == NO_ID else self.topic_id
+
+
+def position_in(next_offset: int, topic_id: UUID, cluster_id: str) -> Position:
+    """Return a position in a topic, which may have no id."""
+    return Position(next_offset, topic_id, "" if topic_id != NO_ID else cluster_id)
 
 
 _TOPIC: Final = re.compile(r"mm2-offsets\.(.+)\.internal")
@@ -74,7 +86,7 @@ def position_partition(source: str, topic: str, partition: int, partitions: int)
 def position_value(position: Position) -> bytes:
     offset = position.next_offset - 1
     if position.topic_id == NO_ID:
-        return b'{"offset":%d}' % offset
+        return _json({"offset": offset, **({"clusterId": position.cluster_id} if position.cluster_id else {})})
     return b'{"offset":%d,"topicId":"%s"}' % (offset, _text_of(position.topic_id))
 
 
@@ -163,7 +175,10 @@ def _position(value: bytes | None) -> Position | None:
     """Return the position; None for a deleted one, and for a value that is none."""
     match _parsed(value):
         case {"offset": int(offset), **others} if -1 <= offset <= _OFFSET_MAX and type(offset) is int:
-            return Position(offset + 1, _topic_id(others.get("topicId")))
+            cluster_id = others.get("clusterId")
+            return Position(
+                offset + 1, _topic_id(others.get("topicId")), cluster_id if isinstance(cluster_id, str) else ""
+            )
     return None
 
 

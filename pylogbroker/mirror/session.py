@@ -27,7 +27,7 @@ from pylogbroker.mirror.errors import TopicStopped
 from pylogbroker.mirror.legacy07_source import Legacy07Reader, Legacy07Source
 from pylogbroker.mirror.loops import LoopCheck
 from pylogbroker.mirror.parts import MirrorParts
-from pylogbroker.mirror.positions import Position, PositionTable
+from pylogbroker.mirror.positions import PositionTable, position_in
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.source import SourceReader
 from pylogbroker.mirror.target import TargetWriter
@@ -144,6 +144,7 @@ class MirrorSession:
             on_idle,
             parts.counts,
             self.topics,
+            parts.source_id,
         )
 
     async def run(self) -> None:
@@ -259,7 +260,9 @@ class MirrorSession:
             return
         stopped = await self._loop_check.aliases(new.values())
         claims = {
-            key: Position(0, topic.source.topic_id) for key, topic in new.items() if topic.source.name not in stopped
+            key: position_in(0, topic.source.topic_id, self._parts.source_id)
+            for key, topic in new.items()
+            if topic.source.name not in stopped
         }
         if claims:
             await self._copier.set_positions(claims)

@@ -13,6 +13,7 @@ from pylogbroker.client.messages import Message
 from pylogbroker.client.sync import AdminClient as SyncAdminClient
 from pylogbroker.mirror.errors import MirrorError
 from pylogbroker.mirror.mirror import Mirror
+from pylogbroker.mirror.positions import Position, position_key, position_value
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 from pylogbroker.plugins.replication_policies import PrefixPolicy
 from pylogbroker.records import HEADER_V2, LogEntry, entries
@@ -217,6 +218,40 @@ async def test_topic_with_the_same_name_is_not_mirrored_back(clusters: TwoCluste
     await produce(clusters.source, topic, 10, 12)
     await copy_all(clusters.mirror(topic))  # the other direction has left no claim that would stop this one
     assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
+async def test_topic_without_an_id_is_not_mirrored_back(topic: str) -> None:
+    with Broker() as source, Broker() as target:
+        for broker in (source, target):
+            broker.faults.cap_versions(Metadata=9)  # Kafka before 2.8
+        clusters = TwoClusters(source, target)
+        await produce(source, topic, 0, 10)
+        await copy_all(clusters.mirror(topic))
+        other = MirrorSettings(
+            MirroredCluster(target.bootstrap, "one"), MirroredCluster(source.bootstrap, "two"), (topic,), sync=None
+        )
+        status = await copy_all(Mirror(other, reactor, has_standby=False))
+        assert "would go round in a loop" in status.stopped[topic]
+        assert len(read(source, topic)) == 10
+        renamed = MirroredCluster(source.bootstrap, "other")
+        again = MirrorSettings(renamed, MirroredCluster(target.bootstrap, "offline"), (topic,), sync=None)
+        status = await copy_all(Mirror(again, reactor, has_standby=False))
+        assert "by mm2-offsets.east.internal" in status.stopped[topic]
+
+
+async def test_topic_of_mirror_maker_is_not_mirrored_back(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    await produce(clusters.target, topic, 0, 10)
+    producer = Producer(clusters.target.bootstrap)
+    await producer.send("mm2-offsets.west.internal", position_value(Position(10)), position_key("west", topic, 0))
+    await producer.close()
+    settings = MirrorSettings(
+        MirroredCluster(clusters.target.bootstrap, "offline"),
+        MirroredCluster(clusters.source.bootstrap, "west"),
+        (topic,),
+    )
+    status = await copy_all(Mirror(settings, reactor, has_standby=False))
+    assert "mm2-offsets.west.internal" in status.stopped[topic]
 
 
 async def test_two_mirrors_in_both_directions_that_start_together(clusters: TwoClusters, topic: str) -> None:

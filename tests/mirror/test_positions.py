@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from pylogbroker.mirror.batches import Producer
 from pylogbroker.mirror.offset_translation import UnstoredRuns
-from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_key, position_value
+from pylogbroker.mirror.positions import (
+    Position,
+    PositionTable,
+    position_batches,
+    position_in,
+    position_key,
+    position_value,
+)
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records.columnar import decode
 from pylogbroker.wire import NO_ID
@@ -32,6 +39,15 @@ def test_topic_ids_are_kept() -> None:
     table = PositionTable("A")
     table.learn(position_key("A", "orders", 3), position_value(Position(5, TOPIC_ID)))
     assert table.positions == {("orders", 3): Position(5, TOPIC_ID)}
+
+
+def test_id_of_the_cluster_is_kept_if_the_topic_has_none() -> None:
+    table = PositionTable("A")
+    position = position_in(5, NO_ID, "a cluster")
+    assert position_value(position) == b'{"offset":4,"clusterId":"a cluster"}'
+    table.learn(position_key("A", "orders", 3), position_value(position))
+    assert table.positions == {("orders", 3): Position(5, NO_ID, "a cluster")}
+    assert position_in(5, TOPIC_ID, "a cluster") == Position(5, TOPIC_ID)
 
 
 def test_tombstone_deletes_a_position() -> None:
