@@ -24,9 +24,8 @@ def chosen_mirrors(
     if file is None:
         mirrors = [_mirror(source or "", target or "", options)]
     else:
-        mirrors = [
-            _failing_fast(settings) for settings in mirrors_of(properties.read(file), source or "", target or "")
-        ]
+        of_file = mirrors_of(properties.read(file), source or "", target or "")
+        mirrors = [_failing_fast(settings) for settings in of_file]
     return [_with_options(settings, topics, options) for settings in mirrors]
 
 
