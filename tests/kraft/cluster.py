@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster, internal_topics
 from tests.cluster.members import ApacheMember, ClusterBroker
 from tests.cluster.network import Network
 from tests.kraft.answers import BrokerAnswers
-from tests.kraft.quorum import ApacheQuorum, format_options
+from tests.kraft.quorum import ApacheQuorum
 from tests.peers.kafka import CLUSTER_ID, KafkaBroker
 from tests.peers.processes import SHORT_LIVED, free_ports
 from tests.peers.zookeeper_mode import QUICK_FAILURES
@@ -51,10 +51,6 @@ class KraftPlace:
     port: int
     release: str  # of the controllers
 
-    @property
-    def identity(self) -> dict[str, str]:
-        return {"process.roles": "broker", "node.id": str(self.broker_id), **_OF_CONTROLLERS}
-
     def behind(self, network: Network) -> KraftPlace:
         """Return the same place, to which all connections of brokers lead through a network."""
         advertised = f"PLAINTEXT://127.0.0.1:{network.proxy(self.broker_id, self.port).port}"
@@ -67,9 +63,18 @@ class KraftMaker(Protocol):
     def __call__(self, place: KraftPlace) -> ClusterBroker: ...
 
 
+def identity(number: int) -> dict[str, str]:
+    return {"process.roles": "broker", "node.id": str(number), **_OF_CONTROLLERS}
+
+
+def own_settings(number: int, quorum: ApacheQuorum) -> dict[str, str]:
+    """Return the settings by which a broker of this project joins a cluster."""
+    return {**identity(number), "controller.quorum.bootstrap.servers": quorum.bootstrap}
+
+
 def kraft_own(place: KraftPlace) -> BrokerProcess:
     """Make a broker of this project, with a formatted log directory."""
-    settings = {**place.identity, "controller.quorum.bootstrap.servers": place.quorum.bootstrap, **place.settings}
+    settings = {**own_settings(place.broker_id, place.quorum), **place.settings}
     broker = BrokerProcess(place.directory, settings, port=place.port)
     format_directory(broker.data_dir, settings)
     return broker
@@ -79,16 +84,15 @@ def kraft_apache(
     place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED, start_timeout: float = 120.0
 ) -> ApacheMember:
     """Make a broker of Apache Kafka, of the controllers' release."""
-    identity = {"listeners": f"PLAINTEXT://127.0.0.1:{place.port}", "controller.quorum.voters": place.quorum.voters}
+    addresses = {"listeners": f"PLAINTEXT://127.0.0.1:{place.port}", "controller.quorum.voters": place.quorum.voters}
     return ApacheMember(
         KafkaBroker(
             place.directory,
-            {**place.identity, **identity, **place.settings},
+            {**identity(place.broker_id), **addresses, **place.settings},
             port=place.port,
             java_options=java_options,
             start_timeout=start_timeout,
             kafka_release=place.release,
-            format_options=format_options(place.release),
         )
     )
 
@@ -119,7 +123,7 @@ class QuorumCluster(Cluster):
         settings: Mapping[str, str] | None = None,
         network: Network | None = None,
         java_options: tuple[str, ...] = SHORT_LIVED,
-        formatted: tuple[str, ...] | None = None,
+        formatted: tuple[str, ...] = (),
     ) -> Self:
         """Make a cluster of brokers 1, 2, ..., which do not run yet.
 

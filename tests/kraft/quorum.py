@@ -26,12 +26,6 @@ from tests.support.waiting import wait_until
 
 FIRST_CONTROLLER: Final = 100
 WAIT_SECONDS_MAX: Final = 120.0
-WITHOUT_STREAMS: Final = ("--feature", "streams.version=0")
-"""Options of `kafka-storage format`: this project's brokers do not serve streams groups."""
-
-
-def format_options(release: str) -> tuple[str, ...]:
-    return WITHOUT_STREAMS if release == "kafka-4.4" else ()
 
 
 class Controller(KafkaBroker):
@@ -62,7 +56,7 @@ class ApacheQuorum:
         settings: Mapping[str, str],
         network: Network | None = None,
         java_options: tuple[str, ...] = SHORT_LIVED,
-        formatted: tuple[str, ...] | None = None,
+        formatted: tuple[str, ...] = (),
     ) -> Self:
         """Make controllers that do not run yet; `formatted` are options of `kafka-storage format`."""
         ports = dict(enumerate(free_ports(count), FIRST_CONTROLLER))
@@ -84,7 +78,7 @@ class ApacheQuorum:
                 port=port,
                 java_options=java_options,
                 kafka_release=release,
-                format_options=format_options(release) if formatted is None else formatted,
+                format_options=formatted,
             )
         return cls(controllers, voters)
 

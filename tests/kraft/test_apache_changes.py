@@ -11,7 +11,6 @@ from tests.clients.admin import eventually
 from tests.cluster.cluster import known_brokers
 from tests.kraft.cluster import QuorumCluster, kraft_apache, kraft_own
 from tests.peers.tools import tool
-from tests.support.line_process import ProcessFailed
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.process]
@@ -22,6 +21,7 @@ FEATURES = {
     "group.version": 1,
     "transaction.version": 2,
     "share.version": 2,
+    "streams.version": 1,
 }
 OWN, OTHER, APACHE = 1, 2, 3
 
@@ -51,8 +51,6 @@ def test_features_rise_while_members_run(tmp_path: Path, topic: str) -> None:
         eventually(lambda: {name: levels(cluster).get(name) for name in FEATURES}, expected)
         cluster.produce(topic, b"after", idempotent=True)
         assert read_with_consumer_protocol(cluster, topic) == ["before", "after"]
-        rejected = features(cluster, "upgrade", "--feature", "streams.version=1", check=False)
-        assert "Could not upgrade streams.version to 1" in rejected
         for number in (OWN, OTHER):
             assert cluster.stop(number) == 0
             cluster.start(number)
@@ -68,19 +66,6 @@ def read_with_consumer_protocol(cluster: QuorumCluster, topic: str, *, check: bo
     address = ("--bootstrap-server", cluster.members[OWN].bootstrap)
     done = tool("kafka-console-consumer", *address, *options, *protocol, check=check, release=RELEASE)
     return done.stdout.splitlines()
-
-
-def test_a_feature_beyond_this_release_is_named(tmp_path: Path) -> None:
-    """At its defaults, a cluster of 4.4 serves groups of Kafka Streams."""
-    cluster = QuorumCluster.on_controllers(tmp_path, [kraft_own], RELEASE, formatted=())
-    try:
-        cluster.quorum.start_all()
-        with pytest.raises(ProcessFailed, match=r"the cluster has the feature streams\.version at level 1"):
-            cluster.members[OWN].start()
-        [line] = [line for line in cluster.members[OWN].log_lines() if "streams.version" in line]
-        assert "kafka-features.sh --bootstrap-server ... downgrade --feature streams.version=0" in line
-    finally:
-        cluster.quorum.kill_all()
 
 
 def test_a_member_that_is_unregistered_registers_again(tmp_path: Path, topic: str) -> None:
