@@ -175,7 +175,7 @@ class _DecoderCompiler:
             return
         self._fixed("b", "present")
         self._unpack()
-        with self._source.block("if present < 0"):
+        with self._source.block("if present < 0" if field.tag is None else "if present <= 0"):
             self._line(f"{target} = None")
         with self._source.block("else"):
             self._struct(cls, target)

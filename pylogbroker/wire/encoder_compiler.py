@@ -41,6 +41,7 @@ _ERROR_TEXTS_MAX: Final = 1 << 20
 
 _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
+_ABSENT_IN_TAG: Final = b"\0"
 _PRESENT: Final = b"\1"
 
 
@@ -219,7 +220,7 @@ class _EncoderCompiler:
             return
         self._pack()
         with self._source.block(f"if {value} is None"):
-            self._append(repr(_ABSENT))
+            self._append(repr(_ABSENT if field.tag is None else _ABSENT_IN_TAG))
         with self._source.block("else"):
             self._append(repr(_PRESENT))
             self._struct(cls, value)

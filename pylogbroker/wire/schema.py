@@ -14,7 +14,8 @@ Annotations:
     `Int16`, `String`   type on the wire; for type checkers, the Python type
     `ErrorText`         string that explains an error; encoders shorten it
     `list[...]`         array
-    `... | None`        nullable in all its versions, or from `NullableSince(n)` on
+    `... | None`        nullable in all its versions, or from `NullableSince(n)` on; a struct begins with 1, or is -1
+                        for None, or 0 in a tagged field
     `Since(n)`          absent below version n, where the field has its default
     `Until(n)`          absent above version n
     `Tag(n)`            tagged field, written only if it differs from its default; from `OWN_TAGS` on they are of

@@ -127,7 +127,8 @@ class MemberValue(WireMessage):
     subscribed_topic_regex: String | None = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: String | None = None
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Tag(0)] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Tag(0)] = fresh(ClassicMemberMetadata)
+    """None of a member that is not classic: Kafka writes that, and reads an absent field as an empty struct."""
 
 
 @struct

@@ -122,7 +122,7 @@ def _member(member_id: str, stored: schema.MemberValue, current: schema.CurrentV
         stored.subscribed_topic_regex or None,
         stored.server_assignor,
         None
-        if classic is None
+        if classic is None or not classic.supported_protocols
         else ClassicMembership(
             classic.session_timeout_ms,
             tuple((protocol.name, protocol.metadata) for protocol in classic.supported_protocols),
