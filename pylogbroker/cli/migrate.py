@@ -66,6 +66,7 @@ def kafka07(
     Imported topics keep all records until their retention.ms and retention.bytes are set. Exits with 10 if a partition
     is damaged: the messages before the damage are imported.
     """
+    offline_stopped_broker.check_own_metadata(config)
     offline_stopped_broker.check_stopped(config)
     chosen = properties.parse_assignments(settings)
     damaged: list[str] = []
@@ -129,6 +130,7 @@ def zookeeper(
     server. Existing topics stay unchanged; others are created empty. Import the logs of Kafka 0.7 first: offsets
     outside of their logs are skipped.
     """
+    offline_stopped_broker.check_own_metadata(config)
     offline_stopped_broker.check_stopped(config)
     registry = offline_registry.read_registry(offline_zookeeper.read_nodes(sources, chroot, _warn))
     for problem in registry.problems:

@@ -513,6 +513,11 @@ def _check_roles(config: BrokerConfig) -> None:
             "not form their cluster"
         )
     if not config.in_kraft:
+        if max(len(config.controller_quorum_voters), len(config.controller_quorum_bootstrap_servers)) > 1:
+            raise ConfigError(
+                "process.roles: broker,controller is not accepted together with controllers of a quorum, which are "
+                "Apache Kafka's; set process.roles=broker to join their cluster"
+            )
         return
     if not (config.controller_quorum_bootstrap_servers or config.controller_quorum_voters):
         raise ConfigError(
@@ -520,8 +525,21 @@ def _check_roles(config: BrokerConfig) -> None:
         )
     if not config.controller_listeners:
         raise ConfigError("process.roles: broker needs the name of the controllers' listener; set " + _CONTROLLERS)
+    _check_own_listeners(config)
     if config.broker_id < 0:
         raise ConfigError("process.roles: broker needs a number that no other broker or controller has; set node.id")
+
+
+def _check_own_listeners(config: BrokerConfig) -> None:
+    """Raise ConfigError if a broker that is no controller would listen as one."""
+    controllers = {name.upper() for name in config.controller_listeners}
+    for item in split_list(config.listeners_text):
+        name = item.partition("://")[0].strip().upper()
+        if name in controllers:
+            raise ConfigError(
+                f"listeners: {name} is not accepted, it is in {_CONTROLLERS}: the controllers listen there, and this "
+                "broker connects to them; remove it from listeners"
+            )
 
 
 def _check_broker_id(config: BrokerConfig) -> None:

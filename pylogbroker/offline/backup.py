@@ -28,6 +28,7 @@ from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
 from pylogbroker.storage.files import sync_file
+from pylogbroker.tap import preflight
 from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES, brokers_below
 from pylogbroker.tree import tree_file
 
@@ -96,6 +97,11 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine, advance: Adva
 
 
 def _why_no_tree(config: BrokerConfig) -> str:
+    if config.in_kraft or any(preflight.is_of_kraft(home) for home in config.log_dirs):
+        return (
+            "a member of a cluster of KRaft controllers has its topics there, and a copy of its files alone would be "
+            "no backup. Its replicas protect the records: docs/operating.md"
+        )
     if any(os.path.exists(f"{home}/{names.META}") for home in config.log_dirs):
         return (
             "a broker with zookeeper.connect has its topics in ZooKeeper, and a copy of its files alone would be no "

@@ -40,7 +40,7 @@ from pylogbroker.metadata.zk_image import operations
 from pylogbroker.metadata.zk_schema import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
-from pylogbroker.offline.stopped_broker import OfflineError, finish
+from pylogbroker.offline.stopped_broker import OfflineError, check_own_metadata, finish
 from pylogbroker.storage import LogDirectories
 from pylogbroker.storage.files import sync_file
 from pylogbroker.tap import preflight
@@ -60,6 +60,7 @@ def rebuild(config: BrokerConfig, report: ReportLine) -> None:
     Raise OfflineError if the file exists, or if the data is of several brokers; StartupError if the broker runs, or a
     log directory cannot be used.
     """
+    check_own_metadata(config)
     metadata = os.path.abspath(config.metadata_dir)
     _check_missing(config, metadata)
     _check_number_of_brokers(config)

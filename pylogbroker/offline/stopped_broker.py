@@ -45,6 +45,15 @@ def check_stopped(config: BrokerConfig) -> None:
     preflight.check(config)
 
 
+def check_own_metadata(config: BrokerConfig) -> None:
+    """Raise OfflineError for a member of a cluster of KRaft controllers: it has no coordination tree."""
+    if config.in_kraft:
+        raise OfflineError(
+            "process.roles: the topics, settings and users of this broker are at the KRaft controllers, not in its "
+            "directories: change them through a running broker, with --bootstrap-server"
+        )
+
+
 class OfflineError(PylogbrokerError):
     """Failed work on a stopped broker's files; the message gives reason and cure."""
 
@@ -114,7 +123,8 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
-    """Open a broker's files; raise StartupError if it runs, or if they are not its own."""
+    """Open a broker's files; raise StartupError if it runs, or if they are not its own, and OfflineError."""
+    check_own_metadata(config)
     check_stopped(config)
     tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
     try:

@@ -123,6 +123,12 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
     return f"set broker.id={broker_id}"
 
 
+def is_of_kraft(path: str) -> bool:
+    """Return whether a directory is formatted for a cluster of KRaft controllers."""
+    contents = _contents(path)
+    return contents is not None and contents.of_kraft
+
+
 def _contents_of(paths: Iterable[str]) -> list[DirectoryContents]:
     """Return the contents of readable directories; raise StartupError if one has data of Apache Kafka."""
     contents = [directory for directory in map(_contents, paths) if directory is not None]

@@ -28,6 +28,10 @@ log = Logger()
 _RETRY_SECONDS: Final = 0.5
 _SHUTDOWN_SECONDS: Final = 0.1
 _PURPOSE: Final = "heartbeats"
+_WAITED_FOR: Final = {
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another broker runs with this node.id; give each its own",
+}
+"""Reasons of errors after which a broker tries again."""
 _ENDED: Final = (RegistrationState.LEFT, RegistrationState.REJECTED)
 
 
@@ -47,6 +51,8 @@ class BrokerLifecycle:
     on_rejected: list[Callable[[str], None]] = attrs.field(factory=list, init=False)
     _failure: str = attrs.field(default="", init=False)
     """Reason why the broker must not start."""
+    _last_code: ErrorCode = attrs.field(default=ErrorCode.NONE, init=False)
+    """Of the last answer."""
     _pauses: Pauses = attrs.field(init=False)
     _waiting: list[Deferred[None]] = attrs.field(factory=list, init=False)
     """For the state ACTIVE, or an end."""
@@ -83,9 +89,9 @@ class BrokerLifecycle:
         if not self.is_active:
             raise StartupError("it was stopped before the controllers had accepted it")
 
-    @staticmethod
-    def _late(result: object, seconds: float) -> None:
-        raise StartupError(f"the controllers have not accepted this broker within {seconds:g} s")
+    def _late(self, result: object, seconds: float) -> None:
+        why = f": {_WAITED_FOR[self._last_code]}" if self._last_code in _WAITED_FOR else ""
+        raise StartupError(f"the controllers have not accepted this broker within {seconds:g} s{why}")
 
     async def leave(self, seconds: float) -> None:
         """Ask for a controlled shutdown, and return when the controller has moved this broker's leaderships."""
@@ -144,6 +150,7 @@ class BrokerLifecycle:
         return self._after(before, code)
 
     def _after(self, before: RegistrationState, code: ErrorCode) -> float:
+        self._last_code = code
         state = self._registration.state
         if code is not ErrorCode.NONE and self._runtime.may_log(f"registration {code.name}"):
             log.warn(
