@@ -7,12 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.security.answers import asking
+from tests.clients.streams_members import StreamsMembers, joined, streams_group
 from tests.kraft.cluster import QuorumCluster, format_directory, kraft_apache, kraft_own, own_settings
 from tests.kraft.quorum import FIRST_CONTROLLER
 from tests.kraft.run import RELEASES
@@ -132,3 +137,43 @@ def rejected(cluster: QuorumCluster, number: int, prepare: Callable[[Path], obje
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
     return done.stdout + done.stderr
+
+
+def test_streams_group_moves_between_coordinators_of_both_makers(tmp_path: Path, fresh_name: Callable[[], str]) -> None:
+    """Each broker loads what the other one has written: members go on with their epochs and tasks."""
+    ours = 2
+    with QuorumCluster.on_controllers(tmp_path, [kraft_apache, kraft_own], "kafka-4.4") as cluster:
+        group = group_of_coordinator(ours, cluster, fresh_name)
+        tasks = joined(group, "a", "b")
+        for lost, other in ((ours, 1), (1, ours)):
+            cluster.kill(lost)
+            group.ask = partial(ask_once, cluster.members[other].bootstrap)
+            wait_until(lambda: group.describe().error_code == 0, SECONDS, group.describe)
+            for member in group.describe().members:
+                active = member.assignment.active_tasks
+                assert {task.subtopology_id: set(task.partitions) for task in active} == tasks[member.member_id]
+                assert group.error(member.member_id, member.member_epoch) == 0
+            cluster.start(lost)
+            wait_until(lambda: {*cluster.states.brokers()} == {1, ours}, SECONDS, cluster.states.brokers)
+            cluster.wait_until_in_sync("__consumer_offsets")
+        group.beat("a", -1)
+        assert group.settle("b") == {"b": {"0": {0, 1, 2}, "1": {0, 1, 2}}}
+
+
+def ask_once(address: str, request: Any, version: int) -> Any:
+    """Ask a broker by a connection of its own: earlier ones may be lost."""
+    with asking(int(address.rpartition(":")[2])) as ask_from:
+        return ask_from("127.0.0.1", request, version)
+
+
+def group_of_coordinator(number: int, cluster: QuorumCluster, fresh_name: Callable[[], str]) -> StreamsMembers:
+    """Return a group without members that a broker coordinates."""
+    ask = partial(ask_once, cluster.members[number].bootstrap)
+    ask(FindCoordinatorRequest(coordinator_keys=["first"]), 4)
+    cluster.wait_until_in_sync("__consumer_offsets")
+    for _ in range(100):
+        group_id = fresh_name()
+        [coordinator] = ask(FindCoordinatorRequest(coordinator_keys=[group_id]), 4).coordinators
+        if coordinator.node_id == number:
+            return streams_group(ask, cluster.members[number].bootstrap, group_id, fresh_name())
+    raise AssertionError(f"broker {number} coordinates no group")
