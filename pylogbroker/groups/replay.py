@@ -128,6 +128,8 @@ class ReplayedGroups:
                 yield share_group
         if self._has_streams:
             for streams_group in self._streams.groups(partition):
+                if streams_group.group_id in made:
+                    continue
                 streams_group.offsets = self._offsets.get(streams_group.group_id, streams_group.offsets)
                 made.add(streams_group.group_id)
                 yield streams_group

@@ -36,6 +36,16 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponseBroker
+from pylogbroker.wire.messages.streams_group_describe import (
+    DescribedStreamsGroup,
+    DescribedStreamsMember,
+    DescribedSubtopology,
+    DescribedTopology,
+    StreamsAssignment,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+from pylogbroker.wire.streams_topology import StreamsTaskIds, StreamsTopicInfo
 from tests.client.cluster_fakes import FakeNetwork
 
 OFFSETS = {1: 10, 2: 20}
@@ -161,7 +171,7 @@ class AdminRoutingTests(SynchronousTestCase):
         self.assertEqual([len(each.asked_for(DeleteGroupsRequest)) for each in (self.one, self.two)], [2, 1])
 
     def has_groups(self, error: int = 0) -> None:
-        """The group `old` is of the classic protocol, `new` of KIP-848; there are no others."""
+        """The group `old` is of the classic protocol, `new` of KIP-848, `app` of Kafka Streams; there are no others."""
 
         def classic(request: DescribeGroupsRequest) -> DescribeGroupsResponse:
             rows = [
@@ -183,9 +193,34 @@ class AdminRoutingTests(SynchronousTestCase):
             ]
             return ConsumerGroupDescribeResponse(groups=rows)
 
+        def of_streams(request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
+            source = DescribedSubtopology("0", ["t"], [], [], [StreamsTopicInfo("r", 1)])
+            tasks, standbys = [StreamsTaskIds("0", [1, 0])], [StreamsTaskIds("0", [2])]
+            member = DescribedStreamsMember("m", 3, client_id="c", client_host="/h", process_id="p")
+            member.assignment = member.target_assignment = StreamsAssignment(tasks, standbys)
+            topology = DescribedTopology(0, [source])
+            rows = [
+                DescribedStreamsGroup(0, None, name, "Stable", 4, 4, topology, [member], assignor_name="sticky")
+                if name == "app"
+                else DescribedStreamsGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {name} not found.", name)
+                for name in request.group_ids
+            ]
+            return StreamsGroupDescribeResponse(groups=rows)
+
         for each in (self.one, self.two):
             each.answers[DescribeGroupsRequest] = classic
             each.answers[ConsumerGroupDescribeRequest] = of_kip_848
+            each.answers[StreamsGroupDescribeRequest] = of_streams
+
+    def test_members_of_streams_groups_have_the_partitions_of_their_tasks(self) -> None:
+        self.has_groups()
+        group = self.successResultOf(self.after(GroupAdmin(self.router).describe(["app"])))["app"]
+        self.assertEqual((group.state, group.type, group.protocol), ("Stable", "streams", "sticky"))
+        self.assertEqual((group.epoch, group.target_epoch), (4, 4))
+        [member] = group.members
+        self.assertEqual((member.tasks, member.standby_tasks, member.process), (("0_0", "0_1"), ("0_2",), "p"))
+        self.assertEqual(member.assignment, (("r", 0), ("t", 0), ("t", 1)))
+        self.assertEqual(member.target, member.assignment)
 
     def test_groups_of_both_protocols(self) -> None:
         """Coordinators call a group dead, or unknown, if it is of the other protocol."""
@@ -212,7 +247,9 @@ class AdminRoutingTests(SynchronousTestCase):
     def test_a_coordinator_that_knows_one_protocol(self) -> None:
         self.has_groups()
         versions = [
-            ApiVersion(key, one.versions.first, one.versions.last) for key, (one, _) in SUPPORTED.items() if key != 69
+            ApiVersion(key, one.versions.first, one.versions.last)
+            for key, (one, _) in SUPPORTED.items()
+            if key not in (69, 89)
         ]
         for each in (self.one, self.two):
             each.answers[ApiVersionsRequest] = lambda request: ApiVersionsResponse(api_keys=versions)

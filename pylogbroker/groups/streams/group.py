@@ -105,14 +105,6 @@ class StreamsGroup:
     def target_of(self, member_id: str) -> Tasks:
         return self.target.get(member_id, NO_TASKS)
 
-    def owner(self, task: Task) -> str | None:
-        """Return the member that has a task as active."""
-        return self._owners.get(task)
-
-    def uses_topic(self, name: str) -> bool:
-        """Return whether the topology names a topic."""
-        return name in self.topology.topics()
-
     @property
     def has_topology(self) -> bool:
         return bool(self.topology.subtopologies)

@@ -14,7 +14,7 @@ from pylogbroker.wire import SUPPORTED
 NOT_OF_ZOOKEEPER_MODE = {
     *("ConsumerGroupDescribe", "ConsumerGroupHeartbeat"),
     *("DescribeTopicPartitions", "GetTelemetrySubscriptions", "ListConfigResources", "PushTelemetry"),
-    *(api.name for api in APIS if "Share" in api.name),
+    *(api.name for api in APIS if "Share" in api.name or "Streams" in api.name),
 }
 
 
