@@ -11,6 +11,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import fetch
+from pylogbroker.broker.archive.partition import ArchivedPartition
 from pylogbroker.broker.archive.service import ArchiveService
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
@@ -418,3 +419,60 @@ class SlowStoreTests(ArchiveTests):
             answer = self.fetched(0, max_bytes=max_bytes)
             size = len(answer.records or b"")
             self.assertTrue(0 < size <= max(max_bytes, 100), (max_bytes, size))
+
+
+class LeaderChangeTests(ArchiveTests):
+    """The leader epoch changes at each step of a copy: before or after each call of the store."""
+
+    def test_a_change_of_the_leader_at_each_step_of_a_copy_loses_and_repeats_nothing(self) -> None:
+        steps = 0
+        for number in range(12):
+            name = f"t{number}"
+            self.create(name)
+            self.append(name, *VALUES)
+            steps += self.change_leader_at(name, number)
+            self.node.clock.advance(3601)  # the next sweep
+            self.do_round()
+            self.do_round()
+            self.archive_all(name)
+            self.assertEqual(self.read_all(name), ALL)
+            self.check_objects(name)
+        self.assertGreater(steps, 8)
+
+    def change_leader_at(self, name: str, number: int) -> bool:
+        """Copy, and begin another leader epoch within a call of the store; return whether there was such a call."""
+        calls: list[str] = []
+        partition = self.partition(name)
+
+        def changing(method: str) -> Any:
+            original = getattr(DirectoryStorage, method)
+
+            def call(store: DirectoryStorage, *arguments: Any) -> Any:
+                if calls.append(method) or (len(calls) - 1 == number // 2 and not number % 2):
+                    partition.leader_epoch += 1
+                outcome = original(store, *arguments)
+                if len(calls) - 1 == number // 2 and number % 2:
+                    partition.leader_epoch += 1
+                return outcome
+
+            return patch.object(DirectoryStorage, method, call)
+
+        partition.log.sync()
+        with changing("put"), changing("read"), changing("list"):
+            self.do_round()
+        return partition.leader_epoch > 0
+
+    def check_objects(self, name: str) -> None:
+        """Each object is one of a segment that counts, or the tombstone of another one."""
+        archive = self.partition(name).archive
+        assert isinstance(archive, ArchivedPartition)
+        self.now_listed(archive)
+        held = archive._listing.contents
+        self.assertEqual((held.undeleted, held.unfinished, held.damaged), (frozenset(), frozenset(), ()))
+        ends = [(segment.base_offset, segment.end_offset) for segment in held.segments]
+        self.assertEqual(sorted(set(ends)), ends)
+
+    def now_listed(self, archive: ArchivedPartition) -> None:
+        self.node.clock.advance(3601)
+        self.do_round()
+        now(archive.listed(again=True))
