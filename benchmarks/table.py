@@ -48,7 +48,7 @@ BATCH_BYTES = 100_000
 CONSUMED_AT_ONCE = 10_000
 FETCH_BYTES = 8 << 20
 ANSWER_BYTES = FETCH_BYTES + (1 << 20)
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 600.0
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 
 

@@ -55,6 +55,7 @@ def write(relation: Any, form: str, path: str | None, ready: Callable[[], object
             _write_table(reader.schema.names, _rows(reader), file, ready)
         else:
             _WRITERS[form](_distinct(reader.schema.names), _rows(reader), file)
+        file.flush()
 
 
 @contextmanager

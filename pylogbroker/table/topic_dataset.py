@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -35,6 +36,14 @@ class ScanObserver:
     planned: Callable[[int], object] = lambda count: None
     passed: Callable[[int], object] = lambda count: None
     errors: list[PylogbrokerError] = attrs.field(factory=list)
+
+    @contextmanager
+    def keeping_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except PylogbrokerError as error:
+            self.errors.append(error)
+            raise
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
@@ -74,9 +83,10 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
         Other arguments of Arrow's scanners, such as sizes of batches, only hint at how to read.
         """
-        schema = self.schema
-        names = schema.names if columns is None else list(columns)
-        return TopicScanner(self._scan, self.plan(), names, filter, schema, self._observer)
+        with self._observer.keeping_errors():
+            schema = self.schema
+            names = schema.names if columns is None else list(columns)
+            return TopicScanner(self._scan, self.plan(), names, filter, schema, self._observer)
 
 
 class TopicScanner:
@@ -113,14 +123,11 @@ class TopicScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         self._observer.planned(len(self._plan))
-        try:
+        with self._observer.keeping_errors():
             for raw in self._scan.raw(self._plan):
                 rows = self._filtered(raw)
                 if rows.num_rows:
                     yield rows
-        except PylogbrokerError as error:
-            self._observer.errors.append(error)
-            raise
 
     def _filtered(self, raw: RawRows) -> pa.RecordBatch:
         self._observer.passed(raw.passed)

@@ -205,6 +205,18 @@ def test_an_error_of_a_scan_is_raised_as_it_was(database: Database, kind: type[E
         raise kind("reading the stream failed")
 
 
+def test_an_error_before_a_scan_is_raised_as_it_was(
+    database: Database, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaError("no broker answers")
+
+    opened = database(orders)
+    monkeypatch.setattr(TopicSource, "plan", fail)
+    with pytest.raises(KafkaError, match=r"^no broker answers"):
+        rows(opened, f"SELECT * FROM {orders}")
+
+
 def test_an_error_of_the_output_is_no_error_of_a_query(database: Database) -> None:
     with pytest.raises(OSError, match="disk full"), database("orders").explained("SELECT 1"):
         raise OSError("disk full")
