@@ -25,6 +25,7 @@ from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUn
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
 from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.schemas.values import Schema
 from pylogbroker.web.hosted_registry import HostedRegistry, RegistrySender
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ class LoadedSchema:
     title: str = ""
     versions: tuple[tuple[str, int], ...] = ()
     problem: str = ""
-    kind: str = ""
+    schema: Schema | None = None
+
+    @property
+    def kind(self) -> str:
+        return "" if self.schema is None else self.schema.kind
 
     def label(self, topic: str, field: Field) -> str:
         """Return a text like "Avro, schema 17, orders-value v3"."""
@@ -147,8 +152,14 @@ class SchemaStore:
             raise
         return answer
 
-    async def codec(self, key: SchemaKey) -> LoadedSchema:
-        """Return a schema with its codec; raise SchemaError."""
+    async def codec(self, key: SchemaKey, schema: Schema | None = None) -> LoadedSchema:
+        """Return a schema with its codec; raise SchemaError.
+
+        If the key has another schema than the given one by now, as after the loss of a registry, it is asked for again.
+        """
+        known = self._entries.get(key)
+        if schema is not None and known is not None and known[0].schema != schema:
+            del self._entries[key]
         await self.load([key])
         entry = self._entries.get(key)
         if entry is None:
@@ -201,7 +212,7 @@ class SchemaStore:
             raise
         except PylogbrokerError as error:
             return LoadedSchema(key, problem=str(error))
-        return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), kind=resolved.schema.kind)
+        return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), schema=resolved.schema)
 
     def _load(self, keys: list[SchemaKey], client: RegistryClient) -> Deferred[None]:
         return ensureDeferred(self._load_each(keys, client))
@@ -265,7 +276,7 @@ def _loaded(client: RegistryClient, key: SchemaKey) -> LoadedSchema:
         raise
     except PylogbrokerError as error:
         return LoadedSchema(key, problem=str(error))
-    return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), kind=resolved.schema.kind)
+    return LoadedSchema(key, codec, TITLES[resolved.schema.kind], tuple(versions), schema=resolved.schema)
 
 
 def frames_of(

@@ -14,10 +14,11 @@ import attrs
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.extras import MissingExtra
 from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
-from pylogbroker.schemas.errors import RegistryDenied, RegistryUnavailable, SchemaError, UnknownSchema
+from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, SchemaError, UnknownSchema
 from pylogbroker.schemas.framing import HEADERS, Field, framed
 from pylogbroker.schemas.names import subject_of, topic_of
 from pylogbroker.schemas.registry_client import RegistryClient
+from pylogbroker.schemas.subjects import DEFAULT_CONTEXT, QualifiedSubject
 from pylogbroker.schemas.values import Schema, Version
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.records_api.json_members import BadRecord
@@ -141,7 +142,8 @@ class ContentEncoder:
             subject = choice.subject or subject_of(choice.strategy or _TOPIC, self._topic, field, "")
             number = "latest" if choice.version is None else choice.version
             version = await self._ask(store, lambda client: client.version(subject, number))
-        loaded = await store.codec(version.id)
+        _check_context(version.subject)
+        loaded = await store.codec(version.id, version.schema if version.schema.text else None)
         codec: Any = loaded.codec
         codec = await self._visitor.services.runtime.in_thread(_prepared, codec, choice.message)
         return WritingSchema(version.subject, version.version, version.id, loaded.kind, codec)
@@ -187,6 +189,7 @@ class ContentEncoder:
             if strategy != _TOPIC:
                 name = (await self._visitor.services.runtime.in_thread(codec_of, schema, {})).record_name
             subject = subject_of(strategy, self._topic, field, name)
+        _check_context(subject)
         self._visitor.check(AclOperation.WRITE, AclResourceType.TOPIC, topic_of(subject))
 
         async def register(client: RegistryClient) -> Version:
@@ -200,6 +203,14 @@ class ContentEncoder:
 
     async def _ask(self, store: SchemaStore, question: Callable[[RegistryClient], Coroutine[Any, Any, T]]) -> T:
         return await store.ask(self._visitor.registry_sender, question)
+
+
+def _check_context(subject: str) -> None:
+    """Raise InvalidSchema for a subject of another context than the default one, which has ids of its own."""
+    if QualifiedSubject.parse(subject).context != DEFAULT_CONTEXT:
+        raise InvalidSchema(
+            f"{subject} is of a context, which records do not name: consumers would take the id for another schema's"
+        )
 
 
 def _prepared(codec: SchemaCodec, message: str) -> SchemaCodec:

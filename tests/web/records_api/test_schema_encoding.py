@@ -16,6 +16,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.records_api.schema_choices import ChosenSchema, choice_of, choice_of_parameter
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.schema_store import SchemaSource
+from tests.broker.trees import now
 from tests.web.hosted_registry import LONGER, OBJECT, ORDER, HostedRegistryTests
 from tests.web.records_api.http_tests import NDJSON, PATH, request_of
 from tests.web.records_api.test_confluent import ConfluentTests
@@ -101,6 +102,29 @@ class TestParameters(HostedTests):
         self.source.schemas = SchemaSource()
         error = self.write({"value": 1}, 422, value_schema="latest")["error"]
         self.assertIn("the value needs a schema, and this broker knows no schema registry: name one by", error)
+
+    def test_schemas_of_contexts_have_ids_that_records_cannot_name(self) -> None:
+        self.register("clicks-value", ORDER)
+        self.register(":.staging:clicks-value", '"string"')
+        self.register(":.staging:only", '"string"')
+        text = {"type": "AVRO", "schema": '"int"'}
+        for schema in (
+            {"subject": ":.staging:clicks-value"},
+            {"subject": "only"},
+            {"subject": ":.staging:new", **text},
+        ):
+            error = self.write({"value": "x", "value_schema": schema}, 422)["error"]
+            self.assertIn("is of a context, which records do not name", error)
+        self.assertNotIn(":.staging:new", self.ask_registry("GET /subjects"))
+
+    def test_an_id_that_has_another_schema_by_now(self) -> None:
+        self.register("clicks-value", ORDER)
+        self.write({"value": {"id": 1}, "partition": 0}, value_schema="latest")
+        now(self.node.broker.controller.delete_topic("_schemas"))
+        self.register("clicks-value", LONGER)
+        self.node.clock.advance(2)
+        self.write({"value": {"id": 1, "note": "n"}, "partition": 0}, value_schema="latest")
+        self.assertEqual(avro(1, self.contents()[-1], LONGER), {"id": 1, "note": "n"})
 
     def test_lines_up_to_one_that_does_not_fit(self) -> None:
         self.register("clicks-value", ORDER)
