@@ -23,15 +23,16 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.long_loops import give_way, over
 from pylogbroker.metadata.delta import (
     BrokerRegistered,
     BrokerUnregistered,
     Change,
     ConfigChanged,
-    Delta,
     PartitionsChanged,
     TopicCreated,
     TopicDeleted,
+    portions,
 )
 from pylogbroker.metadata.image import (
     BrokerListener,
@@ -108,11 +109,14 @@ class MetadataFold:
         """Return an empty batch of records that belong together."""
         return RecordEdits(self)
 
-    def commit(self, batch: RecordEdits) -> Delta:
+    async def commit(self, batch: RecordEdits) -> list[Change]:
         """Return what a batch changes; `image` has it from now on."""
-        delta = Delta(tuple(batch.changes()))
-        self.image = delta.apply(self.image)
-        return delta
+        changes: list[Change] = []
+        for delta in portions(batch.changes()):
+            self.image = delta.apply(self.image)
+            changes += delta
+            await give_way()
+        return changes
 
 
 @attrs.define(eq=False, repr=False)
@@ -298,20 +302,20 @@ def _resource(record: ConfigRecord) -> ConfigResource | None:
     return None
 
 
-def difference(before: ClusterImage, after: ClusterImage) -> Delta:
+async def difference(before: ClusterImage, after: ClusterImage) -> list[Change]:
     """Return the changes from one image to another, of a snapshot that replaces it."""
     changes: list[Change] = []
-    for name, topic in before.topics.items():
+    async for name, topic in over(before.topics.items()):
         present = after.topics.get(name)
         if present is None or present.id != topic.id:
             changes.append(TopicDeleted(topic))
     gone = {topic_resource(change.topic.name) for change in changes if isinstance(change, TopicDeleted)}
-    for resource in {**dict.fromkeys(before.configs), **dict.fromkeys(after.configs)}:
+    async for resource in over({**dict.fromkeys(before.configs), **dict.fromkeys(after.configs)}):
         settings = after.settings(resource)
         settings_before = {} if resource in gone else before.settings(resource)
         if settings != settings_before:
             changes.append(ConfigChanged(resource, settings))
-    for name, topic in after.topics.items():
+    async for name, topic in over(after.topics.items()):
         former = before.topics.get(name)
         if former is None or former.id != topic.id:
             changes.append(TopicCreated(topic))
@@ -323,4 +327,4 @@ def difference(before: ClusterImage, after: ClusterImage) -> Delta:
         if before.brokers.get(broker_id) != broker:
             changes.append(BrokerRegistered(broker))
     changes += [BrokerUnregistered(broker_id) for broker_id in before.brokers if broker_id not in after.brokers]
-    return Delta(tuple(changes))
+    return changes

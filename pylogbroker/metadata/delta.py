@@ -8,8 +8,8 @@ A delta is a controller's decision, like Kafka's LeaderAndIsr, UpdateMetadata an
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Generic, TypeVar
 
 import attrs
 
@@ -101,6 +101,42 @@ class Delta:
         for change in self.changes:
             editor.apply(change)
         return editor.result()
+
+
+_PORTION_PARTITIONS: Final = 1_000
+
+
+def portions(changes: Iterable[Change]) -> Iterator[Delta]:
+    """Yield deltas that make the same changes one after the other, each in a few milliseconds."""
+    some: list[Change] = []
+    weight = 0
+    for change in changes:
+        for part in _parts(change):
+            some.append(part)
+            weight += _weight(part)
+            if weight >= _PORTION_PARTITIONS:
+                yield Delta(tuple(some))
+                some, weight = [], 0
+    if some:
+        yield Delta(tuple(some))
+
+
+def _parts(change: Change) -> Iterator[Change]:
+    if not isinstance(change, PartitionsChanged) or len(change.partitions) <= _PORTION_PARTITIONS:
+        yield change
+        return
+    states = list(change.partitions.items())
+    for start in range(0, len(states), _PORTION_PARTITIONS):
+        yield attrs.evolve(change, partitions=dict(states[start : start + _PORTION_PARTITIONS]))
+
+
+def _weight(change: Change) -> int:
+    match change:
+        case TopicCreated(topic) | TopicDeleted(topic):
+            return 1 + len(topic.partitions)
+        case PartitionsChanged():
+            return 1 + len(change.partitions)
+    return 1
 
 
 @attrs.frozen

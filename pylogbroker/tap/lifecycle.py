@@ -265,7 +265,8 @@ class BrokerStart:
 
     async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
         topics = (*broker.metadata.topics.values(), *broker.role.interrupted_deletions)
-        topic_ids = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
+        slices = broker.runtime.slices
+        topic_ids = {(topic.name, index): topic.id async for topic in slices.over(topics) for index in topic.partitions}
         configs = opening_configs(self.config, broker.metadata.image)
 
         def config_of(topic: str) -> LogConfig:

@@ -11,6 +11,7 @@ import pytest
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.kraft.entities import ChangedNode, Entities
 from pylogbroker.kraft.fold import MetadataFold
+from pylogbroker.long_loops import advance, at_once
 from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionState, broker_resource, topic_resource
 from pylogbroker.wire.metadata_records import (
@@ -62,7 +63,7 @@ def take(made: MetadataFold, records: Iterable[MetadataRecord]) -> Delta:
     batch = made.begin()
     for record in records:
         batch.apply(record)
-    return made.commit(batch)
+    return Delta(tuple(at_once(made.commit(batch))))
 
 
 def test_a_topic_with_settings_and_partitions_is_one_change() -> None:
@@ -247,3 +248,20 @@ def test_nodes_of_tokens_and_features() -> None:
         "tokenId": "id",
     }
     assert nodes(entities, RemoveDelegationTokenRecord("id")) == {"/delegation_token/tokens/id": None}
+
+
+def test_a_large_batch_gives_way_between_its_portions() -> None:
+    topics = [UUID(int=1000 + number) for number in range(30)]
+    records: list[MetadataRecord] = []
+    for topic in topics:
+        records += [TopicRecord(f"topic-{topic.int}", topic), *(partition(topic, number) for number in range(100))]
+    made = MetadataFold(HERE)
+    edits = made.begin()
+    for record in records:
+        edits.apply(record)
+    work, pauses = made.commit(edits), 0
+    while advance(work):
+        pauses += 1
+    assert pauses >= 3
+    assert len(made.image.topics) == 30
+    assert made.image.partition_count == 3000

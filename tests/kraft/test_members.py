@@ -262,6 +262,7 @@ def test_directories_of_replicas_are_reported(cluster: Cluster) -> None:
     }
     assert reported == held
     count = len(cluster.sent(AssignReplicasToDirsRequest))
+    assert count == 1
     cluster.controller.change(topic_id, 0, isr=[1])
     cluster.reactor.advance(1)
     assert len(cluster.sent(AssignReplicasToDirsRequest)) == count

@@ -17,6 +17,7 @@ from pylogbroker.metadata.delta import (
     PartitionsChanged,
     TopicCreated,
     TopicDeleted,
+    portions,
 )
 from pylogbroker.metadata.image import (
     BrokerRegistration,
@@ -112,3 +113,24 @@ def test_a_delta_shares_unchanged_parts() -> None:
     assert following.topic_names is image.topic_names
     assert following.configs is image.configs
     assert image.topics["big"].partitions[777] == STATE
+
+
+def test_portions_make_the_same_changes() -> None:
+    led = attrs.evolve(STATE, leader=2, leader_epoch=1, partition_epoch=1)
+    before = after(TopicCreated(topic("large", 2500)), TopicCreated(topic("old", 1, 2)))
+    changes = (
+        TopicDeleted(topic("old", 1, 2)),
+        PartitionsChanged("large", dict.fromkeys(range(2500), led)),
+        *(TopicCreated(topic(f"t{number}", 300, 10 + number)) for number in range(8)),
+        ConfigChanged(broker_resource(None), {"a": "1"}),
+    )
+    parts = list(portions(changes))
+    image = before
+    for part in parts:
+        image = part.apply(image)
+    assert image == Delta(changes).apply(before)
+    assert len(parts) >= 5
+    assert (
+        max(len(change.partitions) for part in parts for change in part if isinstance(change, PartitionsChanged)) < 1500
+    )
+    assert list(portions(())) == []

@@ -10,7 +10,8 @@
     4       new topics and changed partitions are published
     5       replicas that have moved to other brokers are deleted
 
-Replicas come before the image, so that no client is sent to one that is not ready. Nothing leads or follows before the
+The changes of a large batch, or of a snapshot, are published in portions: each is followed by other work. Replicas come
+before the image, so that no client is sent to one that is not ready. Nothing leads or follows before the
 image has this broker's registration: an earlier one may name it a leader by its former life, and its log may lack
 records since.
 """
@@ -43,6 +44,7 @@ from pylogbroker.metadata.delta import (
     PartitionsChanged,
     TopicCreated,
     TopicDeleted,
+    portions,
 )
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, is_another_topic
 from pylogbroker.metadata.persistent_map import PersistentMap
@@ -51,6 +53,8 @@ from pylogbroker.wire.metadata_records import UnknownMetadataRecord
 
 log = Logger()
 _ANY_EPOCH: Final = -1
+_COMMITTED_OPERATIONS: Final = 100
+"""Operations on nodes in one transaction: nobody needs more together, and a long transaction stops other work."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -96,11 +100,12 @@ class MetadataPublisher:
                 self.entities.apply(record)
             except (KeyError, ValueError) as error:
                 raise UnknownMetadataRecord(f"a value of a {type(record).__name__} is not known: {error}") from error
-        delta = self.fold.commit(edits)
+        slices = self._runtime.slices
+        changes = await slices.run(self.fold.commit(edits))
         if committed.is_snapshot:
-            delta = difference(before, self.fold.image)
+            changes = await slices.run(difference(before, self.fold.image))
             self._published.snapshots += 1
-        await self._apply(delta)
+        await self._apply(changes)
         self._published.advance(committed.end_offset - 1, committed.timestamp_ms)
 
     async def begin(self, replicas: Replicas, logs: Mapping[TopicPartition, Log], offset: int) -> None:
@@ -133,38 +138,38 @@ class MetadataPublisher:
         state = topic.partitions.get(key[1])
         return state is not None and self._broker_id in state.replicas
 
-    async def _apply(self, delta: Delta) -> None:
+    async def _apply(self, changes: Sequence[Change]) -> None:
         deleted: list[Change] = []
         topics: list[Change] = []
         others: list[Change] = []
-        for change in delta:
+        async for change in self._runtime.slices.over(changes):
             if isinstance(change, TopicDeleted):
                 deleted.append(change)
             elif isinstance(change, TopicCreated | PartitionsChanged):
                 topics.append(change)
             else:
                 others.append(self._accepted(change))
-        if deleted:
-            await self._delete(deleted)
+        for delta in portions(deleted):
+            await self._delete(delta)
         before = self._metadata.image
         if before.controller_id != self._broker_id:
             others.append(ControllerElected(self._broker_id))  # it passes requests on to the active controller
-        if others:
-            await self._metadata.publish(Delta(tuple(others)))
-        await self._write_nodes(list(self.entities.changed_nodes()))
+        async for delta in self._runtime.slices.over(portions(others)):
+            await self._metadata.publish(delta)
+        await self._write_nodes()
         brokers = self._metadata.image.brokers
         if self._led and brokers is not before.brokers:
             await self._led[0].brokers_changed(dict(brokers.items()))
-        if topics:
-            await self._change_topics(Delta(tuple(topics)))
+        async for delta in self._runtime.slices.over(portions(topics)):
+            await self._change_topics(delta)
 
     def _accepted(self, change: Change) -> Change:
         if isinstance(change, ConfigChanged):
             return ConfigChanged(change.resource, self._stored_settings.accepted(change.resource, change.settings))
         return change
 
-    async def _delete(self, deleted: Sequence[Change]) -> None:
-        await self._metadata.publish(Delta(tuple(deleted)))
+    async def _delete(self, deleted: Delta) -> None:
+        await self._metadata.publish(deleted)
         for change in deleted:
             if isinstance(change, TopicDeleted):
                 self._plans.topic_deleted(change.topic.name)
@@ -223,11 +228,14 @@ class MetadataPublisher:
 
     # nodes
 
-    async def _write_nodes(self, changed: Sequence[ChangedNode]) -> None:
+    async def _write_nodes(self) -> None:
         operations: list[Operation] = []
         made: set[str] = set()
-        async for node in self._runtime.slices.over(changed):
+        async for node in self._runtime.slices.over(self.entities.changed_nodes()):
             operations += await self._operations(node, made)
+            if len(operations) >= _COMMITTED_OPERATIONS:
+                await self._tree.commit(operations)
+                operations, made = [], set()
         if operations:
             await self._tree.commit(operations)
 

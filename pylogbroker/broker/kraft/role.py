@@ -309,6 +309,7 @@ class KraftRole(MemberRole):
         """End registration, reading and fetching; may be called twice."""
         for lifecycle in self._lifecycles:
             lifecycle.close()
+        self._directories.close()
         self._reader.stop()
         self.controller.close()
         self._published.close()

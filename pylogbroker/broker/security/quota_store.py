@@ -25,6 +25,7 @@ from pylogbroker.interfaces import (
     Operation,
     SetData,
 )
+from pylogbroker.long_loops import mapped
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import changed_entity, notification
 from pylogbroker.metadata.registration import create_permanent_nodes
@@ -32,6 +33,7 @@ from pylogbroker.security.quotas import tree_layout
 from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 
 log = Logger()
+_ENTITIES_PER_READ: Final = 100
 _ENTITIES_MAX: Final = 10_000
 _ROOTS: Final = ("users", "clients", "ips")
 
@@ -105,27 +107,31 @@ class QuotaStore:
         paths = []
         for root in _ROOTS:
             paths += [f"{root}/{name}" for name in await self._tree.children(zk_paths.configs(root))]
-        for user in [path for path in paths if path.startswith("users/")]:
+        slices = self._runtime.slices
+        async for user in slices.over([path for path in paths if path.startswith("users/")]):
             try:
                 paths += [f"{user}/clients/{name}" for name in await self._tree.children(f"/config/{user}/clients")]
             except NoNode:
                 continue  # it has SCRAM keys, or quotas for all its clients
-        entities = map(tree_layout.parse_entity_path, paths)
+        entities = await slices.run(mapped(tree_layout.parse_entity_path, paths))
         return [entity for entity in entities if entity is not None]
 
     async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:
-        changed = map(tree_layout.parse_entity_path, map(changed_entity, notifications))
+        names = await self._runtime.slices.run(mapped(changed_entity, notifications))
+        changed = await self._runtime.slices.run(mapped(tree_layout.parse_entity_path, names))
         await self._read(dict.fromkeys(entity for entity in changed if entity is not None))
 
     async def _read(self, entities: Iterable[QuotaEntity]) -> None:
         names = list(entities)
-        nodes = await self._tree.get_many([_path(entity) for entity in names])
         quotas: dict[QuotaEntity, Quotas] = {}
-        async for entity, node in self._runtime.slices.over(zip(names, nodes, strict=True)):
-            try:
-                quotas[entity] = self._quotas(entity, _settings(node, _path(entity)))
-            except KafkaError as error:
-                log.error("{why}; those before stay in force", why=error.detail)
+        async for start in self._runtime.slices.over(range(0, len(names), _ENTITIES_PER_READ)):
+            some = names[start : start + _ENTITIES_PER_READ]
+            nodes = await self._tree.get_many([_path(entity) for entity in some])
+            for entity, node in zip(some, nodes, strict=True):
+                try:
+                    quotas[entity] = self._quotas(entity, _settings(node, _path(entity)))
+                except KafkaError as error:
+                    log.error("{why}; those before stay in force", why=error.detail)
         self._publish(quotas)
 
     def _quotas(self, entity: QuotaEntity, settings: Mapping[str, str]) -> Quotas:
