@@ -157,8 +157,8 @@ class SchemaStore:
 
         If the key has another schema than the given one by now, as after the loss of a registry, it is asked for again.
         """
-        known = self._entries.get(key)
-        if schema is not None and known is not None and known[0].schema != schema:
+        cached = self._entries.get(key)
+        if schema is not None and cached is not None and cached[0].schema != schema:
             del self._entries[key]
         await self.load([key])
         entry = self._entries.get(key)
