@@ -92,7 +92,6 @@ CONTROLLER_ID: Final = 100
 SESSION_SECONDS: Final = 9.0
 ELR: Final = "eligible.leader.replicas.version"
 PRODUCER_IDS: Final = 1000
-_CHUNK_BYTES: Final = 500
 _FETCH_DELAY: Final = 0.001
 """Seconds after a commit, so that the answer to a change comes before its records."""
 _KNOWN: Final = (
@@ -138,6 +137,8 @@ class ModelController:
     after_change: Callable[[], object] = lambda: None
     """Called after a change of topics or settings, before its answer: others' changes come here."""
     is_deposed: bool = False
+    chunk_bytes: int = 500
+    """Of a snapshot: few, so that tests have many chunks."""
     _waiting: list[Callable[[], None]] = attrs.field(factory=list)
     """Fetches at the end of the log."""
     _uncommitted: list[tuple[int, Response, Callable[[Response], None]]] = attrs.field(factory=list)
@@ -361,7 +362,7 @@ class ModelController:
 
     def _chunk(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         [asked] = request.topics[0].partitions
-        chunk = self.log.chunk(asked.snapshot_id, asked.position, _CHUNK_BYTES)
+        chunk = self.log.chunk(asked.snapshot_id, asked.position, self.chunk_bytes)
         return FetchSnapshotResponse(topics=[SnapshotChunks(request.topics[0].name, [chunk])])
 
     def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:

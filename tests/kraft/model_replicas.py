@@ -11,6 +11,7 @@
 
 With eligible leader replicas (KIP-966), a broker that leaves an ISR below min.insync.replicas stays eligible. An ISR
 may become empty; without anybody eligible, its last leader may be elected.
+
 Source: Kafka's class PartitionChangeBuilder.
 """
 

@@ -1,8 +1,10 @@
-"""Brokers of a cluster in one process, on simulated time, network, ZooKeeper, threads and disks.
+"""Brokers of a cluster in one process, on simulated time, network, ZooKeeper or KRaft controllers, threads and disks.
 
     world         time: one queue of events; a seed gives their order
     network       TCP connections with delays
+    stored_metadata   metadata that the cluster has agreed on, by `zookeeper_metadata` or `quorum`
     ensemble      ZooKeeper: the tree, sessions, watches
+    quorum, applied_metadata   KRaft's controllers, and what brokers apply of their log
     disk          what of a broker's files is synced
     seams         puts these in the place of the system's; the rest of a broker is the product
     broker        a broker: its files, and one process after the other
@@ -23,5 +25,7 @@
     rest          what must hold once nothing disturbs the cluster any more
     setup, runs   a seed gives the setup and all choices of a run
 
-`python -m tests.simulation --seeds 1000 --first 1` runs more seeds.
+    scale         one broker in large clusters: processor time and memory
+
+`python -m tests.simulation --seeds 1000 --first 1` runs more seeds, with `--engine kraft` those of KRaft's controllers.
 """

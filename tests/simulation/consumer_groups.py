@@ -77,8 +77,11 @@ class ConsumerGroupMember(Consumer):
 
     @property
     def must_be_alive(self) -> bool:
-        """The coordinator cannot have ended the session: that takes longer from the last heartbeat on."""
-        return self.cluster.world.now - self._heard_at < CONSUMER_SESSION_MS / 1000
+        """The coordinator cannot have removed the member: that takes longer from the last heartbeat on.
+
+        It removes a member whose session ends, or that does not revoke partitions in time: it may not have heard so.
+        """
+        return self.cluster.world.now - self._heard_at < min(CONSUMER_SESSION_MS, _REBALANCE_MS) / 1000
 
     async def act(self) -> None:
         try:

@@ -41,7 +41,7 @@ from tests.simulation.setup import Setup
 CONTROLLERS: Final = 3
 PORT: Final = 9093
 SESSION_SECONDS: Final = 1.5
-_HOSTS: Final = tuple(f"10.0.2.{number}" for number in range(1, CONTROLLERS + 1))
+QUORUM_HOSTS: Final = tuple(f"10.0.2.{number}" for number in range(1, CONTROLLERS + 1))
 _FIRST_ID: Final = 100
 _ELECTION_SECONDS: Final = 0.5
 PUBLISH: Final = MetadataPublisher.publish
@@ -49,7 +49,7 @@ _UNAWARE_SECONDS: Final = 1.5
 """Longest time until a node learns that another one leads."""
 QUORUM_SETTINGS: Final[Mapping[str, str]] = {
     "process.roles": "broker",
-    "controller.quorum.bootstrap.servers": ",".join(f"{host}:{PORT}" for host in _HOSTS),
+    "controller.quorum.bootstrap.servers": ",".join(f"{host}:{PORT}" for host in QUORUM_HOSTS),
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "broker.heartbeat.interval.ms": "200",
@@ -104,7 +104,7 @@ class ControllerNode:
 class SimulatedQuorum:
     """Implements StoredMetadata."""
 
-    hosts = _HOSTS
+    hosts = QUORUM_HOSTS
 
     def __init__(self, network: Network, setup: Setup) -> None:
         self.network = network
@@ -119,12 +119,14 @@ class SimulatedQuorum:
         """Leader, leader epoch and ISR of each committed state, by partition and partition epoch."""
         self.stalled_until = 0.0
         self._listeners: list[Callable[[], object]] = []
+        self._violations: list[Violation] = []
+        """Raised within the product's code."""
         self._on_applied: list[Callable[[int], object]] = []
         self._leaders: dict[tuple[Key, int], int] = {}
         self._applied: dict[MetadataPublisher, AppliedMetadata] = {}
         self._present: dict[int, KraftRole] = {}
         """Roles of the brokers in their present lives."""
-        self.nodes = [ControllerNode(self, number, host) for number, host in enumerate(_HOSTS)]
+        self.nodes = [ControllerNode(self, number, host) for number, host in enumerate(QUORUM_HOSTS)]
         self._elect(self.nodes[0], LeaderLog())
 
     # commits and elections
@@ -201,11 +203,15 @@ class SimulatedQuorum:
         applied = self._applied.get(publisher)
         if applied is None:
             applied = self._applied[publisher] = AppliedMetadata(self, publisher._broker_id)
-        applied.check_committed(committed.end_offset)
-        await PUBLISH(publisher, committed)
-        applied.check(publisher)
-        for call in self._on_applied:
-            call(publisher._broker_id)
+        try:
+            applied.check_committed(committed.end_offset)
+            await PUBLISH(publisher, committed)
+            applied.check(publisher)
+            for call in self._on_applied:
+                call(publisher._broker_id)
+        except Violation as violation:  # the product would log it
+            self._violations.append(violation)
+            raise
 
     def check_request(self, request: Any) -> None:
         """Check that a heartbeat names no offset that the broker has not published."""
@@ -221,6 +227,8 @@ class SimulatedQuorum:
             )
 
     def check_broker(self, broker: SimulatedBroker) -> None:
+        if self._violations:
+            raise self._violations[0]
         role = broker.role
         if isinstance(role, KraftRole):
             self._present[broker.id] = role

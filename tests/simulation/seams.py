@@ -62,6 +62,8 @@ class Surroundings:
     disk: SyncedSizes
     settings: Mapping[str, str]
     """Settings by which brokers find the metadata."""
+    processor: Callable[[], float] | None = None
+    """Clock of slices; by default now and then a second passes at once."""
 
     @classmethod
     def of(cls, world: World, setup: Setup, network: Network) -> Surroundings:
@@ -75,6 +77,7 @@ class Surroundings:
     def in_place(self) -> Iterator[None]:
         """Stand in for the system; afterwards no event of the simulation runs."""
         network, rng = self.network, self.world.rng
+        processor = self.processor or _SlowProcessor(self.world)
         state = random.getstate()
         random.seed(rng.random())
         with ExitStack() as stack:
@@ -87,8 +90,8 @@ class Surroundings:
                 (preflight, "check_ports", lambda listeners: None),
                 (lifecycle, "Threads", partial(SimulatedThreads, self)),
                 (zookeeper, "KazooSession", partial(SimulatedSession, getattr(self.stored, "ensemble", None))),
-                (runtime, "Slices", lambda clock: Slices(clock, now=_SlowProcessor(self.world))),
-                (protocol, "perf_counter", _SlowProcessor(self.world)),
+                (runtime, "Slices", lambda clock: Slices(clock, now=processor)),
+                (protocol, "perf_counter", processor),
                 (os, "urandom", rng.randbytes),
                 (os, "fsync", self.disk.synced),
                 (os, "fdatasync", self.disk.synced),

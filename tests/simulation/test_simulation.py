@@ -9,6 +9,7 @@ from tests.replication.invariants import Violation
 from tests.simulation import runs
 from tests.simulation.__main__ import main
 from tests.simulation.invariants import Invariants
+from tests.simulation.setup import ENGINES, KRAFT
 from tests.simulation.world import Process
 from tests.support.budget import Budget
 from tests.support.examples import examples
@@ -26,10 +27,21 @@ def test_no_invariant_breaks(budget: Budget, part: int) -> None:
     assert summary.changes > 0 or count < 10  # a third of the runs has clients that change settings
 
 
-def test_a_seed_repeats_a_run_exactly() -> None:
-    traces = {runs.run_many([2]).trace for _ in range(2)}
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_invariant_breaks_with_kraft(budget: Budget, part: int) -> None:
+    """Run the first 12 seeds with a model of KRaft's controllers."""
+    first, count = budget.of(1, budget.seed_of("simulation")), budget.of(examples(3, quick=1), 2_000 // PARTS)
+    summary = runs.run_many(range(first + part * count, first + (part + 1) * count), {"engine": KRAFT})
+    assert summary.acknowledged > 5 * count
+    assert summary.read > 10 * count
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_seed_repeats_a_run_exactly(engine: str) -> None:
+    fixed = {"engine": engine}
+    traces = {runs.run_many([2], fixed).trace for _ in range(2)}
     assert len(traces) == 1
-    assert runs.run_many([4]).trace not in traces
+    assert runs.run_many([4], fixed).trace not in traces
 
 
 def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +55,13 @@ def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"), [(["--seeds", "2"], "no violation"), (["--seed", "3", "--show"], "logs: ")]
+    ("arguments", "shown"),
+    [
+        (["--seeds", "2"], "no violation"),
+        (["--seeds", "1", "--engine", "kraft"], "no violation"),
+        (["--seed", "3", "--show"], "logs: "),
+        (["--scale", "--partitions", "300"], "300 partitions, broker lost"),
+    ],
 )
 def test_the_command(arguments: list[str], shown: str) -> None:
     outcome = CliRunner().invoke(main, arguments)
