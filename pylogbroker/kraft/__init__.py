@@ -5,5 +5,5 @@
     entities       committed records to nodes: users, quotas, ACLs, tokens, features
     registration   registration, heartbeats and controlled shutdown
 
-The controllers decide and agree; this package follows. `broker.membership.kraft_role` drives it.
+The controllers decide and agree; this package follows. `broker.kraft` drives it.
 """
