@@ -183,6 +183,7 @@ class MetadataLog:
             log_start_offset=-1,
             partition_max_bytes=_BYTES_MAX,
             replica_directory_id=self._directory,
+            high_watermark=self.high_watermark,  # a newer one is answered at once, without records (KIP-1166)
         )
         return FetchRequest(
             cluster_id=self._cluster_id,

@@ -145,6 +145,20 @@ def test_committed_records_are_handed_out_once_and_in_order(seed: int) -> None:
     assert cluster.log.committed_offset == cluster.leader.high_watermark
 
 
+def test_requests_name_the_high_watermark() -> None:
+    """A leader whose high watermark is newer answers at once."""
+    cluster = Cluster(1)
+    for _ in range(20):
+        cluster.step()
+    cluster.leader.high_watermark = cluster.leader.end
+    for _ in range(1000):
+        cluster.fetch()
+    request = cluster.log.request(500)
+    assert isinstance(request, FetchRequest)
+    [partition] = request.topics[0].partitions
+    assert partition.high_watermark == cluster.leader.high_watermark > 0
+
+
 def test_the_first_fetch_is_at_the_start_and_names_who_asks() -> None:
     log = follower()
     request = log.request(500)
