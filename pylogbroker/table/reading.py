@@ -25,6 +25,7 @@ from pylogbroker.table.topic_source import RawRows, ReadPlan, TopicSource, setti
 if TYPE_CHECKING:
     from pylogbroker.table.archive import archives
     from pylogbroker.table.archive import source as archive_source
+    from pylogbroker.table.archive.archives import ReadableArchive
 else:
     archives = on_first_use("pylogbroker.table.archive.archives")
     archive_source = on_first_use("pylogbroker.table.archive.source")
@@ -205,11 +206,12 @@ def read_batches(
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches(plan))
 
 
-def source_of(settings: Values, topic: str, archive: str | os.PathLike[str] | None) -> TopicSource:
+def source_of(settings: Values, topic: str, archive: str | os.PathLike[str] | ReadableArchive | None) -> TopicSource:
     """Return the topic with its archive, if one is named; raise ConfigError or TableError."""
     if archive is None:
         return TopicSource(settings, topic)
-    return archive_source.ArchivedTopicSource(settings, topic, archives.open_archive(archive))
+    opened = archives.open_archive(archive) if isinstance(archive, str | os.PathLike) else archive
+    return archive_source.ArchivedTopicSource(settings, topic, opened)
 
 
 def scan_of(

@@ -16,17 +16,23 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pyarrow as pa
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.features import on_first_use
 from pylogbroker.table.errors import TableError
 from pylogbroker.table.sql_hints import explained
 from pylogbroker.table.topic_dataset import ScanObserver, TopicDataset, dataset
 from pylogbroker.table.topic_source import settings_of
+
+if TYPE_CHECKING:
+    from pylogbroker.table.archive import archives
+else:
+    archives = on_first_use("pylogbroker.table.archive.archives")
 
 _WORD: Final = re.compile(r"[\w.-]+")
 _LISTING: Final = re.compile(r"\b(show|describe|information_schema|duckdb_(tables|views|columns))\b", re.IGNORECASE)
@@ -199,8 +205,10 @@ def connect(
     with BlockingCluster(values) as cluster:
         cluster.reach()
         names = topic_names(cluster.topics()) if topics is None else list(topics)
+    given = {"key": "text", "value": "text", **options}
+    if given.get("archive") is not None:
+        given["archive"] = archives.open_archive(given["archive"])  # once for all topics
     connection = new_connection()
     for name in names:
-        given = {"key": "text", "value": "text", **options}
         connection.register(name, dataset(name, bootstrap_servers=bootstrap_servers, settings=settings, **given))
     return connection

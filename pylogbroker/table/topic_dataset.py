@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow as pa
@@ -24,6 +24,9 @@ from pylogbroker.table.contents import OnError
 from pylogbroker.table.pushdown import FilterBounds, narrowed_ranges
 from pylogbroker.table.reading import TopicScan, scan_of, source_of
 from pylogbroker.table.topic_source import RawRows, ReadPlan, settings_of
+
+if TYPE_CHECKING:
+    from pylogbroker.table.archive.archives import ReadableArchive
 
 
 @attrs.define(eq=False, repr=False)
@@ -182,7 +185,7 @@ def dataset(
     schema_registry: str | Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     committed: bool = True,
-    archive: str | os.PathLike[str] | None = None,
+    archive: str | os.PathLike[str] | ReadableArchive | None = None,
     settings: Mapping[str, Any] | None = None,
     observer: ScanObserver | None = None,
 ) -> TopicDataset:
