@@ -13,7 +13,8 @@ Any error ends the session. The next one fences it, which aborts its transaction
 there is one way to recover, and it is the way of a first start.
 
 The next transaction begins at the earliest `commit_interval` after the last commit, unless it is full. So a record that
-comes alone is committed at once, and a stream of records in few transactions.
+comes alone is committed at once, and a stream of records in few transactions. A transaction is full by its bytes or its
+partitions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, Final, Protocol
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.errors import KafkaError
@@ -34,13 +36,17 @@ from pylogbroker.mirror.errors import TopicStopped
 from pylogbroker.mirror.positions import Position, PositionTable, position_batches, position_in, position_partition
 from pylogbroker.mirror.rate_limit import RateLimit
 from pylogbroker.mirror.settings import MirrorSettings
-from pylogbroker.mirror.target import AcknowledgedBatch, TargetWriter
+from pylogbroker.mirror.target import REQUEST_BYTES_MAX, AcknowledgedBatch, TargetWriter
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.records import Header
 
 _THREAD_BYTES_MIN: Final = 65_536
 """Size from which records are checked and encoded in a thread."""
 _UNSENT_BYTES_MAX: Final = 16_777_216
+CHUNKS_AT_ONCE: Final = 40
+"""Small chunks that are put before other work runs."""
+TRANSACTION_PARTITIONS_MAX: Final = 250
+"""With more partitions, encoding the batch of their positions would hold up other work for long."""
 
 InThread = Callable[..., Deferred[Any]]
 
@@ -149,8 +155,8 @@ class Copier:
     async def _transfer(self) -> bool:
         """Put the records of a transaction; return False if there are none."""
         due = self._committed_at + self._settings.commit_interval
-        size = 0
-        while size < self._settings.transaction_bytes_max:
+        size = unsent = chunks = 0
+        while size < self._settings.transaction_bytes_max and len(self._moved) < TRANSACTION_PARTITIONS_MAX:
             now = self._clock.seconds()
             delay = self._limit.wait(now)
             taken = None if delay or self._is_stopping else self._reader.take()
@@ -159,8 +165,13 @@ class Copier:
                 put = await self._put(*taken)
                 self.is_committed = was_committed and not put
                 size += put
-                self._writer.send()
-                await self._wait_for_space()
+                chunks += 1
+                if not self._reader.has_chunks or self._writer.unsent_bytes - unsent >= REQUEST_BYTES_MAX:
+                    self._writer.send()
+                    await self._wait_for_space()
+                    unsent = self._writer.unsent_bytes
+                if chunks % CHUNKS_AT_ONCE == 0:
+                    await deferLater(self._clock, 0)
             elif now >= due or self._is_stopping:
                 break
             else:

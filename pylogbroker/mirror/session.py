@@ -39,6 +39,9 @@ from pylogbroker.wire import NO_ID
 log = Logger()
 
 _FETCHES_BUFFERED: Final = 4
+_WAIT_MS: Final = 500
+_LONG_WAIT_MS: Final = 2000
+_MANY_PARTITIONS: Final = 1000
 _PROPAGATION_SECONDS: Final = 0.2
 """Pause until created topics and partitions are looked for again: not all brokers know them at once."""
 _PARTITION_BYTES_MIN: Final = 16_384
@@ -68,10 +71,14 @@ def _new_writer(parts: MirrorParts, wake_up: WakeUp) -> TargetWriter:
     return TargetWriter(parts.target, coordinator, parts.options, parts.pauses, wake_up)
 
 
-def _fetch_settings(settings: MirrorSettings) -> FetchSettings:
-    """Return settings with which a fetch has no more than a second's worth of a limited rate, or little more."""
+def _fetch_settings(settings: MirrorSettings, partitions: int) -> FetchSettings:
+    """Return settings with which a fetch has no more than a second's worth of a limited rate, or little more.
+
+    With many partitions, a fetch waits longer for records: each one looks at all of them.
+    """
     rate = settings.bytes_per_second_max or _PARTITION_BYTES_MAX
     return FetchSettings(
+        max_wait_ms=_WAIT_MS if partitions <= _MANY_PARTITIONS else _LONG_WAIT_MS,
         read_committed=True,
         max_bytes=settings.buffer_bytes // _FETCHES_BUFFERED,
         partition_bytes=min(max(rate, _PARTITION_BYTES_MIN), _PARTITION_BYTES_MAX),
@@ -87,7 +94,7 @@ def _new_reader(
         parts.source,
         parts.reactor,
         parts.pauses,
-        _fetch_settings(parts.settings),
+        _fetch_settings(parts.settings, sum(len(topic.partitions) for topic in parts.source.topics().values())),
         parts.settings.buffer_bytes,
         on_ready,
         on_failed,

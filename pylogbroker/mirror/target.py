@@ -125,16 +125,14 @@ class TargetWriter:
         self._announced.add(key)
 
     def send(self) -> None:
-        """Send what may be sent now. `check` raises errors."""
-        if self._is_closed or self._failures:
+        """Send what may be sent now: looks at all waiting partitions. `check` raises errors."""
+        if self._is_closed or self._failures or self._is_first_in_flight:
             return
         waiting = self._queue.waiting_partitions()
         self._add([key for key in (*waiting, *self._announced) if not self._is_added(key)])
         for key in waiting:
             if self._cluster.leader_of(*key) is None:
                 self._look_for_leader(key)
-        if self._is_first_in_flight:
-            return
         for load in self._queue.next_loads(self._leader_of):
             self._run(self._deliver(load))
             if not self._is_accepted:

@@ -100,3 +100,19 @@ def test_transaction_begins_when_the_last_one_is_complete() -> None:
         assert fault.hits == 3
         broker.run(mirror.stop())
         broker.run(ended)
+
+
+def test_transactions_have_a_limited_number_of_partitions() -> None:
+    with MemoryBroker(now=1_000_000.0, latency=0.001) as broker:
+        broker.create_topic("orders", 600)
+        for partition in range(600):
+            broker.produce("orders", "tea", partition=partition)
+        mirror = new_mirror(broker)
+        ended = mirror.run()
+        broker.clock.advance(20)
+        broker.run(mirror.caught_up())
+        status = mirror.status
+        assert (status.counts.records, status.trouble) == (600, "")
+        assert status.counts.commits >= 3
+        broker.run(mirror.stop())
+        broker.run(ended)
