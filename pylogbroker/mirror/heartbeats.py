@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from pylogbroker.client import Producer, RecordMetadata
@@ -36,5 +36,7 @@ class Heartbeats:
             headers = (status,) if alias == self._target else ()
             key, value = heartbeat.key(), heartbeat.value()
             sent.append(producer.send(HEARTBEATS_TOPIC, value, key, partition=0, timestamp=now, headers=headers))
-        for result in sent:
-            await result
+        try:
+            await gatherResults(sent, consumeErrors=True)
+        except FirstError as error:
+            error.subFailure.raiseException()
