@@ -95,8 +95,17 @@ def test_restarting_elsewhere(log: Log) -> None:
     for files in gone:
         files.unlink()
     assert (log.log_start_offset, log.log_end_offset, log.size) == (1000, 1000, 0)
-    assert log.latest_epoch == -1 or log.end_offset_for_epoch(log.latest_epoch)[1] <= 1000
+    assert log.epochs.entries == ()
     fill(log, 2)
     again = reopen(log)
     assert (again.log_start_offset, again.log_end_offset) == (1000, 1002)
     assert [offset for offset, _ in stored(again)] == [1000, 1001]
+
+
+def test_epochs_before_the_start_end_with_the_start_that_was_stored(log: Log) -> None:
+    """The start may have been stored after the leader epochs."""
+    assert log.epochs.entries == ((0, 0), (1, 10), (2, 20), (3, 30))
+    for start, entries in ((15, ((1, 15), (2, 20), (3, 30))), (30, ((3, 30),))):
+        log = reopen(log, log_start=start)
+        assert log.epochs.entries == entries
+    assert log.end_offset_for_epoch(1) == (1, 30)

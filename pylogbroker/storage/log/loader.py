@@ -174,6 +174,7 @@ def _assemble(
     if start > end:
         for deleted in log.restart_at(start, now_ms):
             deleted.unlink()
+    epochs.truncate_start(log.log_start_offset)  # the checkpoint may be older than the start
     return log
 
 

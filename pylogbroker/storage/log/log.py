@@ -534,7 +534,10 @@ class Log:
             return [segment.delete() for segment in dropped]
 
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
-        """Drop all records; the next one gets `offset`."""
+        """Drop all records and leader epochs; the next record gets `offset`.
+
+        The log does not know in which epoch the leader has the record before: fetches must not name an earlier one.
+        """
         self.abort_swap()
         self._move_end(min(offset, self.log_end_offset))
         with self.on_disk(frozenset()):
@@ -544,6 +547,7 @@ class Log:
             self.segments = (self._active,)
             self.log_start_offset = self.local_start_offset = offset
             self._end_at(offset)
+            self.epochs.replace(())
         return deleted
 
     def restore_at(
