@@ -164,6 +164,8 @@ CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
             "acls": {"nothing"},
             "schema_registry": {"true"},
             "process": {"true"},
+            "engine": (),
+            "kafka_home": {"word"},
         },
         {},
         {

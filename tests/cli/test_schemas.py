@@ -15,7 +15,13 @@ from confluent_kafka import Consumer, Producer
 
 from pylogbroker.cli import main
 from pylogbroker.client import AcknowledgeType
-from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin, FeatureLevels
+from pylogbroker.client.admin.cluster_info import (
+    ClusterInfoAdmin,
+    FeatureLevels,
+    QuorumDescription,
+    QuorumMember,
+    QuorumRole,
+)
 from pylogbroker.client.admin.replicas import Reassignment, ReplicaAdmin
 from pylogbroker.client.admin.routing import deferred
 from pylogbroker.client.admin.tokens import TokenAdmin
@@ -258,13 +264,16 @@ def _registry(printed: _Printed, directory: Path) -> None:
 
 
 def _fakes(printed: _Printed, patch: pytest.MonkeyPatch) -> None:
-    """Print what this broker has none of: moves, features, and tokens without SASL."""
+    """Print what this broker has none of: moves, features, KRaft's controllers, and tokens without SASL."""
 
     async def moves(_: ReplicaAdmin) -> dict[tuple[str, int], Reassignment]:
         return {("t", 0): Reassignment((1, 2), (2,), ())}
 
     async def features(_: ClusterInfoAdmin) -> dict[str, FeatureLevels]:
         return {"metadata.version": FeatureLevels(1, 21, 20)}
+
+    async def quorum(_: ClusterInfoAdmin) -> QuorumDescription:
+        return QuorumDescription(3000, 1, 17, (QuorumMember(3000, QuorumRole.LEADER, "localhost:9093", 17, 0, 1, 1),))
 
     async def created(*_: Any) -> IssuedToken:
         return TOKEN
@@ -274,9 +283,10 @@ def _fakes(printed: _Printed, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ReplicaAdmin, "reassignments", deferred(moves))
     patch.setattr(ClusterInfoAdmin, "features", deferred(features))
+    patch.setattr(ClusterInfoAdmin, "quorum", deferred(quorum))
     patch.setattr(TokenAdmin, "create", deferred(created))
     patch.setattr(TokenAdmin, "describe", deferred(described))
-    for verb in ("reassign list", "cluster features", "token create", "token list"):
+    for verb in ("reassign list", "cluster features", "cluster quorum", "token create", "token list"):
         printed.run(verb)
 
 

@@ -67,4 +67,4 @@ def test_an_answer_to_an_isr_change_of_an_earlier_state(monkeypatch: pytest.Monk
         return True
 
     monkeypatch.setattr(InSyncReplicas, "commit", commit)
-    check_found((*MOVES, "fence"), "2", "4", "25", likely=5, **{**KRAFT, "latency": SLOW})
+    check_found((*MOVES, "fence"), "2", "4", "25", likely=20, **{**KRAFT, "latency": SLOW})
