@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,10 +80,13 @@ class Prometheus:
 
 
 def _listening_port(pid: int) -> int:
-    inodes = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if "socket" in link.readlink().name}
+    files = set[str]()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            files.add(link.readlink().name)
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, _, state, *_, inode = line.split()[:10]
-        if state == "0A" and f"socket:[{inode}]" in inodes:
+        if state == "0A" and f"socket:[{inode}]" in files:
             return int(local.split(":")[1], 16)
     raise RuntimeError(f"process {pid} listens nowhere")
 

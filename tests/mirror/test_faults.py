@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.mirror import copier
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
 from pylogbroker.plugins.replication_policies import PrefixPolicy
@@ -102,17 +103,18 @@ def test_transaction_begins_when_the_last_one_is_complete() -> None:
         broker.run(ended)
 
 
-def test_transactions_have_a_limited_number_of_partitions() -> None:
+def test_transactions_have_a_limited_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copier, "TRANSACTION_PARTITIONS_MAX", 10)
     with MemoryBroker(now=1_000_000.0, latency=0.001) as broker:
-        broker.create_topic("orders", 600)
-        for partition in range(600):
+        broker.create_topic("orders", 24)
+        for partition in range(24):
             broker.produce("orders", "tea", partition=partition)
         mirror = new_mirror(broker)
         ended = mirror.run()
         broker.clock.advance(20)
         broker.run(mirror.caught_up())
         status = mirror.status
-        assert (status.counts.records, status.trouble) == (600, "")
+        assert (status.counts.records, status.trouble) == (24, "")
         assert status.counts.commits >= 3
         broker.run(mirror.stop())
         broker.run(ended)

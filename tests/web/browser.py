@@ -72,6 +72,11 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
+    def text_of(self, selector: str) -> str:
+        """Return the text of an element, read at once: it may be replaced at any time."""
+        script = "return document.querySelector(arguments[0]).innerText"
+        return str(self.driver.execute_script(script, selector))  # type: ignore[no-untyped-call]
+
     def rows(self, table: int = 0) -> list[list[str]]:
         """Return the texts of a table's cells, read at once: rows come and go.
 

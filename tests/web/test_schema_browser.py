@@ -50,7 +50,7 @@ def test_a_name_leads_to_its_schema(browser: Browser) -> None:
     browser.open("topics")
     ActionChains(browser.driver).key_down(Keys.CONTROL).send_keys("k").key_up(Keys.CONTROL).perform()
     type_keys(browser, "shop.Cust")
-    wait_until(lambda: "schema" in browser.one("#go").text, what=lambda: browser.text)
+    wait_until(lambda: "schema" in browser.text_of("#go"), what=lambda: browser.text)
     browser.follow("#go a")
     assert browser.path == "schemas/shop.Customer"
     browser.follow("#references ~ .wide tbody a")
