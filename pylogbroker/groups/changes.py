@@ -14,6 +14,7 @@ import attrs
 
 from pylogbroker.coordinators import APPEND_ERRORS, LazyRecords, RecordWriter, record
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changing_group import RecordKey
 from pylogbroker.records import Record
 from pylogbroker.wire import WireMessage
 from pylogbroker.wire.versioned_messages import encode
@@ -33,8 +34,6 @@ _ELEMENT_BYTES: Final = 20
 _VALUE_VERSION: Final = 0
 
 Stored = Callable[[ErrorCode, int], None]
-RecordKey = tuple[Any, str]
-"""Kind of the record, and its name within the group, such as a member id; empty for the group's own records."""
 MakeValue = Callable[[], WireMessage | None]
 """Makes a value of the state at the time of the change, in any thread; None for a tombstone."""
 

@@ -15,6 +15,7 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changing_group import RecordedGroup, RecordKey
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition
@@ -37,8 +38,16 @@ class RecordKind(IntEnum):
     CURRENT = 8
 
 
-RecordKey = tuple[RecordKind, str]
-"""Kind, and member id or regular expression; that is empty for the group's own records."""
+_OF_MEMBERS: Final = (RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT)
+_REMOVAL_ORDER: Final = {
+    RecordKind.CURRENT: 0,
+    RecordKind.TARGET_OF_MEMBER: 1,
+    RecordKind.TARGET: 2,
+    RecordKind.MEMBER: 3,
+    RecordKind.EXPRESSION: 4,
+    RecordKind.GROUP: 5,
+}
+_ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
 
 
 @attrs.frozen
@@ -51,7 +60,7 @@ class Resolved:
 
 
 @attrs.define(eq=False, repr=False)
-class ConsumerGroup:
+class ConsumerGroup(RecordedGroup):
     group_id: str
     partition: int
     since: int  # ms when the epoch was bumped last
@@ -68,7 +77,9 @@ class ConsumerGroup:
     _holders: dict[TopicIdPartition, str] = attrs.field(factory=dict, init=False)
     _subscribers: Counter[str] = attrs.field(factory=Counter, init=False)  # members by topic
     _users: Counter[str] = attrs.field(factory=Counter, init=False)  # members by regular expression
-    _changes: dict[RecordKey, None] = attrs.field(factory=dict, init=False)
+    kinds_of_members = _OF_MEMBERS
+    order = _ORDER
+    removal_order = _REMOVAL_ORDER
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -329,27 +340,6 @@ class ConsumerGroup:
 
     # -- what is to be written -----------------------------------------------------------------------------------
 
-    def take_changes(self) -> dict[RecordKey, None]:
-        """Return the keys of what has changed, in the order in which records are written.
-
-        Removed members come first, and their metadata last: Kafka cannot load a log with another order.
-        """
-        changes, self._changes = self._changes, {}
-        return dict.fromkeys(sorted(changes, key=self._place))
-
-    def _place(self, change: RecordKey) -> tuple[bool, int]:
-        kind, name = change
-        is_removed = self.is_dead or (kind in _OF_MEMBERS and name not in self.members)
-        return not is_removed, (_REMOVAL_ORDER if is_removed else _ORDER)[kind]
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changes)
-
-    def put_back(self, changes: Collection[RecordKey]) -> None:
-        """Let changes be written again: they were not stored."""
-        self._changes.update(dict.fromkeys(changes))
-
     def note_all(self) -> None:
         """Let everything be written, for a group that was of another kind."""
         self._changes.update(dict.fromkeys(self.all_records()))
@@ -364,10 +354,6 @@ class ConsumerGroup:
             yield RecordKind.TARGET_OF_MEMBER, member_id
             yield RecordKind.CURRENT, member_id
 
-    def _note_member(self, member_id: str) -> None:
-        for kind in (RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT):
-            self._changes[kind, member_id] = None
-
     # -- subscriptions -------------------------------------------------------------------------------------------
 
     def _count(self, member: ConsumerMember, change: int) -> None:
@@ -381,18 +367,6 @@ class ConsumerGroup:
             if member.expression == expression:
                 for topic in self.topics_of(member):
                     _add(self._subscribers, topic, change)
-
-
-_OF_MEMBERS: Final = frozenset({RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT})
-_REMOVAL_ORDER: Final = {
-    RecordKind.CURRENT: 0,
-    RecordKind.TARGET_OF_MEMBER: 1,
-    RecordKind.TARGET: 2,
-    RecordKind.MEMBER: 3,
-    RecordKind.EXPRESSION: 4,
-    RecordKind.GROUP: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
 
 
 def _holds_all(member: ConsumerMember, commit: Commit, topic_id: FindTopicId) -> bool:

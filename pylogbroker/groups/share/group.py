@@ -28,6 +28,7 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changing_group import RecordedGroup
 from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition, by_topic
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
@@ -58,8 +59,16 @@ class ShareRecordKind(IntEnum):
     STATE_PARTITIONS = 15
 
 
-RecordKey = tuple[ShareRecordKind, str]
-"""Kind, and member id; that is empty for the group's own records."""
+_OF_MEMBERS: Final = (ShareRecordKind.MEMBER, ShareRecordKind.TARGET_OF_MEMBER, ShareRecordKind.CURRENT)
+_REMOVAL_ORDER: Final = {
+    ShareRecordKind.CURRENT: 0,
+    ShareRecordKind.TARGET_OF_MEMBER: 1,
+    ShareRecordKind.TARGET: 2,
+    ShareRecordKind.MEMBER: 3,
+    ShareRecordKind.STATE_PARTITIONS: 4,
+    ShareRecordKind.GROUP: 5,
+}
+_ORDER: Final = {kind: place for place, kind in enumerate(ShareRecordKind)}
 
 
 @attrs.define(eq=False, repr=False)
@@ -98,7 +107,7 @@ class StatePartitions:
 
 
 @attrs.define(eq=False, repr=False)
-class ShareGroup:
+class ShareGroup(RecordedGroup):
     group_id: str
     partition: int
     since: int  # ms when the epoch was bumped last
@@ -112,7 +121,9 @@ class ShareGroup:
     states: StatePartitions = attrs.field(factory=StatePartitions, init=False)
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets, init=False)  # always empty
     _subscribers: Counter[str] = attrs.field(factory=Counter, init=False)  # members by topic
-    _changes: dict[RecordKey, None] = attrs.field(factory=dict, init=False)
+    kinds_of_members = _OF_MEMBERS
+    order = _ORDER
+    removal_order = _REMOVAL_ORDER
 
     @property
     def state(self) -> ShareGroupState:
@@ -266,37 +277,12 @@ class ShareGroup:
 
     # -- what is to be written -----------------------------------------------------------------------------------
 
-    def take_changes(self) -> dict[RecordKey, None]:
-        """Return the keys of what has changed, in the order in which records are written.
-
-        Removed members come first, and their metadata last: Kafka cannot load a log with another order.
-        """
-        changes, self._changes = self._changes, {}
-        return dict.fromkeys(sorted(changes, key=self._place))
-
-    def _place(self, change: RecordKey) -> tuple[bool, int]:
-        kind, name = change
-        is_removed = self.is_dead or (kind in _OF_MEMBERS and name not in self.members)
-        return not is_removed, (_REMOVAL_ORDER if is_removed else _ORDER)[kind]
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changes)
-
-    def put_back(self, changes: Collection[RecordKey]) -> None:
-        """Let changes be written again: they were not stored."""
-        self._changes.update(dict.fromkeys(changes))
-
     def note_all(self) -> None:
         """Let everything be written."""
         for kind in (ShareRecordKind.GROUP, ShareRecordKind.TARGET, ShareRecordKind.STATE_PARTITIONS):
             self._changes[kind, ""] = None
         for member_id in self.members:
             self._note_member(member_id)
-
-    def _note_member(self, member_id: str) -> None:
-        for kind in _OF_MEMBERS:
-            self._changes[kind, member_id] = None
 
     def note_states(self) -> None:
         """Let the partitions with a state be written."""
@@ -307,15 +293,3 @@ class ShareGroup:
             self._subscribers[topic] += change
             if not self._subscribers[topic]:
                 del self._subscribers[topic]
-
-
-_OF_MEMBERS: Final = (ShareRecordKind.MEMBER, ShareRecordKind.TARGET_OF_MEMBER, ShareRecordKind.CURRENT)
-_REMOVAL_ORDER: Final = {
-    ShareRecordKind.CURRENT: 0,
-    ShareRecordKind.TARGET_OF_MEMBER: 1,
-    ShareRecordKind.TARGET: 2,
-    ShareRecordKind.MEMBER: 3,
-    ShareRecordKind.STATE_PARTITIONS: 4,
-    ShareRecordKind.GROUP: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(ShareRecordKind)}

@@ -5,7 +5,7 @@ It has no I/O, no clock and no timers. Each change is noted, as by `ConsumerGrou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.changing_group import RecordedGroup
 from pylogbroker.groups.consumer.partitions import FindTopicId
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
@@ -44,12 +45,20 @@ class StreamsRecordKind(IntEnum):
     CURRENT = 22
 
 
-RecordKey = tuple[StreamsRecordKind, str]
-"""Kind, and member id; that is empty for the group's own records."""
+_OF_MEMBERS: Final = (StreamsRecordKind.MEMBER, StreamsRecordKind.TARGET_OF_MEMBER, StreamsRecordKind.CURRENT)
+_REMOVAL_ORDER: Final = {
+    StreamsRecordKind.CURRENT: 0,
+    StreamsRecordKind.TARGET_OF_MEMBER: 1,
+    StreamsRecordKind.TARGET: 2,
+    StreamsRecordKind.MEMBER: 3,
+    StreamsRecordKind.GROUP: 4,
+    StreamsRecordKind.TOPOLOGY: 5,
+}
+_ORDER: Final = {kind: place for place, kind in enumerate(StreamsRecordKind)}
 
 
 @attrs.define(eq=False, repr=False)
-class StreamsGroup:
+class StreamsGroup(RecordedGroup):
     """`validated_epoch` is that of the topology whose topics are all there; -1 if some are missing.
 
     `assignment_settings` are those of the group's last epoch. `shutdown_by` is the member that has asked all members to
@@ -77,7 +86,9 @@ class StreamsGroup:
     endpoint_epoch: int = attrs.field(default=-1, init=False)
     _owners: dict[Task, str] = attrs.field(factory=dict, init=False)  # member ids by active task
     _copiers: dict[Task, set[str]] = attrs.field(factory=dict, init=False)  # of standby and warm-up tasks
-    _changes: dict[RecordKey, None] = attrs.field(factory=dict, init=False)
+    kinds_of_members = _OF_MEMBERS
+    order = _ORDER
+    removal_order = _REMOVAL_ORDER
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -317,46 +328,9 @@ class StreamsGroup:
 
     # -- what is to be written -----------------------------------------------------------------------------------
 
-    def take_changes(self) -> dict[RecordKey, None]:
-        """Return the keys of what has changed, in the order in which records are written.
-
-        Removed members come first, and their metadata last: Kafka cannot load a log with another order.
-        """
-        changes, self._changes = self._changes, {}
-        return dict.fromkeys(sorted(changes, key=self._place))
-
-    def _place(self, change: RecordKey) -> tuple[bool, int]:
-        kind, name = change
-        is_removed = self.is_dead or (kind in _OF_MEMBERS and name not in self.members)
-        return not is_removed, (_REMOVAL_ORDER if is_removed else _ORDER)[kind]
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changes)
-
-    def put_back(self, changes: Collection[RecordKey]) -> None:
-        """Let changes be written again: they were not stored."""
-        self._changes.update(dict.fromkeys(changes))
-
     def note_all(self) -> None:
         """Let everything be written."""
         for kind in (StreamsRecordKind.GROUP, StreamsRecordKind.TARGET, StreamsRecordKind.TOPOLOGY):
             self._changes[kind, ""] = None
         for member_id in self.members:
             self._note_member(member_id)
-
-    def _note_member(self, member_id: str) -> None:
-        for kind in _OF_MEMBERS:
-            self._changes[kind, member_id] = None
-
-
-_OF_MEMBERS: Final = (StreamsRecordKind.MEMBER, StreamsRecordKind.TARGET_OF_MEMBER, StreamsRecordKind.CURRENT)
-_REMOVAL_ORDER: Final = {
-    StreamsRecordKind.CURRENT: 0,
-    StreamsRecordKind.TARGET_OF_MEMBER: 1,
-    StreamsRecordKind.TARGET: 2,
-    StreamsRecordKind.MEMBER: 3,
-    StreamsRecordKind.GROUP: 4,
-    StreamsRecordKind.TOPOLOGY: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(StreamsRecordKind)}
