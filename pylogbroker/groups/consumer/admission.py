@@ -11,6 +11,7 @@ from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.consumer.requests import MemberHeartbeat
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from pylogbroker.groups.static_members import check_static
 
 _SUBSCRIPTION_BYTES_MAX: Final = 512 * 1024
 """Most bytes of topic names in a subscription, which has to fit in a record."""
@@ -92,19 +93,6 @@ def _join(group: ConsumerGroup, beat: MemberHeartbeat, members_max: int) -> Cons
     new.assignor, new.rebalance_timeout_ms = current.assignor, current.rebalance_timeout_ms
     group.take_place(current, new)
     return new
-
-
-def check_static(group: ConsumerGroup, member_id: str, instance_id: str) -> None:
-    """Raise KafkaError unless an instance id is that of this member."""
-    current_id = group.static.get(instance_id)
-    if current_id is None:
-        raise KafkaError(
-            f"group {group.group_id!r} has no member with the instance id {instance_id!r}", ErrorCode.UNKNOWN_MEMBER_ID
-        )
-    if current_id != member_id:
-        raise KafkaError(
-            f"member {current_id!r} has taken over the instance id {instance_id!r}", ErrorCode.FENCED_INSTANCE_ID
-        )
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Collection[TopicIdPartition] | None) -> None:

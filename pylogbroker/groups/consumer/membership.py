@@ -24,7 +24,7 @@ import attrs
 from pylogbroker.coordinators import EventQueue, Reply, Timers, cancel
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups.changes import GroupChanges
-from pylogbroker.groups.consumer.admission import admit, check_fields, check_static
+from pylogbroker.groups.consumer.admission import admit, check_fields
 from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.port import GroupPort, InvalidExpression, Matches
@@ -32,6 +32,7 @@ from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbea
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
 from pylogbroker.groups.settings import ConsumerGroupSettings
+from pylogbroker.groups.static_members import check_static
 from pylogbroker.groups.target_computation import TargetComputation
 
 _REFRESH_MS_MIN: Final = 10_000

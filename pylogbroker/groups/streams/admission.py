@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.static_members import check_static
 from pylogbroker.groups.streams.configuration import check_topology
 from pylogbroker.groups.streams.group import StreamsGroup
 from pylogbroker.groups.streams.member import StreamsMember
@@ -94,19 +95,6 @@ def _join(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> Stre
     new.topology_epoch, new.rebalance_timeout_ms = current.topology_epoch, current.rebalance_timeout_ms
     group.take_place(current, new)
     return new
-
-
-def check_static(group: StreamsGroup, member_id: str, instance_id: str) -> None:
-    """Raise KafkaError unless an instance id is that of this member."""
-    current_id = group.static.get(instance_id)
-    if current_id is None:
-        raise KafkaError(
-            f"group {group.group_id!r} has no member with the instance id {instance_id!r}", ErrorCode.UNKNOWN_MEMBER_ID
-        )
-    if current_id != member_id:
-        raise KafkaError(
-            f"member {current_id!r} has taken over the instance id {instance_id!r}", ErrorCode.FENCED_INSTANCE_ID
-        )
 
 
 def check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
