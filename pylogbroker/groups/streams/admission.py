@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -27,8 +28,8 @@ def check_fields(beat: StreamsHeartbeat) -> None:
     ):
         if text is not None and not text.strip():
             raise _invalid(f"{field} can't be empty.")
-    tags = beat.client_tags or {}
-    if sum(len(key) + len(value) for key, value in tags.items()) + len(beat.process_id or "") > _TEXT_BYTES_MAX:
+    texts = (beat.process_id or "", *chain.from_iterable((beat.client_tags or {}).items()))
+    if sum(len(text.encode()) for text in texts) > _TEXT_BYTES_MAX:
         raise _invalid(f"ClientTags and ProcessId have more than {_TEXT_BYTES_MAX} bytes")
     if beat.epoch == JOIN_EPOCH:
         _check_first(beat)

@@ -141,7 +141,9 @@ def _check_subtopology(subtopology: StreamsSubtopology) -> None:
 
 def _text_size(subtopology: StreamsSubtopology) -> int:
     infos = (*subtopology.state_changelog_topics, *subtopology.repartition_source_topics)
-    settings = (len(config.key) + len(config.value) for info in infos for config in info.topic_configs)
+    settings = (
+        len(config.key.encode()) + len(config.value.encode()) for info in infos for config in info.topic_configs
+    )
     places = sum(len(group.source_topics) + len(group.repartition_source_topics) + 4 for group in _groups(subtopology))
     return len(subtopology.subtopology_id) + sum(map(len, _topics_of(subtopology))) + sum(settings) + 2 * places
 

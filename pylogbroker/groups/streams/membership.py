@@ -16,7 +16,7 @@ starts all its threads at once. Later ones are computed at most once in `streams
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import attrs
@@ -35,7 +35,7 @@ from pylogbroker.groups.streams.port import StreamsPort, StreamsSettings
 from pylogbroker.groups.streams.requests import StreamsHeartbeat, StreamsHeartbeatResult
 from pylogbroker.groups.streams.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNASSIGNED_EPOCH, StatusCode, TaskState
 from pylogbroker.groups.streams.targets import StreamsTarget, TaskAssignment
-from pylogbroker.groups.streams.tasks import NO_TASKS, Tasks
+from pylogbroker.groups.streams.tasks import NO_TASKS, Task, Tasks
 from pylogbroker.groups.target_computation import TargetComputation
 
 Answer = Reply[StreamsHeartbeatResult]
@@ -84,6 +84,7 @@ class StreamsMemberManager:
             has_changed = True
         if group.configured is NOT_CONFIGURED:
             has_changed = self._configure(group) or has_changed
+        _take_offsets(group, member, beat)
         if has_changed:
             group.bump(now_ms)
         if is_first:
@@ -376,12 +377,22 @@ def _update(group: StreamsGroup, member: StreamsMember, beat: StreamsHeartbeat) 
     if beat.client_tags is not None:
         member.client_tags = beat.client_tags
     member.client_id, member.client_host = beat.client_id, beat.client_host
-    member.offsets = member.offsets if beat.offsets is None else beat.offsets
-    member.end_offsets = member.end_offsets if beat.end_offsets is None else beat.end_offsets
     after = _metadata(member)
     if after != before:
         group.note_member_change(member)
     return is_new or after[:4] != before[:4]
+
+
+def _take_offsets(group: StreamsGroup, member: StreamsMember, beat: StreamsHeartbeat) -> None:
+    """Keep the offsets of tasks that the topology has: a client chooses how many it sends."""
+    if beat.offsets is not None:
+        member.offsets = _of_tasks(group.configured.tasks, beat.offsets)
+    if beat.end_offsets is not None:
+        member.end_offsets = _of_tasks(group.configured.tasks, beat.end_offsets)
+
+
+def _of_tasks(counts: Mapping[str, int], offsets: Mapping[Task, int]) -> dict[Task, int]:
+    return {task: offset for task, offset in offsets.items() if 0 <= task[1] < counts.get(task[0], 0)}
 
 
 def _metadata(member: StreamsMember) -> tuple[object, ...]:

@@ -166,6 +166,7 @@ def test_static_member_keeps_its_tasks_while_it_is_away(harness: StreamsHarness)
         ({"owned": Tasks(ALL)}, "must be empty when"),
         ({"rack_id": " "}, "RackId can't be empty"),
         ({"client_tags": {"zone": "z" * 70_000}}, "more than 65536 bytes"),
+        ({"client_tags": {"zone": "\u00e4" * 35_000}}, "more than 65536 bytes"),
     ],
 )
 def test_incomplete_first_heartbeats_are_rejected(
@@ -245,6 +246,13 @@ def test_offsets_of_tasks_are_described(harness: StreamsHarness) -> None:
     harness.joined("a", offsets={("0", 1): 7}, end_offsets={("0", 1): 9})
     [member] = harness.describe().members
     assert (member.offsets, member.end_offsets) == ({("0", 1): 7}, {("0", 1): 9})
+
+
+def test_offsets_of_tasks_that_the_topology_does_not_have_are_not_kept(harness: StreamsHarness) -> None:
+    offsets = {("0", 1): 7, ("0", -1): 1, ("0", 1000): 1, ("nosuch", 0): 1}
+    harness.joined("a", offsets=offsets, end_offsets=offsets)
+    [member] = harness.describe().members
+    assert (member.offsets, member.end_offsets) == ({("0", 1): 7}, {("0", 1): 7})
 
 
 def commit(harness: StreamsHarness, member_id: str, epoch: int, partition: int, **fields: object) -> ErrorCode:
