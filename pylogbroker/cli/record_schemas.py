@@ -20,6 +20,7 @@ from pylogbroker.schemas.errors import InvalidSchema, SchemaError, Undecodable, 
 from pylogbroker.schemas.framing import Field, frame_of, framed
 from pylogbroker.schemas.names import subject_of
 from pylogbroker.schemas.registry_client import RegistryClient, ResolvedSchema, blocking
+from pylogbroker.schemas.schema_cache import SchemaCache
 from pylogbroker.schemas.values import AVRO, INT_MAX, JSON, PROTOBUF, Reference, Schema
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _FIELDS: Final[tuple[Field, Field]] = ("key", "value")
 _VERSION: Final = re.compile(r"(.+):(latest|[0-9]{1,10})")
 _REFERENCE: Final = re.compile(r"([^=]+)=(.+):([0-9]{1,10})")
 _ID: Final = re.compile(r"[0-9]{1,10}")
+_NOTES_MAX: Final = 100  # and one that says that no others follow
 _WHERE: Final = (
     "name it by --schema-registry URL, PYLOGBROKER_SCHEMA_REGISTRY, or schema.registry.url in a profile or by -X"
 )
@@ -71,14 +73,14 @@ def decoder_of(
 class RecordDecoder:
     """Decodes keys and values; with the form auto, content that has no schema stays as it is.
 
-    `note` gets each reason once why content that names a schema is not decoded.
+    `note` gets each reason once why content that names a schema is not decoded, and at most a hundred reasons.
     """
 
     _client: RegistryClient
     _forms: Mapping[Field, str]
     _note: Callable[[str], object]
-    _codecs: dict[int | UUID, tuple[str, SchemaCodec] | UnknownSchema | InvalidSchema] = attrs.field(
-        factory=dict, init=False
+    _codecs: SchemaCache[tuple[str, SchemaCodec]] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: SchemaCache(self._client, _kind_and_codec), takes_self=True)
     )
     _noted: set[str] = attrs.field(factory=set, init=False)
 
@@ -106,10 +108,15 @@ class RecordDecoder:
             where = f"{message.topic}/{message.partition}, offset {message.offset}, {field}"
             if form != _AUTO:
                 raise SchemaError(f"{where}: {error}") from error
-            if str(error) not in self._noted:
-                self._noted.add(str(error))
-                self._note(f"{where}: {error}; it is printed as it is")
+            self._note_once(where, str(error))
             return content
+
+    def _note_once(self, where: str, reason: str) -> None:
+        if reason in self._noted or len(self._noted) > _NOTES_MAX:
+            return
+        self._noted.add(reason)
+        last = "; other reasons are not printed" if len(self._noted) > _NOTES_MAX else ""
+        self._note(f"{where}: {reason}; it is printed as it is{last}")
 
     def _decoded(self, field: Field, content: bytes, headers: Iterable[Header], form: str) -> bytes:
         frame = frame_of(content, headers, field)
@@ -119,7 +126,7 @@ class RecordDecoder:
             raise Undecodable(
                 "it has no schema: no serializer of a schema registry wrote it; -s auto leaves it as it is"
             )
-        kind, codec = self._codec(frame.schema)
+        kind, codec = self._codecs.get(frame.schema)
         if form != _AUTO and kind != _KINDS[form]:
             raise Undecodable(f"schema {frame.schema} is of {TITLES.get(kind, kind)}, and -s has {form}")
         try:
@@ -127,18 +134,9 @@ class RecordDecoder:
         except Undecodable as error:
             raise Undecodable(f"it does not fit schema {frame.schema}: {error}") from error
 
-    def _codec(self, key: int | UUID) -> tuple[str, SchemaCodec]:
-        entry = self._codecs.get(key)
-        if entry is None:
-            try:
-                resolved = blocking(self._client.by_key(key))
-                entry = resolved.schema.kind, codec_of(resolved.schema, resolved.references)
-            except (UnknownSchema, InvalidSchema) as error:
-                entry = error
-            self._codecs[key] = entry
-        if isinstance(entry, SchemaError):
-            raise entry
-        return entry
+
+def _kind_and_codec(_: int | UUID, resolved: ResolvedSchema) -> tuple[str, SchemaCodec]:
+    return resolved.schema.kind, codec_of(resolved.schema, resolved.references)
 
 
 # encoding

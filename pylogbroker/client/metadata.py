@@ -73,7 +73,8 @@ class MetadataCache:
         """Raise the error of the topic's last response."""
         info = self.topics.get(name)
         if info is None:
-            raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
+            unknown = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
+            raise self.errors.get(name, unknown).with_traceback(None)  # a kept exception grows by each raise
         return info
 
     def leader(self, topic: str, partition: int) -> int:

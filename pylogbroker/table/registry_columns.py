@@ -19,9 +19,10 @@ from pylogbroker.schemas import endpoint
 from pylogbroker.schemas.avro_schema import AvroTypes
 from pylogbroker.schemas.blocking import blocking_client
 from pylogbroker.schemas.codecs import TITLES, SchemaCodec, codec_of
-from pylogbroker.schemas.errors import InvalidSchema, SchemaError, Undecodable, UnknownSchema
+from pylogbroker.schemas.errors import InvalidSchema, Undecodable, UnknownSchema
 from pylogbroker.schemas.framing import Field, FramedContent, frame_of
-from pylogbroker.schemas.registry_client import RegistryClient, blocking
+from pylogbroker.schemas.registry_client import RegistryClient, ResolvedSchema
+from pylogbroker.schemas.schema_cache import SchemaCache
 from pylogbroker.schemas.values import AVRO, JSON, PROTOBUF, Schema
 from pylogbroker.table.contents import BinaryForm, Failures, TextForm, checked_array
 from pylogbroker.table.json_columns import inferred_type
@@ -71,7 +72,9 @@ class RegistryForm:
     _kind: str | None
     is_sampled = True
     needs_headers = True
-    _readers: dict[int | UUID, _Reader | SchemaError] = attrs.field(factory=dict, init=False)
+    _readers: SchemaCache[_Reader] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: SchemaCache(self._client, self._new_reader), takes_self=True)
+    )
     _seen: set[tuple[int | UUID, str]] = attrs.field(factory=set, init=False)
     _inferred: pa.DataType = attrs.field(factory=pa.null, init=False)
     _has_bytes: bool = attrs.field(default=False, init=False)
@@ -102,7 +105,7 @@ class RegistryForm:
 
     def _learn_framed(self, frame: FramedContent) -> bytes | None:
         """Learn the type of a content's schema, or return its JSON where only values show the type."""
-        reader = self._reader(frame.schema)
+        reader = self._readers.get(frame.schema)
         name = reader.type_name(frame)
         if name is None:
             return reader.codec.decode(frame).encode()
@@ -163,7 +166,7 @@ class RegistryForm:
                 return content.decode()
             raise Undecodable("it has no schema: no serializer of a schema registry wrote it")
         try:
-            text = self._reader(frame.schema).codec.decode(frame)
+            text = self._readers.get(frame.schema).codec.decode(frame)
         except Undecodable as error:
             raise Undecodable(f"it does not fit schema {frame.schema}: {error}") from error
         return convert(parsed(text, exact=exact))
@@ -177,21 +180,7 @@ class RegistryForm:
                 pairs = [(header["key"], header["value"]) for header in row or ()]
                 yield content, frame_of(content, pairs, self._field)
 
-    def _reader(self, key: int | UUID) -> _Reader:
-        """Return the reader of a schema; raise SchemaError, also again."""
-        reader = self._readers.get(key)
-        if reader is None:
-            try:
-                reader = self._new_reader(key)
-            except (UnknownSchema, InvalidSchema, Undecodable) as error:
-                reader = error
-            self._readers[key] = reader
-        if isinstance(reader, SchemaError):
-            raise reader
-        return reader
-
-    def _new_reader(self, key: int | UUID) -> _Reader:
-        resolved = blocking(self._client.by_key(key))
+    def _new_reader(self, key: int | UUID, resolved: ResolvedSchema) -> _Reader:
         kind = resolved.schema.kind
         if self._kind is not None and kind != self._kind:
             raise Undecodable(f"schema {key} is of {TITLES.get(kind, kind)}, not {TITLES[self._kind]}")

@@ -131,6 +131,13 @@ def test_content_that_is_not_decoded(run: Command, served: Broker, topic: str) -
     assert "is of Avro, and -s has protobuf" in result.stderr
 
 
+def test_notes_of_undecodable_contents_are_bounded(run: Command, served: Broker, topic: str) -> None:
+    for schema_id in range(1_000, 1_110):
+        send(served, topic, b"\0" + schema_id.to_bytes(4, "big"))
+    notes = run("consume", topic, "-e", "-f", "%S ").stderr.splitlines()
+    assert ["; other reasons are not printed" in note for note in notes] == [False] * 100 + [True]
+
+
 def test_guids_in_headers_reach_the_registry(run: Command, served: Broker, topic: str) -> None:
     """The test registry has no GUIDs, so the error is what shows that it is asked."""
     context = SerializationContext(topic, MessageField.VALUE, [])

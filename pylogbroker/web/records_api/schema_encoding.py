@@ -237,7 +237,7 @@ def _encoded(record: NewRecord, schemas: _Resolved) -> EncodedRecord:
     for field, data in record.unencoded.items():
         schema = schemas[field, data.choice]
         if isinstance(schema, BadRecord):
-            raise schema
+            raise schema.with_traceback(None)  # of each record that uses it
         used[field] = schema
         contents[field] = None if data.text is None else schema.encoded(field, data.text)
         headers = tuple(header for header in headers if header[0] != HEADERS[field])
