@@ -171,8 +171,15 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         try:
             yield Node(broker, clock, directories, threads, tree, logins=logins)
         finally:
-            broker.release()
+            release(broker)
             logs.close()
+
+
+def release(broker: Broker) -> None:
+    """Stop a broker; fail if work on its archive is left: a later test would end it, or collect it."""
+    broker.release()
+    left = [] if broker.archive is None else broker.archive.unfinished()
+    assert not left, f"the archive has not ended: {', '.join(left)}"
 
 
 class NodeTests(SynchronousTestCase):
@@ -186,7 +193,10 @@ class NodeTests(SynchronousTestCase):
         self._stack = self.enterContext(ExitStack())
         self.node = self._stack.enter_context(opened_node(self.directories, self.settings))
 
+    def stop(self) -> None:
+        self._stack.close()
+
     def restart(self) -> None:
         """Stop the node, and start it again on the same directories."""
-        self._stack.close()
+        self.stop()
         self.node = self._stack.enter_context(opened_node(self.directories, self.settings))

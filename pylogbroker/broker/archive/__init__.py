@@ -2,7 +2,8 @@
 
     service        all archived partitions: rounds of work, failures of the store, deleted topics
     partition      one archived partition, led or followed
-    limits         bytes per second, and an end, of copies that run in worker threads
+    limits         bytes per second of copies and reads
+    store_calls    calls of the store in worker threads, which end with the broker
 
 `storage.remote` has the formats and steps, without Twisted. This package is imported only by brokers with
 `remote.log.storage.system.enable`.

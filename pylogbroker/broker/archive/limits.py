@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from pylogbroker.broker.archive.store_calls import ArchiveStopped
 from pylogbroker.security.quotas.rates import SampledRate, Windows
 from pylogbroker.storage.remote.copying import CopyAborted
 
@@ -109,9 +110,20 @@ class ReadLimits:
     _expected: int = attrs.field(default=0, init=False)  # by reads under way
     _waiting: deque[tuple[Deferred[None], int]] = attrs.field(factory=deque, init=False)
     _timers: list[IDelayedCall] = attrs.field(factory=list, init=False)  # at most one
+    _is_stopped: bool = attrs.field(default=False, init=False)
+
+    @property
+    def count(self) -> int:
+        """Number of reads that wait."""
+        return len(self._waiting)
 
     def begin(self, size: int) -> Deferred[None]:
-        """Return a Deferred that fires when a read of up to so many bytes may begin; `end` must follow."""
+        """Return a Deferred that fires when a read of up to so many bytes may begin; `end` must follow.
+
+        It fails with ArchiveStopped if the broker stops.
+        """
+        if self._is_stopped:
+            return fail(ArchiveStopped())
         begun: Deferred[None] = Deferred()
         self._waiting.append((begun, size))
         if len(self._waiting) == 1:
@@ -124,8 +136,11 @@ class ReadLimits:
         self._go_on()
 
     def stop(self) -> None:
-        self._waiting.clear()
+        self._is_stopped = True
         self._cancel()
+        while self._waiting:
+            begun, _ = self._waiting.popleft()
+            begun.errback(ArchiveStopped())
 
     def _go_on(self) -> None:
         self._cancel()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, Protocol, TypeVar
+from typing import Final
 from uuid import UUID, uuid4
 
 import attrs
@@ -24,9 +24,10 @@ from twisted.logger import Logger
 from pylogbroker.broker.archive.limits import CopyLimits, ReadLimits
 from pylogbroker.broker.archive.listing import NOT_LISTED, ArchiveListing
 from pylogbroker.broker.archive.shared_reads import SharedReads
+from pylogbroker.broker.archive.store_calls import StoreCalls
 from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.runtime.resources import InThread, Runtime
+from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import SegmentView
 from pylogbroker.storage import DeletedFiles, Log, TimestampedOffset
@@ -51,13 +52,7 @@ _SWEEP_MS: Final = 3_600_000
 _LIST_AGAIN_MS: Final = 5_000
 _LISTING_SHARE: Final = 100
 _EPOCH_MAX: Final = 2**31 - 1
-T = TypeVar("T")
 log = Logger()
-
-
-class HealthNotes(Protocol):
-    def note_success(self) -> None: ...
-    def note_failure(self, why: StoreFailure, /) -> None: ...
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -69,15 +64,20 @@ class ArchiveAccess:
     cache: ChunkCache
     limits: CopyLimits
     read_limits: ReadLimits
-    in_reading_thread: InThread
-    in_copying_thread: InThread
-    health: HealthNotes
+    calls: StoreCalls
     is_led: Callable[[Partition], bool]
     reads: SharedReads
     listings: DeferredSemaphore
     """Few at the same time: threads that compute get no further together, and the reactor waits for each."""
     wait_ms: Callable[[], int]
     """Time that a fetch waits."""
+
+    def stop(self) -> None:
+        """Fail all that waits for the store, and what is asked later."""
+        self.limits.stop()
+        self.read_limits.stop()
+        self.calls.stop()
+        self.reads.stop()
 
 
 @attrs.define(eq=False, repr=False)
@@ -182,7 +182,7 @@ class ArchivedPartition:
                 earlier = self._reader.epochs_before(loaded.segments, first, latest)
             return ArchiveListing.of(epoch, loaded, choose(loaded.segments, joined(earlier, epochs), start)), earlier
 
-        listing, earlier = await access.listings.run(self._asked, access.in_reading_thread, load)
+        listing, earlier = await access.listings.run(access.calls.read, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._listed_ms = access.runtime.now_ms()
@@ -223,18 +223,6 @@ class ArchivedPartition:
         first = min(pieces[0].first_offset if pieces else self.log.local_start_offset, self.log.local_start_offset)
         if not listing.contents.damaged and first > self.log.log_start_offset:
             self.log.start_at(first)
-
-    async def _asked(self, in_thread: InThread, call: Callable[..., T], *arguments: object) -> T:
-        """Return the result of a call in a thread; note whether the store works."""
-        try:
-            result: T = await in_thread(call, *arguments)
-        except MissingObject:
-            raise
-        except StoreFailure as failure:
-            self._access.health.note_failure(failure)
-            raise
-        self._access.health.note_success()
-        return result
 
     # Reading
 
@@ -309,7 +297,7 @@ class ArchivedPartition:
                 aborted, is_all = self._reader.aborted_transactions(listing.aborted, offset, records.next_offset)
             return ArchivedRecords(records.data, records.next_offset, aborted, is_all)
 
-        return await self._asked(self._access.in_reading_thread, read)
+        return await self._access.calls.read(read)
 
     def find_timestamp(
         self, timestamp: int, start: int, seconds: float
@@ -325,7 +313,7 @@ class ArchivedPartition:
     async def _find_timestamp(self, timestamp: int, start: int) -> tuple[TimestampedOffset | None]:
         await self.listed()
         search, pieces = self._reader.find_timestamp, self._remote()[0]
-        return (await self._asked(self._access.in_reading_thread, search, pieces, timestamp, start),)
+        return (await self._access.calls.read(search, pieces, timestamp, start),)
 
     def _report(self, problem: str) -> None:
         about = f"the archive of {self.partition.topic}-{self.partition.index}"
@@ -374,7 +362,7 @@ class ArchivedPartition:
         if self._listing.is_beyond_end:
             return
         if now_ms >= self._sweep_ms:
-            left = await self._asked(access.in_copying_thread, self._sweep, self._listing.contents, now_ms)
+            left = await access.calls.write(self._sweep, self._listing.contents, now_ms)
             self._sweep_ms = now_ms + _SWEEP_MS
             self._listing = self._listing.swept(left)
         for name in tuple(self._lost_copies):
@@ -401,8 +389,7 @@ class ArchivedPartition:
         access, now_ms = self._access, self._access.runtime.now_ms()
         self.totals.delete_requests += 1
         try:
-            await self._asked(
-                access.in_copying_thread,
+            await access.calls.write(
                 deletion.delete_segment, access.store, self.topic_id, self.partition.index, name, now_ms,
             )  # fmt: skip
         except StoreFailure:
@@ -423,7 +410,7 @@ class ArchivedPartition:
         if newest is None:
             return []
         state = await self._state_at(loaded, newest.end_offset, _EPOCH_MAX)
-        pieces = await self._asked(self._access.in_reading_thread, choose, loaded.segments, state.epochs, 0)
+        pieces = await self._access.calls.read(choose, loaded.segments, state.epochs, 0)
         log.warn(
             "{topic}-{partition} has lost its local records: it begins at offset {offset}, where its archive ends. "
             "Records that were not archived are lost",
@@ -443,13 +430,11 @@ class ArchivedPartition:
 
     async def _load_contents(self) -> Contents:
         access = self._access
-        return await self._asked(
-            access.in_reading_thread, contents.load, access.store, self.topic_id, self.partition.index
-        )
+        return await access.calls.read(contents.load, access.store, self.topic_id, self.partition.index)
 
     async def _state_at(self, loaded: Contents, offset: int, epoch_max: int) -> RestoredState:
         reader = self._reader
-        state = await self._asked(self._access.in_reading_thread, reader.state_at, loaded.segments, offset, epoch_max)
+        state = await self._access.calls.read(reader.state_at, loaded.segments, offset, epoch_max)
         if state is None:
             raise StoreFailure(
                 f"the remote storage has no segment of {self.partition.topic}-{self.partition.index} with the record "
@@ -503,8 +488,7 @@ class ArchivedPartition:
             )  # fmt: skip
         self.totals.copy_requests += 1
         try:
-            stored = await self._asked(
-                access.in_copying_thread,
+            stored = await access.calls.write(
                 copying.copy, access.store, source, name, access.runtime.now_ms(), access.limits.pace(is_wanted),
             )  # fmt: skip
         except CopyAborted:

@@ -24,6 +24,7 @@ from pylogbroker.background import run_in_background
 from pylogbroker.broker.archive.limits import ByteRate, CopyLimits, ReadLimits
 from pylogbroker.broker.archive.partition import ArchiveAccess, ArchivedPartition
 from pylogbroker.broker.archive.shared_reads import SharedReads
+from pylogbroker.broker.archive.store_calls import ArchiveStopped, StoreCalls
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
@@ -84,7 +85,6 @@ class ArchiveService:
     _runtime: Runtime
     _metadata: ClusterMetadata
     _partitions: Partitions
-    _in_copying_thread: InThread
     access: ArchiveAccess
     health: StoreHealth
     archived: dict[Partition, ArchivedPartition] = attrs.field(factory=dict, init=False)
@@ -140,9 +140,7 @@ class ArchiveService:
                 ),
                 runtime.clock,
             ),
-            in_reading_thread,
-            in_copying_thread,
-            health,
+            StoreCalls(in_reading_thread, in_copying_thread, health),
             partitions.is_led,
             SharedReads(
                 runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks
@@ -150,7 +148,7 @@ class ArchiveService:
             DeferredSemaphore(_LISTINGS_MAX),
             lambda: config.remote_fetch_max_wait_ms,
         )
-        service = cls(config, runtime, metadata, partitions, in_copying_thread, access, health)
+        service = cls(config, runtime, metadata, partitions, access, health)
         partitions.archives = service
         return service
 
@@ -161,9 +159,8 @@ class ArchiveService:
         self._loops.append(loop)
 
     def stop(self) -> None:
+        """End all work. No coroutine waits for the store when this returns; threads may still call it."""
         self._is_stopped = True
-        self.access.limits.stop()
-        self.access.read_limits.stop()
         for archived in self.archived.values():
             archived.is_stopped = True
         for loop in self._loops:
@@ -171,6 +168,20 @@ class ArchiveService:
         for timer in self._retries:
             timer.cancel()
         self._retries.clear()
+        self.access.stop()
+
+    def unfinished(self) -> list[str]:
+        """Return descriptions of work that waits for something: none after the stop."""
+        access = self.access
+        present = {
+            "a round": self._round.locked,
+            "deletions": self._is_deleting,
+            f"{access.calls.count} calls of the store": access.calls.count,
+            f"{access.reads.count} reads": access.reads.count,
+            f"{access.read_limits.count} reads that wait for their quota": access.read_limits.count,
+            "a listing": access.listings.tokens < access.listings.limit,
+        }
+        return [description for description, is_present in present.items() if is_present]
 
     # Partitions
 
@@ -206,7 +217,7 @@ class ArchiveService:
         archived = self.archived.get(partition)
         if archived is not None:
             for files in await archived.recover():
-                self._in_copying_thread(files.unlink)
+                self._runtime.in_thread(files.unlink)
 
     # Rounds
 
@@ -251,6 +262,8 @@ class ArchiveService:
             self._busy.add(key)
             try:
                 await self._work_on(archived)
+            except ArchiveStopped:
+                return
             except KafkaError as error:
                 if not isinstance(error, StoreFailure) and error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     log.error("the archive of {path} failed: {why}", path=archived.log.path, why=error)
@@ -276,17 +289,16 @@ class ArchiveService:
         self._is_deleting = True
         try:
             await self._delete_gone()
-        except StoreFailure as failure:
-            self.health.note_failure(failure)
+        except StoreFailure:
             self._retry_later()
-        except CopyAborted:
+        except (CopyAborted, ArchiveStopped):
             return
         finally:
             self._is_deleting = False
 
     async def _delete_gone(self) -> None:
         if not self._has_listed_deletions:
-            interrupted: Iterable[tuple[UUID, int]] = await self._in_copying_thread(
+            interrupted: Iterable[tuple[UUID, int]] = await self.access.calls.write(
                 lambda: list(deletion.interrupted_partitions(self.access.store))
             )
             self._deleted.update(dict.fromkeys(interrupted, self._runtime.now_ms()))
@@ -312,5 +324,5 @@ class ArchiveService:
             if self._is_stopped:
                 raise CopyAborted
 
-        await self._in_copying_thread(deletion.delete_partition, self.access.store, topic_id, index, pause)
+        await self.access.calls.write(deletion.delete_partition, self.access.store, topic_id, index, pause)
         log.info("deleted the archive of partition {index} of topic {id}", index=index, id=topic_id)

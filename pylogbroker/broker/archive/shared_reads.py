@@ -22,6 +22,7 @@ class SharedReads:
     _clock: IReactorTime
     limit: Callable[[], int]
     _waiting: dict[Hashable, list[Deferred[Any]]] = attrs.field(factory=dict, init=False)
+    _beyond_limit: set[Deferred[Any]] = attrs.field(factory=set, init=False)  # they wait for the end of their time
 
     @property
     def count(self) -> int:
@@ -39,13 +40,21 @@ class SharedReads:
         elif len(self._waiting) < self.limit():
             self._waiting[key] = [waiter]
             ensureDeferred(begin()).addBoth(self._finish, key)
+        else:
+            self._beyond_limit.add(waiter)
 
         def end(result: Any) -> Any:
+            self._beyond_limit.discard(waiter)
             if timer.active():
                 timer.cancel()
             return result
 
         return waiter.addBoth(end)
+
+    def stop(self) -> None:
+        """End the waits for reads that did not begin. The others end with their reads."""
+        for waiter in tuple(self._beyond_limit):
+            _end_wait(waiter)
 
     def _finish(self, result: Any, key: Hashable) -> None:
         for waiter in self._waiting.pop(key):

@@ -60,7 +60,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from tests.broker.nodes import CLUSTER_ID, START, Node, Threads
+from tests.broker.nodes import CLUSTER_ID, START, Node, Threads, release
 from tests.broker.prepared_requests import decoded
 from tests.broker.trees import now, opened_tree
 from tests.storage.support import NOW, batch, records_in
@@ -314,7 +314,7 @@ def opened_member(cluster: Cluster, broker_id: int, directory: str, settings: Ma
             yield Node(broker, cluster.clock, (directory,), threads, tree)
         finally:
             role.replicas.close()
-            broker.release()
+            release(broker)
             logs.close()
 
 
