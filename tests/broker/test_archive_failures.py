@@ -467,7 +467,7 @@ class LeaderChangeTests(ArchiveTests):
         archive = self.partition(name).archive
         assert isinstance(archive, ArchivedPartition)
         self.now_listed(archive)
-        held = archive._listing.contents
+        held = archive._catalog.listing.contents
         self.assertEqual((held.undeleted, held.unfinished, held.damaged), (frozenset(), frozenset(), ()))
         ends = [(segment.base_offset, segment.end_offset) for segment in held.segments]
         self.assertEqual(sorted(set(ends)), ends)
@@ -475,4 +475,4 @@ class LeaderChangeTests(ArchiveTests):
     def now_listed(self, archive: ArchivedPartition) -> None:
         self.node.clock.advance(3601)
         self.do_round()
-        now(archive.listed(again=True))
+        now(archive._catalog.listed(again=True))

@@ -21,8 +21,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
+from pylogbroker.broker.archive.access import ArchiveAccess
 from pylogbroker.broker.archive.limits import ByteRate, CopyLimits, ReadLimits
-from pylogbroker.broker.archive.partition import ArchiveAccess, ArchivedPartition
+from pylogbroker.broker.archive.partition import ArchivedPartition
 from pylogbroker.broker.archive.shared_reads import SharedReads
 from pylogbroker.broker.archive.store_calls import ArchiveStopped, StoreCalls
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
@@ -162,7 +163,7 @@ class ArchiveService:
         """End all work. No coroutine waits for the store when this returns; threads may still call it."""
         self._is_stopped = True
         for archived in self.archived.values():
-            archived.is_stopped = True
+            archived.stop()
         for loop in self._loops:
             loop.stop()
         for timer in self._retries:
@@ -204,7 +205,7 @@ class ArchiveService:
         """Stop the work on a partition whose replica goes."""
         archived = self.archived.pop(partition, None)
         if archived is not None:
-            archived.is_stopped = True
+            archived.stop()
             partition.archive = None
 
     def note_deletion(self, topic_id: UUID, index: int) -> None:
@@ -278,8 +279,8 @@ class ArchiveService:
             return
         if self._partitions.is_led(partition):
             if not partition.copies_no_more:
-                await archived.copy_due()
-            await archived.delete_old()
+                await archived.upkeep.copy_due()
+            await archived.upkeep.delete_old()
         elif partition.followed is not None:
             await archived.follow()
 

@@ -1,0 +1,110 @@
+"""Reads of one archived partition for consumers: records by offset, and an offset by time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.archive.catalog import ArchiveCatalog
+from pylogbroker.broker.archive.listing import ArchiveListing
+from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
+from pylogbroker.errors import KafkaError
+from pylogbroker.storage import TimestampedOffset
+from pylogbroker.storage.log.transaction_index import AbortedTxn
+from pylogbroker.storage.remote.checked_store import MissingObject
+from pylogbroker.storage.remote.lineage import find
+from pylogbroker.storage.remote.manifest import DamagedObject
+
+READ_BYTES_MAX: Final = 8 << 20
+"""Bytes that one fetch reads from the remote storage, unless a batch is larger."""
+
+
+@attrs.define(eq=False, repr=False)
+class ArchiveReads:
+    _catalog: ArchiveCatalog
+    totals: ArchiveTotals
+
+    def read_within(
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        *,
+        min_one: bool,
+        is_committed: bool,
+        seconds: float | None = None,
+    ) -> Deferred[ArchivedRecords | None]:
+        """Return a Deferred of records from the remote storage, or of None when the time is over.
+
+        The time is by default `remote.fetch.max.wait.ms`. The Deferred fails with KafkaError. A later call with the
+        same offset waits for the same read.
+        """
+        access = self._catalog.access
+        key = self, self._catalog.partition.leader_epoch, offset, max_bytes, min_one, is_committed
+        if seconds is None:
+            seconds = access.wait_ms() / 1000
+        return access.reads.wait(
+            key, seconds, lambda: self._read_listed(offset, max_bytes, upto, min_one, is_committed)
+        )
+
+    async def _read_listed(
+        self, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
+    ) -> ArchivedRecords:
+        catalog, size = self._catalog, min(max_bytes, READ_BYTES_MAX)
+        limits = catalog.access.read_limits
+        await limits.begin(size)
+        self.totals.fetch_requests += 1
+        try:
+            listing = await catalog.listed()
+            if find(listing.pieces, offset) is None:
+                listing = await catalog.listed(again=catalog.may_list_again())
+            try:
+                records = await self._read(listing, offset, max_bytes, upto, min_one, is_committed)
+            except MissingObject:  # deleted since the listing
+                listing = await catalog.listed(again=catalog.may_list_again())
+                records = await self._read(listing, offset, max_bytes, upto, min_one, is_committed)
+        except KafkaError as error:
+            self.totals.fetch_errors += 1
+            if isinstance(error, DamagedObject):
+                catalog.report(f"records at offset {offset} cannot be read: {error.detail}")
+            raise
+        finally:
+            limits.end(size)
+        self.totals.fetched_bytes += len(records.data)
+        return records
+
+    async def _read(
+        self, listing: ArchiveListing, offset: int, max_bytes: int, upto: int, min_one: bool, is_committed: bool
+    ) -> ArchivedRecords:
+        catalog = self._catalog
+
+        def read() -> ArchivedRecords:
+            records = catalog.reader.read(listing.pieces, offset, min(max_bytes, READ_BYTES_MAX), upto, min_one=min_one)
+            if records is None:
+                name = f"{catalog.partition.topic}-{catalog.partition.index}"
+                raise MissingObject(f"the remote storage has no record of {name} at {offset}")
+            aborted, is_all = list[AbortedTxn](), True
+            if is_committed:
+                aborted, is_all = catalog.reader.aborted_transactions(listing.aborted, offset, records.next_offset)
+            return ArchivedRecords(records.data, records.next_offset, aborted, is_all)
+
+        return await catalog.access.calls.read(read)
+
+    def find_timestamp(
+        self, timestamp: int, start: int, seconds: float
+    ) -> Deferred[tuple[TimestampedOffset | None] | None]:
+        """Return a Deferred of the first remote record with at least this timestamp, or of None when the time is over.
+
+        The record is below the local start, and in a tuple: there may be none. The Deferred fails with KafkaError. A
+        later call with the same arguments waits for the same search.
+        """
+        key = self, self._catalog.partition.leader_epoch, "time", timestamp, start
+        return self._catalog.access.reads.wait(key, seconds, lambda: self._find_timestamp(timestamp, start))
+
+    async def _find_timestamp(self, timestamp: int, start: int) -> tuple[TimestampedOffset | None]:
+        catalog = self._catalog
+        await catalog.listed()
+        pieces, _ = catalog.below_local_start()
+        return (await catalog.access.calls.read(catalog.reader.find_timestamp, pieces, timestamp, start),)
