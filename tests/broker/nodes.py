@@ -58,6 +58,12 @@ class Threads:
         waiting, call = self.held.pop(0)
         maybeDeferred(call).chainDeferred(waiting)
 
+    def finish(self) -> None:
+        """Let all held calls run: else the garbage collector closes what waits for them, during another test."""
+        self.holding = False
+        while self.held:
+            self.run_one()
+
 
 @attrs.define(repr=False)  # it would be long: pytest shows the values in a failed assertion
 class Node:
@@ -171,6 +177,8 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         try:
             yield Node(broker, clock, directories, threads, tree, logins=logins)
         finally:
+            threads.finish()
+            logins.finish()
             release(broker)
             logs.close()
 

@@ -47,12 +47,16 @@ class _Finished:
     member: str
 
 
+#: Figures of a run from its beginning on: kills may come before the first record.
+_COUNTS = ("records delivered", "  again", "records finished", "dead letters")
+
+
 @attrs.define
 class SharedRecords:
     """`stale_seconds`: how long a leader that another one has replaced may go on."""
 
     stale_seconds: float = 1.0
-    counts: Counter[str] = attrs.field(factory=Counter)
+    counts: Counter[str] = attrs.field(factory=lambda: Counter(dict.fromkeys(_COUNTS, 0)))
     _finished: dict[RecordId, _Finished] = attrs.field(factory=dict)
     _last: dict[RecordId, Delivery] = attrs.field(factory=dict)
     _stamps: dict[RecordId, Stamp] = attrs.field(factory=dict)

@@ -37,6 +37,11 @@ def test_each_record_is_finished_once(tmp_path: Path, budget: Budget) -> None:
     assert outcome.number("kills") >= FEWEST
 
 
+def test_figures_that_a_run_waits_for_are_there_before_the_first_record() -> None:
+    figures = Sharing(()).figures()
+    assert {name: figures[name] for name in EXCEEDED} == dict.fromkeys(EXCEEDED, 0)
+
+
 class Sabotage(Run):
     """A run whose broker loses the states of share groups in a crash."""
 
