@@ -177,9 +177,9 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         try:
             yield Node(broker, clock, directories, threads, tree, logins=logins)
         finally:
+            release(broker)
             threads.finish()
             logins.finish()
-            release(broker)
             logs.close()
 
 
