@@ -33,6 +33,11 @@ def check_archive(config: TopicConfig, before: TopicConfig | None, is_offered: b
         raise ConfigError(f"{_TOPIC}: true is not accepted; a compacted topic cannot be archived")
     for local, total in (("local.retention.ms", "retention.ms"), ("local.retention.bytes", "retention.bytes")):
         _check_local(config, local, total)
+    local_part = config.local()
+    _check_lag("remote.copy.lag.ms", config.remote_copy_lag_ms, "local.retention.ms", local_part.retention_ms)
+    _check_lag(
+        "remote.copy.lag.bytes", config.remote_copy_lag_bytes, "local.retention.bytes", local_part.retention_bytes
+    )
 
 
 def _check_local(config: TopicConfig, local_name: str, name: str) -> None:
@@ -45,3 +50,9 @@ def _check_local(config: TopicConfig, local_name: str, name: str) -> None:
         )
     if total != _UNLIMITED and not 0 <= local <= total:
         raise ConfigError(f"{local_name}: {local} is not accepted; expected at most {name}, {total}")
+
+
+def _check_lag(name: str, lag: int, local_name: str, local: int) -> None:
+    """Raise ConfigError for a lag that would keep segments which local retention would delete."""
+    if 0 <= local < lag:
+        raise ConfigError(f"{name}: {lag} is not accepted; expected at most {local_name}, {local}")

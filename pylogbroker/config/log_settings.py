@@ -284,6 +284,22 @@ class LogRows(Values):
         "medium",
         "Bytes of an archived partition that stay on the local disk; -2: the whole retention.",
     )
+    log_remote_copy_lag_ms = cluster_wide(
+        "log.remote.copy.lag.ms",
+        at_least(-1, LONG),
+        0,
+        "medium",
+        "Age of its newest record at which a sealed segment of an archived topic is copied to the remote storage; 0: "
+        "at once; -1: the local retention. A segment is also copied when log.remote.copy.lag.bytes says so.",
+    )
+    log_remote_copy_lag_bytes = cluster_wide(
+        "log.remote.copy.lag.bytes",
+        at_least(-1, LONG),
+        -1,
+        "medium",
+        "Bytes behind a sealed segment of an archived topic at which it is copied to the remote storage; 0: at once; "
+        "-1: the local retention. A segment is also copied when log.remote.copy.lag.ms says so.",
+    )
     # to disk
     log_flush_interval_messages = cluster_wide(
         "log.flush.interval.messages",

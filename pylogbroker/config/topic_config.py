@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -17,8 +17,32 @@ _LEAST_LAG: Final = "min.compaction.lag.ms"
 _MOST_LAG: Final = "max.compaction.lag.ms"
 _FORMAT: Final = "message.format.version"
 _AS_RETENTION: Final = -2
+_AS_LOCAL_RETENTION: Final = -1
 _KEPT_MAX: Final = 4096
 _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
+
+
+class CopyLag(NamedTuple):
+    """When a sealed segment of an archived topic is copied: at an age, or at a size of what is behind it.
+
+    0 stands for "at once", -1 for "never by this".
+    """
+
+    ms: int = 0
+    bytes: int = _AS_LOCAL_RETENTION
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether each segment is copied at once."""
+        return not self.ms or not self.bytes
+
+    def is_over(self, age_ms: int, newer_bytes: int) -> bool:
+        """Return whether one of both is reached. A record of the future, whose age is negative, delays nothing."""
+        is_old = self.ms > 0 and not 0 <= age_ms < self.ms
+        return self.is_none or is_old or 0 < self.bytes <= newer_bytes
+
+
+AT_ONCE: Final = CopyLag()
 
 
 class TopicConfig(TopicRows):
@@ -66,6 +90,14 @@ class TopicConfig(TopicRows):
             if local != _AS_RETENTION:
                 values[name] = local
         return TopicConfig(values, self.overrides)
+
+    def copy_lag(self) -> CopyLag:
+        ms, size = self.remote_copy_lag_ms, self.remote_copy_lag_bytes
+        local = self.local()
+        return CopyLag(
+            local.retention_ms if ms == _AS_LOCAL_RETENTION else ms,
+            local.retention_bytes if size == _AS_LOCAL_RETENTION else size,
+        )
 
     def _timestamp_bound(self, name: str) -> int:
         bound = self.integer(name)

@@ -339,6 +339,22 @@ class TopicRows(Values):
         "log.preallocate",
         "Whether the file of a new segment gets its full size on disk at once.",
     )
+    remote_copy_lag_bytes = _topic(
+        "remote.copy.lag.bytes",
+        at_least(-1, LONG),
+        -1,
+        "log.remote.copy.lag.bytes",
+        "Bytes behind a sealed segment of an archived topic at which it is copied to the remote storage; 0: at once; "
+        "-1: local.retention.bytes. A segment is also copied when remote.copy.lag.ms says so.",
+    )
+    remote_copy_lag_ms = _topic(
+        "remote.copy.lag.ms",
+        at_least(-1, LONG),
+        0,
+        "log.remote.copy.lag.ms",
+        "Age of its newest record at which a sealed segment of an archived topic is copied to the remote storage; 0: "
+        "at once; -1: local.retention.ms. A segment is also copied when remote.copy.lag.bytes says so.",
+    )
     remote_log_copy_disable = _topic(
         "remote.log.copy.disable",
         BOOLEAN,

@@ -222,6 +222,48 @@ class OtherChangesTests(ArchiveTests):
         now(self.node.broker.controller.alter_config(topic_resource(name), lambda _: settings))
 
 
+class CopyLagTests(ArchiveTests):
+    def copied(self) -> int:
+        """Offset before which all records are stored, after a round."""
+        self.copy()
+        archive = self.partition().archive
+        assert archive is not None
+        return archive.stored_end
+
+    def test_segments_are_copied_at_an_age(self) -> None:
+        self.create(remote_copy_lag_ms="5000", local_retention_bytes="-2")
+        for seconds in range(3):
+            self.append("t", *[b"%020d" % seconds] * 2, timestamp=NOW_MS + seconds * 1000)  # one segment
+        self.append("t", b"active")
+        self.assertEqual(self.copied(), 0)
+        self.node.clock.advance(4.999)
+        self.assertEqual(self.copied(), 0)
+        self.node.clock.advance(0.001)
+        self.assertEqual(self.copied(), 2)
+        self.node.clock.advance(2)
+        self.assertEqual(self.copied(), 6)
+
+    def test_segments_are_copied_when_enough_is_behind_them(self) -> None:
+        log = self.create(remote_copy_lag_ms="-1", remote_copy_lag_bytes="400", local_retention_bytes="400").log
+        self.append("t", *[b"%020d" % number for number in range(9)])
+        behind = lambda end: sum(one.size for one in log.segments if one.base_offset >= end)  # noqa: E731
+        end = self.copied()
+        self.assertGreaterEqual(behind(end), 400)
+        [following] = [one for one in log.segments if one.base_offset == end]
+        self.assertLess(behind(end) - following.size, 400)
+        self.archive_all()
+        self.assertEqual(log.local_start_offset, end)
+        self.assertEqual(self.read_all()[0][0], 0)
+
+    def test_a_lag_that_is_set_to_0_copies_at_once(self) -> None:
+        self.create(remote_copy_lag_ms="5000", local_retention_bytes="-2")
+        self.append("t", *VALUES)
+        self.assertEqual(self.copied(), 0)
+        settings = dict(self.node.broker.metadata.topic_settings("t")) | {"remote.copy.lag.ms": "0"}
+        now(self.node.broker.metadata.publish(Delta.of(ConfigChanged(topic_resource("t"), settings))))
+        self.assertGreater(self.copied(), 0)
+
+
 class OtherReadersTests(ArchiveTests):
     more_settings = {"share.coordinator.state.topic.num.partitions": "3"}
 

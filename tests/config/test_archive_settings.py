@@ -20,6 +20,8 @@ CONFIG = BrokerConfig({"remote.log.storage.system.enable": "true"})
         ({"retention.ms": "1000", "local.retention.ms": "1001"}, "expected at most retention.ms, 1000"),
         ({"retention.ms": "1000", "local.retention.ms": "-1"}, "expected at most retention.ms, 1000"),
         ({"retention.bytes": "10", "local.retention.bytes": "11"}, "expected at most retention.bytes, 10"),
+        ({"local.retention.ms": "10", "remote.copy.lag.ms": "11"}, "expected at most local.retention.ms, 10"),
+        ({"retention.bytes": "10", "remote.copy.lag.bytes": "11"}, "expected at most local.retention.bytes, 10"),
         (
             {"retention.ms": "1000", "local.retention.ms": "10", "remote.log.copy.disable": "true"},
             "expected -2 or retention.ms, 1000, since remote.log.copy.disable is true",
@@ -38,6 +40,8 @@ def test_settings_that_an_archived_topic_must_not_have(overrides: dict[str, str]
         {},
         {"retention.ms": "-1", "local.retention.ms": "1000"},
         {"retention.ms": "1000", "local.retention.ms": "1000"},
+        {"local.retention.ms": "10", "remote.copy.lag.ms": "10", "remote.copy.lag.bytes": "99"},
+        {"retention.ms": "-1", "remote.copy.lag.ms": "99", "remote.copy.lag.bytes": "-1"},
         {"retention.ms": "1000", "local.retention.ms": "-2", "remote.log.copy.disable": "true"},
     ],
 )
@@ -61,3 +65,29 @@ def test_local_retention_is_the_whole_one_unless_it_is_set() -> None:
     assert (plain.retention_ms, plain.retention_bytes) == (1000, 10)
     shorter = CONFIG.topic({"retention.ms": "1000", "local.retention.ms": "5", "local.retention.bytes": "3"}).local()
     assert (shorter.retention_ms, shorter.retention_bytes) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "age_ms", "newer_bytes", "is_over"),
+    [
+        ({}, 0, 0, True),
+        ({"remote.copy.lag.ms": "100"}, 99, 10**9, False),
+        ({"remote.copy.lag.ms": "100"}, 100, 0, True),
+        ({"remote.copy.lag.ms": "100"}, -1, 0, True),  # a record of the future
+        ({"remote.copy.lag.ms": "100", "remote.copy.lag.bytes": "10"}, 1, 9, False),
+        ({"remote.copy.lag.ms": "100", "remote.copy.lag.bytes": "10"}, 1, 10, True),
+        ({"remote.copy.lag.ms": "100", "remote.copy.lag.bytes": "0"}, 1, 0, True),
+        ({"remote.copy.lag.ms": "-1", "local.retention.ms": "50"}, 49, 0, False),
+        ({"remote.copy.lag.ms": "-1", "local.retention.ms": "50"}, 50, 0, True),
+        ({"remote.copy.lag.ms": "-1", "retention.ms": "70"}, 69, 0, False),
+        ({"remote.copy.lag.ms": "-1", "retention.ms": "70"}, 70, 0, True),
+        ({"remote.copy.lag.ms": "-1", "retention.ms": "-1"}, 10**15, 10**15, False),
+        ({"remote.copy.lag.ms": "-1", "retention.ms": "-1", "local.retention.bytes": "5"}, 0, 5, True),
+        ({"remote.copy.lag.ms": "-1", "retention.ms": "-1", "retention.bytes": "5"}, 0, 4, False),
+    ],
+)
+def test_a_segment_is_copied_when_one_lag_is_over(
+    overrides: dict[str, str], age_ms: int, newer_bytes: int, is_over: bool
+) -> None:
+    """The rules of Apache Kafka 4.4, RemoteLogManager's isEligibleForUpload."""
+    assert CONFIG.topic(overrides).copy_lag().is_over(age_ms, newer_bytes) is is_over

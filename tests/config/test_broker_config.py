@@ -349,7 +349,7 @@ class TestDynamic:
         [
             (BROKER, "sasl.kerberos.min.time.before.relogin", "60001"),
             (CLUSTER, "num.network.threads", "4"),
-            (CLUSTER, "log.remote.copy.lag.ms", "4"),
+            (CLUSTER, "remote.log.manager.expiration.thread.pool.size", "4"),
             (BROKER, "listener.name.plaintext.ssl.key.password", "secret"),
         ],
     )

@@ -10,7 +10,7 @@ log start                    local start              stored end        high wat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 import attrs
@@ -99,7 +99,7 @@ class ArchiveUpkeep:
                 return
 
     def _next_due(self) -> tuple[Segment, int] | None:
-        """Return the oldest sealed segment that is not stored, if its records are stable and on the disk."""
+        """Return the oldest sealed segment that is not stored, if it is time, and its records are stable and synced."""
         catalog = self._catalog
         if catalog.listing.is_beyond_end:
             return None
@@ -107,8 +107,22 @@ class ArchiveUpkeep:
         safe = min(log_.last_stable_offset, log_.recovery_point)
         for segment, next_base in self._sealed():
             if next_base > max(stored_end, log_.log_start_offset):
-                return (segment, next_base) if next_base <= safe and catalog.is_current else None
+                is_safe = next_base <= safe and catalog.is_current
+                return (segment, next_base) if is_safe and self._is_time(segment, next_base) else None
         return None
+
+    def _is_time(self, segment: Segment, next_base: int) -> bool:
+        """Return whether `remote.copy.lag.ms` or `remote.copy.lag.bytes` is reached, or does not hold."""
+        catalog = self._catalog
+        lag = catalog.partition.copy_lag
+        if lag.is_none:
+            return True
+        with catalog.log.on_disk():
+            view = segment.view(next_base, False)
+        time_ms = view.largest_timestamp if view.largest_timestamp >= 0 else view.modified_ms
+        behind = takewhile(lambda one: one.base_offset >= next_base, reversed(catalog.log.segments))
+        newer = sum(one.size for one in behind)
+        return lag.is_over(catalog.access.runtime.now_ms() - time_ms, newer)
 
     def _sealed(self) -> Iterator[tuple[Segment, int]]:
         segments = self._catalog.log.segments

@@ -18,6 +18,7 @@ from pylogbroker.broker.partitions.record_checks import PartitionCheck
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime.resources import InThread
+from pylogbroker.config.topic_config import AT_ONCE, CopyLag
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, PreparedRecords, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
@@ -99,6 +100,8 @@ class Partition:
     """Of an archived partition: for its local segments, by `local.retention.ms` and `local.retention.bytes`."""
     copies_no_more: bool = False
     """True for an archived partition of which no more segments are copied."""
+    copy_lag: CopyLag = AT_ONCE
+    """Of an archived partition: when a sealed segment is copied."""
     archive: Archive | None = attrs.field(default=None, init=False)
     """None unless the topic is archived, and this broker has a remote storage."""
     record_check: PartitionCheck | None = None

@@ -492,6 +492,7 @@ class Partitions:
         local_policies: tuple[GuardedPolicy, ...] = ()
         if config.remote_storage_enable:
             local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
+        copy_lag = settings.copy_lag()
         record_check = self._make_record_check(topic.name, settings) if is_checked(settings) else None
         min_insync_replicas = settings.min_insync_replicas
         may_down_convert = settings.message_downconversion_enable
@@ -504,6 +505,7 @@ class Partitions:
                 partition.delete_policies = policies
                 partition.local_delete_policies = local_policies
                 partition.copies_no_more = settings.remote_log_copy_disable
+                partition.copy_lag = copy_lag
                 if self.archives is not None:
                     self.archives.attach(partition)
                 partition.record_check = None if record_check is None else PartitionCheck(record_check)
