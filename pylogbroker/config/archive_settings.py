@@ -94,6 +94,14 @@ class ArchiveRows(Values):
     remote_log_manager_fetch_quota_window_size_seconds = fixed(
         "remote.log.manager.fetch.quota.window.size.seconds", at_least(1), 1, "medium", "Length of such a window."
     )
+    follower_fetch_last_tiered_offset_enable = cluster_wide(
+        "follower.fetch.last.tiered.offset.enable",
+        BOOLEAN,
+        False,
+        "medium",
+        "Whether a new replica of an archived partition begins behind the last archived record, instead of at the "
+        "leader's local start: it is in sync sooner, and has fewer records on its disk.",
+    )
     remote_log_reader_threads = cluster_wide(
         "remote.log.reader.threads",
         at_least(1),

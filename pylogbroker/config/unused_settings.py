@@ -57,7 +57,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "log.flush.start.offset.checkpoint.interval.ms",
         "log start offsets are written every log.flush.offset.checkpoint.interval.ms, with the recovery points",
     ),
-    ("follower.fetch.*", _ARCHIVE),
     ("cordoned.log.dirs", "partitions are placed in all working log directories"),
     ("internal.metadata.*", _NO_KRAFT),
     ("internal.segment.bytes", "segment.bytes has no minimum to override"),

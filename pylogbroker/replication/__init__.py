@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         FollowerReplica,
         FollowerRequest,
         FollowerState,
+        ListedOffset,
         ListOffset,
     )
     from pylogbroker.replication.follower_fetch import FollowerFetch
@@ -65,6 +66,7 @@ __all__ = [
     "IsrChange",
     "LeaderReplica",
     "ListOffset",
+    "ListedOffset",
     "PartitionReplica",
     "ReplicaLog",
     "ReplicationSettings",
@@ -93,6 +95,7 @@ __getattr__, __dir__ = lazy_names(
         "FollowerReplica": ".follower",
         "FollowerRequest": ".follower",
         "FollowerState": ".follower",
+        "ListedOffset": ".follower",
         "ListOffset": ".follower",
         "FetchOutcome": ".leader",
         "FollowerFetch": ".follower_fetch",

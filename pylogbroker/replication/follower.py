@@ -11,7 +11,7 @@
                       no records                     FETCHING          AdvanceLogStart, AdvanceHighWatermark
                       diverging epoch                TRUNCATING        TruncateTo; then FETCHING
                       OFFSET_OUT_OF_RANGE            LISTING_LATEST
-                      OFFSET_MOVED_TO_TIERED_STORAGE LISTING_LOCAL
+                      OFFSET_MOVED_TO_TIERED_STORAGE LISTING_LOCAL     or LISTING_TIERED, see KIP-1023
     APPENDING         appended                       SYNCING           AdvanceLogStart, AdvanceHighWatermark
                       append failed                  FETCHING          fetch again after a delay
     SYNCING           all appended records written   FETCHING          at once without `flush.messages`
@@ -21,6 +21,8 @@
                       it does not                    FETCHING
     LISTING_LOCAL     it begins after our end        TRUNCATING        RestoreAt the leader's local start; then FETCHING
                       it does not                    FETCHING
+    LISTING_TIERED    it ends after our end          TRUNCATING        RestoreAt the next offset; then FETCHING
+                      it does not, or is unknown     LISTING_LOCAL
     TRUNCATING        not restored                   FETCHING          fetch again after a delay
     all that ask      FENCED_LEADER_EPOCH            FENCED            none: the next state has a later leader epoch
                       other error, no answer         (same)            ask again after a delay
@@ -69,6 +71,7 @@ class FollowerState(Enum):
     LISTING_LATEST = auto()
     LISTING_EARLIEST = auto()
     LISTING_LOCAL = auto()
+    LISTING_TIERED = auto()
     FENCED = auto()
     FAILED = auto()
 
@@ -91,13 +94,20 @@ class FindEpochEnd:
     epoch: int
 
 
+class ListedOffset(Enum):
+    LOG_END = auto()
+    LOG_START = auto()
+    LOCAL_START = auto()
+    LAST_TIERED = auto()
+    """Last record in the remote storage; -1 if there is none, or the leader does not know it."""
+
+
 @attrs.frozen
 class ListOffset:
-    """Ask for the leader's log end, or the start of its log or of the local part (ListOffsets)."""
+    """Ask for an offset of the leader (ListOffsets)."""
 
     leader_epoch: int
-    latest: bool
-    local: bool = False
+    of: ListedOffset
 
 
 FollowerRequest: TypeAlias = FetchFrom | FindEpochEnd | ListOffset
@@ -112,6 +122,12 @@ class FetchedData(NamedTuple):
     diverging: EpochEnd | None = None
 
 
+_LISTED: Final = {
+    FollowerState.LISTING_LATEST: ListedOffset.LOG_END,
+    FollowerState.LISTING_EARLIEST: ListedOffset.LOG_START,
+    FollowerState.LISTING_LOCAL: ListedOffset.LOCAL_START,
+    FollowerState.LISTING_TIERED: ListedOffset.LAST_TIERED,
+}
 _NOTHING_FETCHED: Final = FetchedData(UNKNOWN_OFFSET, UNKNOWN_OFFSET, False)
 
 
@@ -202,6 +218,10 @@ class FollowerReplica:
             if offset < end:
                 return self._truncate(TruncateTo(offset))
             self.state = FollowerState.LISTING_EARLIEST
+        elif self.state is FollowerState.LISTING_TIERED:
+            if offset >= end:
+                return self._truncate(RestoreAt(offset + 1))
+            self.state = FollowerState.LISTING_LOCAL
         elif offset > end:
             is_archived = self.state is FollowerState.LISTING_LOCAL
             return self._truncate(RestoreAt(offset) if is_archived else RestartAt(offset))
@@ -216,7 +236,8 @@ class FollowerReplica:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and self.state is FollowerState.FETCHING:
             self.state = FollowerState.LISTING_LATEST
         elif error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self.state is FollowerState.FETCHING:
-            self.state = FollowerState.LISTING_LOCAL
+            skips = self._log.has_only_archive and self._settings.begins_at_tiered_end()
+            self.state = FollowerState.LISTING_TIERED if skips else FollowerState.LISTING_LOCAL
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
             self.state = FollowerState.FENCED
         else:
@@ -268,10 +289,8 @@ class FollowerReplica:
                 return FetchFrom(epoch, log.log_end_offset, self._last_fetched_epoch(), log.log_start_offset)
             case FollowerState.FINDING_END:
                 return FindEpochEnd(epoch, log.latest_epoch)
-            case FollowerState.LISTING_LATEST | FollowerState.LISTING_EARLIEST as state:
-                return ListOffset(epoch, state is FollowerState.LISTING_LATEST)
-            case FollowerState.LISTING_LOCAL:
-                return ListOffset(epoch, False, True)
+            case state if state in _LISTED:
+                return ListOffset(epoch, _LISTED[state])
             case _:
                 return None
 

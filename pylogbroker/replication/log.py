@@ -39,5 +39,9 @@ class ReplicaLog(Protocol):
     def latest_epoch(self) -> int:
         """Leader epoch of the last record, or a later one that began at the log end; -1 without records of v2."""
 
+    @property
+    def has_only_archive(self) -> bool:
+        """True if the log is archived, and has no local records."""
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch`, and its end offset; (-1, -1) if unknown."""

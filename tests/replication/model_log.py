@@ -19,6 +19,7 @@ class ModelLog:
         self.epochs = LeaderEpochs("", [])
         self.flushes = flushes
         self.on_disk = 0
+        self.is_archived = False
         self.last_epoch_forgotten = False  # for a mutant
 
     @property
@@ -32,6 +33,10 @@ class ModelLog:
     @property
     def latest_epoch(self) -> int:
         return self.epochs.latest
+
+    @property
+    def has_only_archive(self) -> bool:
+        return self.is_archived and self.log_start_offset == len(self.records)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset_for(epoch, len(self.records))

@@ -141,6 +141,8 @@ class _Query:
         timeout_ms = self._request.timeout_ms
         if timeout_ms <= 0:
             timeout_ms = self._services.config.remote_list_offsets_request_timeout_ms
+        if self._request.replica_id >= 0:
+            timeout_ms = 0  # the follower fetches no other partition meanwhile, and asks again
         self._until = self._services.runtime.clock.seconds() + timeout_ms / 1000
 
     async def answer(self) -> ListOffsetsResponse:

@@ -31,7 +31,7 @@ from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListOffset
+from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListedOffset, ListOffset
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import code_of
@@ -41,6 +41,7 @@ from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
+    LATEST_TIERED,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -56,7 +57,14 @@ _IDLE_SECONDS = 1.0
 _SYNCING_WAIT_MS = 5
 """Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 _FIRST_WITH_STATE = 15
-_FIRST_WITH_LOCAL_START = 8  # version of ListOffsets
+_TIMES = {
+    ListedOffset.LOG_END: LATEST,
+    ListedOffset.LOG_START: EARLIEST,
+    ListedOffset.LOCAL_START: EARLIEST_LOCAL,
+    ListedOffset.LAST_TIERED: LATEST_TIERED,
+}
+_LIST_OFFSETS_VERSIONS = {ListedOffset.LOCAL_START: 8, ListedOffset.LAST_TIERED: 9}
+"""First versions with these offsets. A leader that archives has them."""
 _FORMS_MAX = 64
 """Partitions that were named alone, and are remembered; with more, all are learned again."""
 
@@ -396,7 +404,7 @@ class ReplicaFetcher:
             ListOffsetsTopic(
                 topic,
                 [
-                    ListOffsetsPartition(replica.index, request.leader_epoch, _time_of(request))
+                    ListOffsetsPartition(replica.index, request.leader_epoch, _TIMES[request.of])
                     for replica, request in some
                     if isinstance(request, ListOffset)
                 ],
@@ -404,8 +412,9 @@ class ReplicaFetcher:
             for topic, some in _by_topic(requests.values()).items()
         ]
         version = self._settings.protocol.version_of(ListOffsetsRequest.api_key)
-        if any(isinstance(request, ListOffset) and request.local for _, request in requests.values()):
-            version = max(version, _FIRST_WITH_LOCAL_START)  # a leader that archives knows it
+        for _, request in requests.values():
+            if isinstance(request, ListOffset):
+                version = max(version, _LIST_OFFSETS_VERSIONS.get(request.of, 0))
         response = await self._channel.request(ListOffsetsRequest(self._settings.broker_id, topics=topics), version)
         answers = (
             (topic.name, partition.partition_index, partition)
@@ -434,12 +443,6 @@ class ReplicaFetcher:
 
     async def _send(self, request: Request) -> Any:
         return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))
-
-
-def _time_of(request: ListOffset) -> int:
-    if request.latest:
-        return LATEST
-    return EARLIEST_LOCAL if request.local else EARLIEST
 
 
 def _of_kind(requests: Asked, kind: type[FollowerRequest]) -> Asked:

@@ -33,5 +33,9 @@ class ReplicaLogView:
     def latest_epoch(self) -> int:
         return self.log.latest_epoch
 
+    @property
+    def has_only_archive(self) -> bool:
+        return self.log.is_archived and self.log.local_start_offset == self.log.log_end_offset
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.log.end_offset_for_epoch(epoch)

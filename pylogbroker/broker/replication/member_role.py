@@ -67,6 +67,7 @@ class MemberRole:
             config.replica_lag_time_max_ms,
             config.replica_fetch_backoff_ms,
             config.num_replica_fetchers,
+            lambda: config.follower_fetch_last_tiered_offset_enable,
         )
         fetching = FetcherSettings(
             self._broker_id,

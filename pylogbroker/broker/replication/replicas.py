@@ -41,6 +41,7 @@ from pylogbroker.replication import (
     ReplicationSettings,
 )
 from pylogbroker.replication.replica import NO_EPOCH
+from pylogbroker.replication.settings import never
 from pylogbroker.rpc.errors import NotConnected
 
 log = Logger()
@@ -58,6 +59,7 @@ class ReplicaSettings:
     lag_time_max_ms: int = 30_000
     fetch_backoff_ms: int = 1_000
     fetchers_per_leader: int = 1
+    begins_at_tiered_end: Callable[[], bool] = never
 
 
 @attrs.define(eq=False, repr=False)
@@ -195,6 +197,7 @@ class Replicas:
             self._settings.lag_time_max_ms,
             self._settings.fetch_backoff_ms,
             self._fetcher_settings.protocol.truncates_on_fetch,
+            self._settings.begins_at_tiered_end,
         )
         view = ReplicaLogView(partition.log)
         return PartitionReplica(self._broker_id, view, settings, self._brokers, partition.log.high_watermark)

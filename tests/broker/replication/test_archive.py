@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, NodeExists
 from pylogbroker.records import Buffer, entries
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.list_offsets import ListOffsetsRequest
 from tests.broker.replication.cluster import TOPIC, ClusterTests
 from tests.broker.trees import now
 
@@ -24,6 +26,8 @@ ARCHIVED = {"remote.storage.enable": "true", "segment.bytes": "200", "local.rete
 class ArchivedClusterTests(ClusterTests):
     brokers = (1, 2)
     settings: Mapping[str, str] = {}
+    more_settings: Mapping[str, str] = {}
+    topic_settings: Mapping[str, str] = ARCHIVED
 
     def setUp(self) -> None:
         self.store = self.enterContext(TemporaryDirectory())
@@ -31,12 +35,13 @@ class ArchivedClusterTests(ClusterTests):
             "remote.log.storage.system.enable": "true",
             "remote.log.storage": f"directory:{self.store}",
             "log.flush.interval.messages": "1",
+            **self.more_settings,
         }
         super().setUp()
 
     def start(self, broker: int) -> None:
         super().start(broker)
-        text = json.dumps({"version": 1, "config": ARCHIVED}).encode()
+        text = json.dumps({"version": 1, "config": dict(self.topic_settings)}).encode()
         for path, data in (("/config", b""), ("/config/topics", b""), (f"/config/topics/{TOPIC}", text)):
             with contextlib.suppress(NodeExists):
                 now(self.cluster.nodes[broker].tree.commit([Create(path, data)]))
@@ -154,3 +159,78 @@ class FollowersTests(ArchivedClusterTests):
         now(archive.round())
         self.assertEqual(self.manifests(), before)
         self.assertEqual(self.read_all(1), VALUES)
+
+
+class TieredEndTests(ArchivedClusterTests):
+    """Followers have `follower.fetch.last.tiered.offset.enable`; leaders keep three segments."""
+
+    more_settings = {"follower.fetch.last.tiered.offset.enable": "true", "replica.fetch.backoff.ms": "100"}
+    topic_settings = {**ARCHIVED, "local.retention.bytes": "400"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create(replicas=(1,))
+        for value in VALUES:
+            self.cluster.append(1, value)
+        self.archive(1)
+        leader = self.cluster.partition(1)
+        assert leader.archive is not None
+        self.local_start, self.stored_end = leader.log.local_start_offset, leader.archive.stored_end
+        self.assertTrue(0 < self.local_start < self.stored_end < len(VALUES))
+
+    def join(self) -> None:
+        """Let broker 2 have a replica."""
+        self.cluster.elect(1, isr=(1,), replicas=(1, 2))
+        self.cluster.announce(1, 2)
+        self.cluster.settle(5)
+
+    def test_a_new_replica_begins_behind_the_last_archived_record(self) -> None:
+        self.join()
+        log = self.cluster.partition(2).log
+        self.assertEqual(
+            (log.log_start_offset, log.local_start_offset, log.log_end_offset), (0, self.stored_end, len(VALUES))
+        )
+        self.assertEqual(log.epochs.entries[:1], self.cluster.partition(1).log.epochs.entries[:1])
+        self.cluster.elect(2, isr=(1, 2))
+        self.cluster.settle(2)
+        self.assertEqual(self.read_all(2), VALUES)
+
+    def test_a_replica_that_has_lost_its_disk_does_so_too(self) -> None:
+        self.join()
+        self._stacks[2].close()
+        shutil.rmtree(self._directories[2])
+        os.mkdir(self._directories[2])
+        self.start(2)
+        self.cluster.announce(1, 2)
+        self.cluster.elect(1, isr=(1,), replicas=(1, 2))
+        self.cluster.settle(5)
+        log = self.cluster.partition(2).log
+        self.assertEqual((log.local_start_offset, log.log_end_offset), (self.stored_end, len(VALUES)))
+
+    def test_a_replica_with_records_fetches_on_from_them(self) -> None:
+        self.join()
+        self.cluster.cut.add((2, 1))
+        self.cluster.elect(1, isr=(1,))
+        for value in VALUES:
+            self.cluster.append(1, value)
+        self.archive(1)
+        self.cluster.cut.clear()
+        self.cluster.settle(5)
+        log, leader = self.cluster.partition(2).log, self.cluster.partition(1).log
+        self.assertGreater(leader.local_start_offset, len(VALUES))
+        self.assertEqual((log.local_start_offset, log.log_end_offset), (leader.local_start_offset, 2 * len(VALUES)))
+
+    def test_a_leader_that_has_not_listed_its_archive_keeps_no_fetcher_waiting(self) -> None:
+        self.cluster.elect(1, isr=(1,))  # nothing is listed in the new epoch
+        os.rename(self.store, self.store + "-away")
+        threads = self.cluster.nodes[1].threads
+        threads.holding = True
+        self.join()
+        listed = [request for request in self.cluster.requests if isinstance(request, ListOffsetsRequest)]
+        self.assertGreater(len(listed), 1)  # each was answered
+        os.rename(self.store + "-away", self.store)
+        while threads.held:
+            threads.run_one()
+        threads.holding = False
+        self.cluster.settle(5)
+        self.assertEqual(self.cluster.partition(2).log.local_start_offset, self.stored_end)

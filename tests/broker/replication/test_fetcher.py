@@ -19,7 +19,7 @@ from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.replicas import FetchRates
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListOffset
+from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListedOffset, ListOffset
 from pylogbroker.replication.settings import ReplicationSettings
 from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.wire import Request
@@ -311,7 +311,10 @@ class FetcherTests(SynchronousTestCase):
 
     def test_offsets_are_listed_before_fetches(self) -> None:
         latest, earliest, failing, other = self.add(
-            [ListOffset(1, True)], [ListOffset(1, False)], [ListOffset(1, False)], [fetch_from(0)]
+            [ListOffset(1, ListedOffset.LOG_END)],
+            [ListOffset(1, ListedOffset.LOG_START)],
+            [ListOffset(1, ListedOffset.LOG_START)],
+            [fetch_from(0)],
         )
         answers = [
             ListOffsetsPartitionResponse(0, offset=5),
