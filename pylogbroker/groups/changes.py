@@ -14,7 +14,7 @@ import attrs
 
 from pylogbroker.coordinators import APPEND_ERRORS, LazyRecords, RecordWriter, record
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.changing_group import RecordKey
+from pylogbroker.groups.assigned_group import AssignedGroup, RecordKey
 from pylogbroker.records import Record
 from pylogbroker.wire import WireMessage
 from pylogbroker.wire.versioned_messages import encode
@@ -37,25 +37,7 @@ Stored = Callable[[ErrorCode, int], None]
 MakeValue = Callable[[], WireMessage | None]
 """Makes a value of the state at the time of the change, in any thread; None for a tombstone."""
 
-
-class ChangingGroup(Protocol):
-    """Group that notes its changes."""
-
-    @property
-    def group_id(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    def take_changes(self) -> dict[RecordKey, None]:
-        """Return the keys of what has changed, in the order in which records are written."""
-
-    def put_back(self, changes: tuple[RecordKey, ...], /) -> None:
-        """Let changes be written again: they were not stored."""
-
-    def note_all(self) -> None:
-        """Let everything be written."""
-
-
-G = TypeVar("G", bound=ChangingGroup)
+G = TypeVar("G", bound=AssignedGroup[Any, Any])
 
 
 class RecordForms(Protocol):

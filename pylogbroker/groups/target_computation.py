@@ -12,14 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import attrs
 
 from pylogbroker.coordinators import EventQueue, Timer, Timers, cancel
-
-
-class AssignedGroup(Protocol):
-    members: dict[str, Any]
-    epoch: int
-    target_epoch: int
-    assigned_ms: int
-    is_dead: bool
+from pylogbroker.groups.assigned_group import AssignedGroup
 
 
 class AssignmentWork(Protocol):
@@ -31,7 +24,7 @@ class AssignmentWork(Protocol):
         """Return the target assignment, in any thread."""
 
 
-G = TypeVar("G", bound=AssignedGroup)
+G = TypeVar("G", bound=AssignedGroup[Any, Any])
 Compute = Callable[[Callable[[], Any], int, Callable[[Any, int], None]], None]
 
 

@@ -11,7 +11,6 @@ from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.consumer.requests import MemberHeartbeat
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from pylogbroker.groups.static_members import check_static
 
 _SUBSCRIPTION_BYTES_MAX: Final = 512 * 1024
 """Most bytes of topic names in a subscription, which has to fit in a record."""
@@ -59,7 +58,7 @@ def admit(group: ConsumerGroup, beat: MemberHeartbeat, members_max: int) -> Cons
     if member is None and beat.epoch == JOIN_EPOCH:
         return _join(group, beat, members_max)
     if beat.instance_id is not None:
-        check_static(group, beat.member_id, beat.instance_id)
+        group.check_static(beat.member_id, beat.instance_id)
     if member is None:
         raise KafkaError(f"group {group.group_id!r} has no member {beat.member_id!r}", ErrorCode.UNKNOWN_MEMBER_ID)
     if member.has_left_for_a_moment and beat.epoch == JOIN_EPOCH:

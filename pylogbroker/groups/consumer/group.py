@@ -1,8 +1,4 @@
-"""A consumer group: members, epochs, target assignment, and who holds which partition. No I/O, no clock, no timers.
-
-Each change is noted, so that `take_changes` returns what has to be written: the keys of records, whose values are the
-present state.
-"""
+"""A consumer group: members, epochs, target assignment, and who holds which partition. No I/O, no clock, no timers."""
 
 from __future__ import annotations
 
@@ -13,16 +9,14 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.changing_group import RecordedGroup, RecordKey
+from pylogbroker.groups.assigned_group import CommittingGroup, RecordKey
 from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.consumer.member import ConsumerMember
 from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition
 from pylogbroker.groups.consumer.reconciliation import next_step
 from pylogbroker.groups.consumer.states import ConsumerGroupState, ReconciliationState
-from pylogbroker.groups.offsets import GroupOffsets
-from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
+from pylogbroker.groups.requests import Commit, GroupType, TransactionalCommit
 
 NO_PARTITIONS: Final[frozenset[TopicIdPartition]] = frozenset()
 
@@ -38,18 +32,6 @@ class RecordKind(IntEnum):
     CURRENT = 8
 
 
-_OF_MEMBERS: Final = (RecordKind.MEMBER, RecordKind.TARGET_OF_MEMBER, RecordKind.CURRENT)
-_REMOVAL_ORDER: Final = {
-    RecordKind.CURRENT: 0,
-    RecordKind.TARGET_OF_MEMBER: 1,
-    RecordKind.TARGET: 2,
-    RecordKind.MEMBER: 3,
-    RecordKind.EXPRESSION: 4,
-    RecordKind.GROUP: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(RecordKind)}
-
-
 @attrs.frozen
 class Resolved:
     """Topics that a regular expression matched among those of a version of the cluster's topics."""
@@ -60,26 +42,17 @@ class Resolved:
 
 
 @attrs.define(eq=False, repr=False)
-class ConsumerGroup(RecordedGroup):
-    group_id: str
-    partition: int
-    since: int  # ms when the epoch was bumped last
-    epoch: int = 0
-    target_epoch: int = 0
-    assigned_ms: int = 0  # when the target assignment was computed last; 0 if never
-    metadata_hash: int = 0
-    is_dead: bool = False
-    members: dict[str, ConsumerMember] = attrs.field(factory=dict, init=False)
-    static: dict[str, str] = attrs.field(factory=dict, init=False)  # instance id: member id
-    target: dict[str, frozenset[TopicIdPartition]] = attrs.field(factory=dict, init=False)
+class ConsumerGroup(CommittingGroup[ConsumerMember, frozenset[TopicIdPartition]]):
+    type = GroupType.CONSUMER
+    protocol_type = PROTOCOL_TYPE
+    no_target = NO_PARTITIONS
+    kinds = RecordKind
+    removed_last = RecordKind.EXPRESSION, RecordKind.GROUP
+
     expressions: dict[str, Resolved] = attrs.field(factory=dict, init=False)
-    offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     _holders: dict[TopicIdPartition, str] = attrs.field(factory=dict, init=False)
     _subscribers: Counter[str] = attrs.field(factory=Counter, init=False)  # members by topic
     _users: Counter[str] = attrs.field(factory=Counter, init=False)  # members by regular expression
-    kinds_of_members = _OF_MEMBERS
-    order = _ORDER
-    removal_order = _REMOVAL_ORDER
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -99,10 +72,6 @@ class ConsumerGroup(RecordedGroup):
         return member.state is ReconciliationState.STABLE and member.epoch == self.target_epoch
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.members or self.is_dead)
-
-    @property
     def subscribed(self) -> Collection[str]:
         """Names of all topics to which members subscribe; they need not exist."""
         return self._subscribers.keys()
@@ -119,28 +88,10 @@ class ConsumerGroup(RecordedGroup):
         """Return the number of partitions that members hold."""
         return len(self._holders)
 
-    def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
-        return self.target.get(member_id, NO_PARTITIONS)
-
     # -- what groups of both types have --------------------------------------------------------------------------
-
-    @property
-    def type(self) -> GroupType:
-        return GroupType.CONSUMER
-
-    @property
-    def has_pending(self) -> bool:
-        return False
-
-    @property
-    def consumes_partitions(self) -> bool:
-        return True
 
     def is_subscribed(self, topic: str) -> bool:
         return topic in self._subscribers
-
-    def die(self, now_ms: int) -> None:
-        self.is_dead = True
 
     def check_commit(self, commit: Commit, topic_id: FindTopicId) -> ErrorCode:
         """Check who commits: a member that holds the partitions, or anybody while there are no members."""
@@ -164,55 +115,25 @@ class ConsumerGroup(RecordedGroup):
             return ErrorCode.NONE
         return ErrorCode.ILLEGAL_GENERATION
 
-    def check_reader(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Check who fetches offsets; without member id and epoch it is nobody."""
-        if epoch < 0 and not member_id:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if epoch == member.epoch:
-            return ErrorCode.NONE
+    def _wrong_epoch(self, member: ConsumerMember) -> ErrorCode:
         return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
-    def _committing(self, commit: Commit) -> ConsumerMember | ErrorCode:
-        if commit.instance_id is not None and self.static.get(commit.instance_id, commit.member_id) != commit.member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-        return self.members.get(commit.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-
-    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-        """Offsets expire after their commit, or after the last member has left, if no member subscribes."""
-        since = 0 if self.members else self.since
-        return self.offsets.expired(
-            now_ms, retention_ms, lambda offset: max(since, offset.committed), self._subscribers.keys()
-        )
-
-    def describe(self) -> GroupDescription:
-        """Return what DescribeGroups has: only ConsumerGroupDescribe describes these groups."""
-        return GroupDescription(ErrorCode.NONE, self.group_id, ConsumerGroupState.DEAD.value, type=self.type)
-
-    def overview(self) -> GroupOverview:
-        return GroupOverview(self.group_id, PROTOCOL_TYPE, self.state.value, self.type)
+    def _topics_read(self) -> Collection[str]:
+        return self._subscribers.keys()
 
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: ConsumerMember) -> None:
-        self.members[member.member_id] = member
-        if member.instance_id is not None:
-            self.static[member.instance_id] = member.member_id
+        super().add(member)
         self._hold(member, member.assigned, member.revoking)
         self._count(member, 1)
-        self._note_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Remove a member; what it held is free."""
-        member = self.members.pop(member_id)
-        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
-            del self.static[member.instance_id]
+        member = self.members[member_id]
+        super().remove(member_id)
         self._release(member)
         self._count(member, -1)
-        self.target.pop(member_id, None)
-        self._note_member(member_id)
 
     def subscribe(self, member: ConsumerMember, topics: frozenset[str], expression: str | None) -> bool:
         """Change a subscription; return whether it is another one."""
@@ -221,12 +142,8 @@ class ConsumerGroup(RecordedGroup):
         self._count(member, -1)
         member.topics, member.expression = topics, expression
         self._count(member, 1)
-        self._changes[RecordKind.MEMBER, member.member_id] = None
+        self.note_member_change(member)
         return True
-
-    def note_member_change(self, member: ConsumerMember) -> None:
-        """Let the metadata of a member be written."""
-        self._changes[RecordKind.MEMBER, member.member_id] = None
 
     def take_place(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """Let a static member take the place of one with the same instance id: its target and its partitions."""
@@ -242,22 +159,7 @@ class ConsumerGroup(RecordedGroup):
         member.epoch = epoch
         self._move(member, member.state, member.assigned, {})
 
-    # -- epochs and targets --------------------------------------------------------------------------------------
-
-    def bump(self, now_ms: int) -> None:
-        self.epoch += 1
-        self.since = now_ms
-        self._changes[RecordKind.GROUP, ""] = None
-
-    def set_target(self, epoch: int, target: Mapping[str, frozenset[TopicIdPartition]], now_ms: int) -> None:
-        """Set the target assignment of an epoch; members that have left meanwhile have none."""
-        for member_id in self.members:
-            partitions = target.get(member_id, NO_PARTITIONS)
-            if partitions != self.target_of(member_id) or member_id not in self.target:
-                self.target[member_id] = partitions
-                self._changes[RecordKind.TARGET_OF_MEMBER, member_id] = None
-        self.target_epoch, self.assigned_ms = epoch, now_ms
-        self._changes[RecordKind.TARGET, ""] = None
+    # -- regular expressions -------------------------------------------------------------------------------------
 
     def set_resolved(self, expression: str, resolved: Resolved) -> bool:
         """Note what an expression matches; return whether subscriptions have changed."""

@@ -32,7 +32,6 @@ from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbea
 from pylogbroker.groups.consumer.states import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ReconciliationState
 from pylogbroker.groups.consumer.targets import AssignmentTask, Target, existing_topics, metadata_hash
 from pylogbroker.groups.settings import ConsumerGroupSettings
-from pylogbroker.groups.static_members import check_static
 from pylogbroker.groups.target_computation import TargetComputation
 
 _REFRESH_MS_MIN: Final = 10_000
@@ -115,7 +114,7 @@ class ConsumerMemberManager:
         """Let a member leave, for good or, a static one, for a moment; raise KafkaError if there is no such member."""
         member_id = beat.member_id
         if beat.instance_id is not None:
-            check_static(group, member_id, beat.instance_id)
+            group.check_static(member_id, beat.instance_id)
         member = group.members.get(member_id)
         if member is None:
             raise KafkaError(f"group {group.group_id!r} has no member {member_id!r}", ErrorCode.UNKNOWN_MEMBER_ID)

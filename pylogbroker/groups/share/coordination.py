@@ -13,7 +13,7 @@ from pylogbroker.groups.changes import GroupChanges
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.kinds import Group
 from pylogbroker.groups.shard import GroupShard
-from pylogbroker.groups.share.group import ShareGroup
+from pylogbroker.groups.share.group import FIRST_EPOCH, ShareGroup
 from pylogbroker.groups.share.membership import ShareMemberManager, check_fields
 from pylogbroker.groups.share.port import SharePort
 from pylogbroker.groups.share.requests import (
@@ -79,7 +79,7 @@ class ShareCoordination:
 
     def _create(self, group_id: str, now_ms: int) -> ShareGroup:
         shard = self._shard(group_id)
-        group = shard.groups[group_id] = ShareGroup(group_id, shard.partition, now_ms)
+        group = shard.groups[group_id] = ShareGroup(group_id, shard.partition, now_ms, FIRST_EPOCH)
         return group
 
     def topic_name(self, topic_id: UUID) -> str | None:

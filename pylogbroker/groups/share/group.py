@@ -12,14 +12,12 @@ assignment at its next heartbeat.
 A partition is assigned when the share coordinator has a state for it:
 
     subscribed -> initializing -> initialized -> deleting, with its whole topic -> none
-
-Each change is noted, as by `ConsumerGroup`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum, IntEnum
 from typing import Final
 from uuid import UUID
@@ -28,10 +26,10 @@ import attrs
 
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.changing_group import RecordedGroup
+from pylogbroker.groups.assigned_group import AssignedGroup
 from pylogbroker.groups.consumer.partitions import FindTopicId, TopicIdPartition, by_topic
 from pylogbroker.groups.offsets import GroupOffsets
-from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
+from pylogbroker.groups.requests import Commit, GroupType, TransactionalCommit
 from pylogbroker.groups.share.member import ShareMember
 
 PROTOCOL_TYPE: Final = "share"
@@ -57,18 +55,6 @@ class ShareRecordKind(IntEnum):
     TARGET = 12
     CURRENT = 14
     STATE_PARTITIONS = 15
-
-
-_OF_MEMBERS: Final = (ShareRecordKind.MEMBER, ShareRecordKind.TARGET_OF_MEMBER, ShareRecordKind.CURRENT)
-_REMOVAL_ORDER: Final = {
-    ShareRecordKind.CURRENT: 0,
-    ShareRecordKind.TARGET_OF_MEMBER: 1,
-    ShareRecordKind.TARGET: 2,
-    ShareRecordKind.MEMBER: 3,
-    ShareRecordKind.STATE_PARTITIONS: 4,
-    ShareRecordKind.GROUP: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(ShareRecordKind)}
 
 
 @attrs.define(eq=False, repr=False)
@@ -107,23 +93,16 @@ class StatePartitions:
 
 
 @attrs.define(eq=False, repr=False)
-class ShareGroup(RecordedGroup):
-    group_id: str
-    partition: int
-    since: int  # ms when the epoch was bumped last
-    epoch: int = FIRST_EPOCH
-    target_epoch: int = 0
-    assigned_ms: int = 0  # when the target assignment was computed last; 0 if never
-    metadata_hash: int = 0
-    is_dead: bool = False
-    members: dict[str, ShareMember] = attrs.field(factory=dict, init=False)
-    target: dict[str, frozenset[TopicIdPartition]] = attrs.field(factory=dict, init=False)
+class ShareGroup(AssignedGroup[ShareMember, frozenset[TopicIdPartition]]):
+    type = GroupType.SHARE
+    protocol_type = PROTOCOL_TYPE
+    no_target = NO_PARTITIONS
+    kinds = ShareRecordKind
+    removed_last = ShareRecordKind.STATE_PARTITIONS, ShareRecordKind.GROUP
+
     states: StatePartitions = attrs.field(factory=StatePartitions, init=False)
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets, init=False)  # always empty
     _subscribers: Counter[str] = attrs.field(factory=Counter, init=False)  # members by topic
-    kinds_of_members = _OF_MEMBERS
-    order = _ORDER
-    removal_order = _REMOVAL_ORDER
 
     @property
     def state(self) -> ShareGroupState:
@@ -132,36 +111,14 @@ class ShareGroup(RecordedGroup):
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.members or self.is_dead)
-
-    @property
     def subscribed(self) -> Collection[str]:
         """Names of all topics to which members subscribe; they need not exist."""
         return self._subscribers.keys()
 
-    def target_of(self, member_id: str) -> frozenset[TopicIdPartition]:
-        return self.target.get(member_id, NO_PARTITIONS)
-
     # -- what groups of all types have ---------------------------------------------------------------------------
-
-    @property
-    def type(self) -> GroupType:
-        return GroupType.SHARE
-
-    @property
-    def has_pending(self) -> bool:
-        return False
-
-    @property
-    def consumes_partitions(self) -> bool:
-        return True
 
     def is_subscribed(self, topic: str) -> bool:
         return topic in self._subscribers
-
-    def die(self, now_ms: int) -> None:
-        self.is_dead = True
 
     def check_commit(self, commit: Commit, topic_id: FindTopicId) -> ErrorCode:
         """Reject all: share groups have no committed offsets."""
@@ -173,25 +130,16 @@ class ShareGroup(RecordedGroup):
     def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
         return []
 
-    def describe(self) -> GroupDescription:
-        """Return what DescribeGroups has: only ShareGroupDescribe describes these groups."""
-        return GroupDescription(ErrorCode.NONE, self.group_id, ShareGroupState.DEAD.value, type=self.type)
-
-    def overview(self) -> GroupOverview:
-        return GroupOverview(self.group_id, PROTOCOL_TYPE, self.state.value, self.type)
-
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: ShareMember) -> None:
-        self.members[member.member_id] = member
+        super().add(member)
         self._count(member, 1)
-        self._note_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        member = self.members.pop(member_id)
+        member = self.members[member_id]
+        super().remove(member_id)
         self._count(member, -1)
-        self.target.pop(member_id, None)
-        self._note_member(member_id)
 
     def subscribe(self, member: ShareMember, topics: frozenset[str]) -> bool:
         """Change a subscription; return whether it is another one."""
@@ -203,33 +151,12 @@ class ShareGroup(RecordedGroup):
         self.note_member_change(member)
         return True
 
-    def note_member_change(self, member: ShareMember) -> None:
-        """Let the metadata of a member be written."""
-        self._changes[ShareRecordKind.MEMBER, member.member_id] = None
-
     def move(self, member: ShareMember, epoch: int, assigned: frozenset[TopicIdPartition]) -> None:
         """Let a member reach an assignment at an epoch."""
         if epoch != member.epoch:
             member.previous_epoch, member.epoch = member.epoch, epoch
         member.assigned = assigned
         self._changes[ShareRecordKind.CURRENT, member.member_id] = None
-
-    # -- epochs and targets --------------------------------------------------------------------------------------
-
-    def bump(self, now_ms: int) -> None:
-        self.epoch += 1
-        self.since = now_ms
-        self._changes[ShareRecordKind.GROUP, ""] = None
-
-    def set_target(self, epoch: int, target: Mapping[str, frozenset[TopicIdPartition]], now_ms: int) -> None:
-        """Set the target assignment of an epoch; members that have left meanwhile have none."""
-        for member_id in self.members:
-            partitions = target.get(member_id, NO_PARTITIONS)
-            if partitions != self.target_of(member_id) or member_id not in self.target:
-                self.target[member_id] = partitions
-                self._changes[ShareRecordKind.TARGET_OF_MEMBER, member_id] = None
-        self.target_epoch, self.assigned_ms = epoch, now_ms
-        self._changes[ShareRecordKind.TARGET, ""] = None
 
     # -- partitions with a state ---------------------------------------------------------------------------------
 
@@ -274,15 +201,6 @@ class ShareGroup(RecordedGroup):
             self.states.deleting.discard(topic_id)
         self.states.drop_unused_names()
         self.note_states()
-
-    # -- what is to be written -----------------------------------------------------------------------------------
-
-    def note_all(self) -> None:
-        """Let everything be written."""
-        for kind in (ShareRecordKind.GROUP, ShareRecordKind.TARGET, ShareRecordKind.STATE_PARTITIONS):
-            self._changes[kind, ""] = None
-        for member_id in self.members:
-            self._note_member(member_id)
 
     def note_states(self) -> None:
         """Let the partitions with a state be written."""

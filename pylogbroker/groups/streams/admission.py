@@ -6,7 +6,6 @@ from itertools import chain
 from typing import Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups.static_members import check_static
 from pylogbroker.groups.streams.configuration import check_topology
 from pylogbroker.groups.streams.group import StreamsGroup
 from pylogbroker.groups.streams.member import StreamsMember
@@ -62,7 +61,7 @@ def admit(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> Stre
     if member is None and beat.epoch == JOIN_EPOCH:
         return _join(group, beat, members_max)
     if beat.instance_id is not None:
-        check_static(group, beat.member_id, beat.instance_id)
+        group.check_static(beat.member_id, beat.instance_id)
     if member is None:
         raise _unknown(group, beat.member_id)
     if member.has_left_for_a_moment and beat.epoch == JOIN_EPOCH:
@@ -114,7 +113,7 @@ def check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
 def find_leaving(group: StreamsGroup, beat: StreamsHeartbeat) -> StreamsMember:
     """Return the member that leaves; raise KafkaError if there is no such member."""
     if beat.instance_id is not None:
-        check_static(group, beat.member_id, beat.instance_id)
+        group.check_static(beat.member_id, beat.instance_id)
     member = group.members.get(beat.member_id)
     if member is None:
         raise _unknown(group, beat.member_id)

@@ -1,23 +1,21 @@
 """A group of Kafka Streams: members, topology, epochs, target assignment, and who has which task.
 
-It has no I/O, no clock and no timers. Each change is noted, as by `ConsumerGroup`.
+It has no I/O, no clock and no timers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import Final
 
 import attrs
 
-from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.changing_group import RecordedGroup
+from pylogbroker.groups.assigned_group import CommittingGroup
 from pylogbroker.groups.consumer.partitions import FindTopicId
-from pylogbroker.groups.offsets import GroupOffsets
-from pylogbroker.groups.requests import Commit, GroupDescription, GroupOverview, GroupType, TransactionalCommit
+from pylogbroker.groups.requests import Commit, GroupType, TransactionalCommit
 from pylogbroker.groups.streams.configuration import (
     NO_TOPOLOGY,
     NOT_CONFIGURED,
@@ -45,50 +43,30 @@ class StreamsRecordKind(IntEnum):
     CURRENT = 22
 
 
-_OF_MEMBERS: Final = (StreamsRecordKind.MEMBER, StreamsRecordKind.TARGET_OF_MEMBER, StreamsRecordKind.CURRENT)
-_REMOVAL_ORDER: Final = {
-    StreamsRecordKind.CURRENT: 0,
-    StreamsRecordKind.TARGET_OF_MEMBER: 1,
-    StreamsRecordKind.TARGET: 2,
-    StreamsRecordKind.MEMBER: 3,
-    StreamsRecordKind.GROUP: 4,
-    StreamsRecordKind.TOPOLOGY: 5,
-}
-_ORDER: Final = {kind: place for place, kind in enumerate(StreamsRecordKind)}
-
-
 @attrs.define(eq=False, repr=False)
-class StreamsGroup(RecordedGroup):
+class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
     """`validated_epoch` is that of the topology whose topics are all there; -1 if some are missing.
 
     `assignment_settings` are those of the group's last epoch. `shutdown_by` is the member that has asked all members to
     shut down, empty if none has; it is not stored. `description_epochs` are Kafka's, of topology descriptions.
     """
 
-    group_id: str
-    partition: int
-    since: int  # ms when the epoch was bumped last
-    epoch: int = 0
-    target_epoch: int = 0
-    assigned_ms: int = 0  # when the target assignment was computed last; 0 if never
-    metadata_hash: int = 0
+    type = GroupType.STREAMS
+    protocol_type = PROTOCOL_TYPE
+    no_target = NO_TASKS
+    first_epoch = FIRST_EPOCH
+    kinds = StreamsRecordKind
+    removed_last = StreamsRecordKind.GROUP, StreamsRecordKind.TOPOLOGY
+
     validated_epoch: int = NOT_VALIDATED
     assignment_settings: Mapping[str, str] = attrs.field(factory=dict)
     description_epochs: tuple[int, int] = (-1, -1)
-    is_dead: bool = False
     topology: GroupTopology = NO_TOPOLOGY
     configured: ConfiguredTopology = attrs.field(default=NOT_CONFIGURED, init=False)
-    members: dict[str, StreamsMember] = attrs.field(factory=dict, init=False)
-    static: dict[str, str] = attrs.field(factory=dict, init=False)  # instance id: member id
-    target: dict[str, Tasks] = attrs.field(factory=dict, init=False)
-    offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     shutdown_by: str = attrs.field(default="", init=False)
     endpoint_epoch: int = attrs.field(default=-1, init=False)
     _owners: dict[Task, str] = attrs.field(factory=dict, init=False)  # member ids by active task
     _copiers: dict[Task, set[str]] = attrs.field(factory=dict, init=False)  # of standby and warm-up tasks
-    kinds_of_members = _OF_MEMBERS
-    order = _ORDER
-    removal_order = _REMOVAL_ORDER
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -110,35 +88,13 @@ class StreamsGroup(RecordedGroup):
         return member.state is TaskState.STABLE and member.epoch == self.target_epoch
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.members or self.is_dead)
-
-    def target_of(self, member_id: str) -> Tasks:
-        return self.target.get(member_id, NO_TASKS)
-
-    @property
     def has_topology(self) -> bool:
         return bool(self.topology.subtopologies)
 
     # -- what groups of all types have ---------------------------------------------------------------------------
 
-    @property
-    def type(self) -> GroupType:
-        return GroupType.STREAMS
-
-    @property
-    def has_pending(self) -> bool:
-        return False
-
-    @property
-    def consumes_partitions(self) -> bool:
-        return True
-
     def is_subscribed(self, topic: str) -> bool:
         return bool(self.members) and topic in self.topology.read_topics()
-
-    def die(self, now_ms: int) -> None:
-        self.is_dead = True
 
     def check_commit(self, commit: Commit, topic_id: FindTopicId) -> ErrorCode:
         """Check who commits: a member that has the tasks, or anybody while there are no members."""
@@ -158,20 +114,6 @@ class StreamsGroup(RecordedGroup):
             return member
         return ErrorCode.NONE if self._has_all(member, commit) else ErrorCode.ILLEGAL_GENERATION
 
-    def check_reader(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Check who fetches offsets; without member id and epoch it is nobody."""
-        if epoch < 0 and not member_id:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
-
-    def _committing(self, commit: Commit) -> StreamsMember | ErrorCode:
-        if commit.instance_id is not None and self.static.get(commit.instance_id, commit.member_id) != commit.member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-        return self.members.get(commit.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-
     def _has_all(self, member: StreamsMember, commit: Commit) -> bool:
         """Return whether a member of this epoch has had the tasks of all committed partitions since (KIP-1251).
 
@@ -189,42 +131,22 @@ class StreamsGroup(RecordedGroup):
                 return False
         return True
 
-    def expired_offsets(self, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-        """Offsets expire after their commit, or after the last member has left, if no member reads the topic."""
-        read = self.topology.read_topics() if self.members else set()
-        since = 0 if self.members else self.since
-        return self.offsets.expired(now_ms, retention_ms, lambda offset: max(since, offset.committed), read)
-
-    def describe(self) -> GroupDescription:
-        """Return what DescribeGroups has: only StreamsGroupDescribe describes these groups."""
-        return GroupDescription(ErrorCode.NONE, self.group_id, StreamsGroupState.DEAD.value, type=self.type)
-
-    def overview(self) -> GroupOverview:
-        return GroupOverview(self.group_id, PROTOCOL_TYPE, self.state.value, self.type)
+    def _topics_read(self) -> Collection[str]:
+        return self.topology.read_topics() if self.members else ()
 
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: StreamsMember) -> None:
-        self.members[member.member_id] = member
-        if member.instance_id is not None:
-            self.static[member.instance_id] = member.member_id
+        super().add(member)
         self._hold(member, member.assigned, member.revoking)
-        self._note_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Remove a member; its tasks are free."""
-        member = self.members.pop(member_id)
-        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
-            del self.static[member.instance_id]
+        member = self.members[member_id]
+        super().remove(member_id)
         self._release(member)
-        self.target.pop(member_id, None)
-        self._note_member(member_id)
         if not self.members:
             self.shutdown_by = ""
-
-    def note_member_change(self, member: StreamsMember) -> None:
-        """Let the metadata of a member be written."""
-        self._changes[StreamsRecordKind.MEMBER, member.member_id] = None
 
     def take_place(self, old: StreamsMember, new: StreamsMember) -> None:
         """Let a static member take the place of one with the same instance id: its target and its tasks."""
@@ -239,26 +161,11 @@ class StreamsGroup(RecordedGroup):
         member.epoch = STATIC_LEAVE_EPOCH
         self._move(member, member.state, member.assigned, NO_TASKS)
 
-    # -- topology, epochs and targets ----------------------------------------------------------------------------
+    # -- topology ------------------------------------------------------------------------------------------------
 
     def set_topology(self, topology: GroupTopology) -> None:
         self.topology, self.configured = topology, NOT_CONFIGURED
         self._changes[StreamsRecordKind.TOPOLOGY, ""] = None
-
-    def bump(self, now_ms: int) -> None:
-        self.epoch = self.epoch + 1 if self.epoch else FIRST_EPOCH
-        self.since = now_ms
-        self._changes[StreamsRecordKind.GROUP, ""] = None
-
-    def set_target(self, epoch: int, target: Mapping[str, Tasks], now_ms: int) -> None:
-        """Set the target assignment of an epoch; members that have left meanwhile have none."""
-        for member_id in self.members:
-            tasks = target.get(member_id, NO_TASKS)
-            if tasks != self.target_of(member_id) or member_id not in self.target:
-                self.target[member_id] = tasks
-                self._changes[StreamsRecordKind.TARGET_OF_MEMBER, member_id] = None
-        self.target_epoch, self.assigned_ms = epoch, now_ms
-        self._changes[StreamsRecordKind.TARGET, ""] = None
 
     # -- reconciliation ------------------------------------------------------------------------------------------
 
@@ -325,12 +232,3 @@ class StreamsGroup(RecordedGroup):
             copiers.discard(member.member_id)
             if not copiers:
                 del self._copiers[task]
-
-    # -- what is to be written -----------------------------------------------------------------------------------
-
-    def note_all(self) -> None:
-        """Let everything be written."""
-        for kind in (StreamsRecordKind.GROUP, StreamsRecordKind.TARGET, StreamsRecordKind.TOPOLOGY):
-            self._changes[kind, ""] = None
-        for member_id in self.members:
-            self._note_member(member_id)
