@@ -31,6 +31,9 @@ class CommittingMember(AssignedMember, Protocol):
     def instance_id(self) -> str | None: ...
     @property
     def epoch(self) -> int: ...
+    @property
+    def gives_place(self) -> bool:
+        """Return whether a new member with the same instance id takes the place of this one."""
 
 
 M = TypeVar("M", bound=AssignedMember)
@@ -205,6 +208,26 @@ class CommittingGroup(AssignedGroup[C, T]):
             raise KafkaError(
                 f"member {current_id!r} has taken over the instance id {instance_id!r}", ErrorCode.FENCED_INSTANCE_ID
             )
+
+    def find_former(self, instance_id: str | None, members_max: int) -> C | None:
+        """Return the static member whose place a new member takes, or None. Raise KafkaError if it may not join."""
+        current_id = None if instance_id is None else self.static.get(instance_id)
+        if current_id is not None:
+            current = self.members[current_id]
+            if current.gives_place:
+                return current
+            raise KafkaError(
+                f"member {current_id!r} still has the instance id {instance_id!r}; it is free when that member leaves,"
+                " or its session ends",
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+            )
+        if len(self.members) >= members_max:
+            raise KafkaError(
+                f"group {self.group_id!r} has {len(self.members)} members, the most that"
+                f" group.{self.type.value}.max.size allows",
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+            )
+        return None
 
     def check_reader(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Check who fetches offsets; without member id and epoch it is nobody."""

@@ -70,27 +70,14 @@ def admit(group: ConsumerGroup, beat: MemberHeartbeat, members_max: int) -> Cons
 
 def _join(group: ConsumerGroup, beat: MemberHeartbeat, members_max: int) -> ConsumerMember:
     new = ConsumerMember(beat.member_id, beat.instance_id)
-    current_id = group.static.get(beat.instance_id) if beat.instance_id is not None else None
-    if current_id is None:
-        if len(group.members) >= members_max:
-            raise KafkaError(
-                f"group {group.group_id!r} has {len(group.members)} members, the most that group.consumer.max.size"
-                " allows",
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-            )
+    former = group.find_former(beat.instance_id, members_max)
+    if former is None:
         group.add(new)
         return new
-    current = group.members[current_id]
-    if not current.has_left_for_a_moment and current.classic is None:
-        raise KafkaError(
-            f"member {current_id!r} still has the instance id {beat.instance_id!r}; it is free when that member leaves,"
-            " or its session ends",
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-        )
-    current.stop_timers()
-    new.topics, new.expression, new.rack_id = current.topics, current.expression, current.rack_id
-    new.assignor, new.rebalance_timeout_ms = current.assignor, current.rebalance_timeout_ms
-    group.take_place(current, new)
+    former.stop_timers()
+    new.topics, new.expression, new.rack_id = former.topics, former.expression, former.rack_id
+    new.assignor, new.rebalance_timeout_ms = former.assignor, former.rebalance_timeout_ms
+    group.take_place(former, new)
     return new
 
 

@@ -51,6 +51,10 @@ class ConsumerMember:
         """Return whether this static member's client is to come back within its session."""
         return self.epoch == STATIC_LEAVE_EPOCH
 
+    @property
+    def gives_place(self) -> bool:
+        return self.has_left_for_a_moment or self.classic is not None
+
     def holds(self) -> set[TopicIdPartition]:
         return {*self.assigned, *self.revoking}
 

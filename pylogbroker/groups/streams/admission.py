@@ -73,27 +73,14 @@ def admit(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> Stre
 
 def _join(group: StreamsGroup, beat: StreamsHeartbeat, members_max: int) -> StreamsMember:
     new = StreamsMember(beat.member_id, beat.instance_id, process_id=beat.process_id or "")
-    current_id = group.static.get(beat.instance_id) if beat.instance_id is not None else None
-    if current_id is None:
-        if len(group.members) >= members_max:
-            raise KafkaError(
-                f"group {group.group_id!r} has {len(group.members)} members, the most that group.streams.max.size"
-                " allows",
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-            )
+    former = group.find_former(beat.instance_id, members_max)
+    if former is None:
         group.add(new)
         return new
-    current = group.members[current_id]
-    if not current.has_left_for_a_moment:
-        raise KafkaError(
-            f"member {current_id!r} still has the instance id {beat.instance_id!r}; it is free when that member leaves,"
-            " or its session ends",
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-        )
-    current.stop_timers()
-    new.rack_id, new.client_tags, new.endpoint = current.rack_id, current.client_tags, current.endpoint
-    new.topology_epoch, new.rebalance_timeout_ms = current.topology_epoch, current.rebalance_timeout_ms
-    group.take_place(current, new)
+    former.stop_timers()
+    new.rack_id, new.client_tags, new.endpoint = former.rack_id, former.client_tags, former.endpoint
+    new.topology_epoch, new.rebalance_timeout_ms = former.topology_epoch, former.rebalance_timeout_ms
+    group.take_place(former, new)
     return new
 
 

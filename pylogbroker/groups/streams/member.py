@@ -46,6 +46,10 @@ class StreamsMember:
         """Return whether this static member's client is to come back within its session."""
         return self.epoch == STATIC_LEAVE_EPOCH
 
+    @property
+    def gives_place(self) -> bool:
+        return self.has_left_for_a_moment
+
     def holds(self) -> Tasks:
         return self.assigned | self.revoking
 
