@@ -64,6 +64,7 @@ from pylogbroker.wire.metadata_records import (
 
 PROTOCOLS: Final[Mapping[int, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 _FENCED, _UNFENCED = 1, -1
+_BROKER_LISTS_MAX: Final = 50_000
 
 
 class _ResourceType(IntEnum):
@@ -104,6 +105,15 @@ class MetadataFold:
     image: ClusterImage = attrs.field(factory=ClusterImage)
     brokers: dict[int, RegisteredBroker] = attrs.field(factory=dict, init=False)
     directories: dict[tuple[UUID, int], UUID] = attrs.field(factory=dict, init=False)
+    _broker_lists: dict[tuple[int, ...], tuple[int, ...]] = attrs.field(factory=dict, init=False)
+    """Replicas and ISRs: most partitions have those of others, and share them."""
+
+    def brokers_of(self, numbers: Iterable[int]) -> tuple[int, ...]:
+        """Return the brokers of a list; equal lists are one object."""
+        if len(self._broker_lists) >= _BROKER_LISTS_MAX:
+            self._broker_lists.clear()
+        brokers = tuple(numbers)
+        return self._broker_lists.setdefault(brokers, brokers)
 
     def begin(self) -> RecordEdits:
         """Return an empty batch of records that belong together."""
@@ -115,6 +125,15 @@ class MetadataFold:
         for delta in portions(batch.changes()):
             self.image = delta.apply(self.image)
             changes += delta
+            await give_way()
+        return changes
+
+    async def follow_on(self, before: ClusterImage) -> list[Change]:
+        """Return the changes from an earlier image to this one, which then shares with it what has not changed."""
+        changes = await difference(before, self.image)
+        self.image = before
+        for delta in portions(changes):
+            self.image = delta.apply(self.image)
             await give_way()
         return changes
 
@@ -185,8 +204,8 @@ class RecordEdits:
     def _set_partition(self, record: PartitionRecord) -> None:
         self._topic(record.topic_id).partitions[record.partition_id] = PartitionState(
             record.leader,
-            tuple(record.replicas),
-            tuple(record.isr),
+            self._fold.brokers_of(record.replicas),
+            self._fold.brokers_of(record.isr),
             record.leader_epoch,
             record.partition_epoch,
             tuple(record.adding_replicas),
@@ -208,14 +227,17 @@ class RecordEdits:
             leader=record.leader if has_leader else before.leader,
             leader_epoch=before.leader_epoch + has_leader,
             partition_epoch=before.partition_epoch + 1,
-            isr=_given(record.isr, before.isr),
-            replicas=_given(record.replicas, before.replicas),
-            removing=_given(record.removing_replicas, before.removing),
-            adding=_given(record.adding_replicas, before.adding),
+            isr=self._given(record.isr, before.isr),
+            replicas=self._given(record.replicas, before.replicas),
+            removing=self._given(record.removing_replicas, before.removing),
+            adding=self._given(record.adding_replicas, before.adding),
             recovery=before.recovery if record.leader_recovery_state < 0 else _recovery(record.leader_recovery_state),
         )
         if record.directories is not None or record.replicas is not None:
             self._assign(record.topic_id, number, after.replicas, record.directories or ())
+
+    def _given(self, after: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+        return before if after is None else self._fold.brokers_of(after)
 
     def _assign(self, topic_id: UUID, number: int, replicas: Iterable[int], directories: Iterable[UUID]) -> None:
         """Note the directory of this broker's replica; versions without directories leave the known one."""
@@ -280,10 +302,6 @@ class RecordEdits:
             broker, registration=registration, is_fenced=broker.is_fenced if is_fenced is None else is_fenced
         )
         self._brokers[broker_id] = None
-
-
-def _given(after: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
-    return before if after is None else tuple(after)
 
 
 def _recovery(number: int) -> LeaderRecovery:

@@ -8,13 +8,16 @@
     snapshot     FetchSnapshot at `position`        a chunk                             snapshot
                                                     the last chunk                      fetching, from its end offset
                                                     SNAPSHOT_NOT_FOUND,                 fetching
-                                                    POSITION_OUT_OF_RANGE
+                                                    POSITION_OUT_OF_RANGE, damage
     either       any                                leader id or epoch that is newer    fetching, from that leader
 
 Batches are decoded when they are handed out, record by record, so that their reader can give way to other work. Records
 are handed out below the high watermark only, and those of a metadata transaction together at its end: what is
 handed out never changes. So a divergence above the high watermark drops records that nobody has seen. One below it, or
 a record of a newer release, ends the broker: KRaft's own rules are broken, or this release is too old.
+
+A snapshot is handed out in parts, one for each chunk, so that no more than a chunk and a batch of it are in memory.
+Its records count once its end is handed out: until then another snapshot may begin, or the log may go on without it.
 
 Source: Kafka's class KafkaRaftClient, KIP-595, KIP-630, KIP-868; the formats are in `wire.messages`.
 """
@@ -52,6 +55,8 @@ TOPIC_ID: Final = UUID(int=1)
 _BYTES_MAX: Final = 1 << 20
 """Of an answer: its batches are checked in one go."""
 _SNAPSHOT_BYTES_MAX: Final = 4 << 30
+_BATCH_BYTES_MAX: Final = 32 << 20
+"""Of a batch in a snapshot: Kafka's controllers write at most 8 MiB."""
 _NO_EPOCH: Final = -1
 _SNAPSHOT_FOOTER: Final = 4
 _CONTROL_KEY: Final = Struct(">hh")
@@ -64,16 +69,29 @@ class MetadataLogError(PylogbrokerError):
 
 @attrs.frozen
 class CommittedMetadata:
-    """Records that belong together, and the offset behind the last one; a snapshot's replace all before.
+    """Records that belong together, and the offset behind the last one.
 
     `timestamp_ms` is the largest of them. The records are decoded as they are read: once, and before the next ones are
-    asked for.
+    asked for. With `is_snapshot` there are none: those of the snapshot's parts replace all before.
     """
 
     end_offset: int
     records: Iterator[MetadataRecord]
     timestamp_ms: int
     is_snapshot: bool = False
+
+
+@attrs.frozen
+class SnapshotPart:
+    """Records of a snapshot of all before `end_offset`.
+
+    The first part begins a snapshot, also if an earlier one has not ended. The records are decoded as those of
+    `CommittedMetadata`.
+    """
+
+    end_offset: int
+    records: Iterator[MetadataRecord]
+    is_first: bool
 
 
 @attrs.frozen
@@ -93,13 +111,34 @@ class _Fetching:
 
 @attrs.define(eq=False, repr=False)
 class _Snapshot:
-    """A snapshot on its way: the bytes behind the last complete batch, and the batches before."""
+    """A snapshot on its way: `rest` are the bytes behind the last complete batch."""
 
     name: SnapshotName
     position: int = 0
     rest: bytes = b""
-    entries: list[LogEntry] = attrs.field(factory=list)
+    newest_ms: int = -1
+    """Largest timestamp of the records."""
     has_footer: bool = False
+
+    def take(self, data: bytes) -> list[LogEntry]:
+        """Return the batches with records that a chunk completes; raise CorruptRecords or MetadataLogError."""
+        whole = self.rest + data
+        complete = complete_entries(whole)
+        rest = whole[len(complete) :]
+        if len(rest) > _BATCH_BYTES_MAX:
+            raise MetadataLogError(f"a batch of a metadata snapshot is larger than {_BATCH_BYTES_MAX} bytes")
+        taken = []
+        for entry in entries(complete):
+            if self.has_footer:
+                raise CorruptRecords("a metadata snapshot goes on behind its footer")
+            entry.check()
+            if entry.is_control:
+                self.has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
+            else:
+                self.newest_ms = max(self.newest_ms, entry.max_timestamp)
+                taken.append(entry)
+        self.position, self.rest = self.position + len(data), rest
+        return taken
 
 
 @attrs.define(eq=False, repr=False)
@@ -147,8 +186,8 @@ class MetadataLog:
     _committed_epoch: int = attrs.field(default=0, init=False)
     _pending: deque[_Batch] = attrs.field(factory=deque, init=False)
     _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
-    _loaded: list[CommittedMetadata] = attrs.field(factory=list, init=False)
-    """A snapshot that is not handed out yet."""
+    _loaded: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
+    """What is fetched of a snapshot, and not handed out yet."""
     _transactions: _Transactions = attrs.field(factory=_Transactions, init=False)
 
     @property
@@ -216,28 +255,28 @@ class MetadataLog:
         return False
 
     def chunk_fetched(self, chunk: SnapshotChunk) -> None:
-        """Take the answer to a request for a snapshot; raise CorruptRecords or MetadataLogError."""
+        """Take the answer to a request for a snapshot; raise CorruptRecords or MetadataLogError.
+
+        A damaged snapshot is not handed out any further: it is asked for again.
+        """
         snapshot = self._step
         if isinstance(snapshot, _Fetching) or chunk.snapshot_id != snapshot.name or chunk.position != snapshot.position:
             return  # an answer to an earlier request
-        if not 0 <= chunk.size <= _SNAPSHOT_BYTES_MAX:
-            raise MetadataLogError(f"a metadata snapshot of {chunk.size} bytes is larger than {_SNAPSHOT_BYTES_MAX}")
-        data = bytes(cast(Buffer, chunk.unaligned_records))
-        if not data and snapshot.position < chunk.size:
+        try:
+            self._take_chunk(snapshot, chunk.size, bytes(cast(Buffer, chunk.unaligned_records)))
+        except CorruptRecords:
+            self._step, self._loaded = _Fetching(), []
+            raise
+
+    def _take_chunk(self, snapshot: _Snapshot, size: int, data: bytes) -> None:
+        if not 0 <= size <= _SNAPSHOT_BYTES_MAX:
+            raise MetadataLogError(f"a metadata snapshot of {size} bytes is larger than {_SNAPSHOT_BYTES_MAX}")
+        if not data and snapshot.position < size:
             raise CorruptRecords("a chunk of a metadata snapshot is empty")
-        snapshot.position += len(data)
-        whole = snapshot.rest + data
-        complete = complete_entries(whole)
-        snapshot.rest = whole[len(complete) :]
-        for entry in entries(complete):
-            if snapshot.has_footer:
-                raise CorruptRecords("a metadata snapshot goes on behind its footer")
-            entry.check()
-            if entry.is_control:
-                snapshot.has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
-            else:
-                snapshot.entries.append(entry)
-        if snapshot.position >= chunk.size:
+        is_first = snapshot.position == 0
+        taken = snapshot.take(data)
+        self._loaded = [SnapshotPart(snapshot.name.end_offset, _decoded(taken), is_first)]
+        if snapshot.position >= size:
             self._end_snapshot(snapshot)
 
     def snapshot_gone(self) -> None:
@@ -256,8 +295,7 @@ class MetadataLog:
         if not snapshot.has_footer or snapshot.rest:
             raise CorruptRecords("a metadata snapshot ends without its footer")
         end = snapshot.name.end_offset
-        newest = max((entry.max_timestamp for entry in snapshot.entries), default=-1)
-        self._loaded = [CommittedMetadata(end, _decoded(snapshot.entries), newest, is_snapshot=True)]
+        self._loaded.append(CommittedMetadata(end, iter(()), snapshot.newest_ms, is_snapshot=True))
         self._step, self._transactions, self._pending = _Fetching(), _Transactions(), deque()
         self.end_offset = self.committed_offset = end
         self.high_watermark = max(self.high_watermark, end)
@@ -290,7 +328,7 @@ class MetadataLog:
 
     # what is committed
 
-    def committed(self) -> Iterator[CommittedMetadata]:
+    def committed(self) -> Iterator[CommittedMetadata | SnapshotPart]:
         """Yield what was committed since the last call. Decoding it may raise CorruptRecords."""
         loaded, self._loaded = self._loaded, []
         yield from loaded

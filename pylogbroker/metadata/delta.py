@@ -103,7 +103,7 @@ class Delta:
         return editor.result()
 
 
-_PORTION_PARTITIONS: Final = 1_000
+_PORTION_PARTITIONS: Final = 500
 
 
 def portions(changes: Iterable[Change]) -> Iterator[Delta]:

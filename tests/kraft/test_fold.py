@@ -12,7 +12,15 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.kraft.entities import ChangedNode, Entities
 from pylogbroker.kraft.fold import MetadataFold
 from pylogbroker.long_loops import advance, at_once
-from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ConfigChanged,
+    Delta,
+    PartitionsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
 from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionState, broker_resource, topic_resource
 from pylogbroker.wire.metadata_records import (
     AccessControlEntryRecord,
@@ -84,6 +92,32 @@ def test_a_change_keeps_what_it_does_not_name() -> None:
     after = PartitionState(1, (1, HERE), (HERE,), leader_epoch=0, partition_epoch=1)
     assert list(delta) == [PartitionsChanged("orders", {0: after}, ORDERS)]
     assert made.image.topics["orders"].partitions[0] == after
+
+
+def test_an_image_that_follows_on_shares_what_has_not_changed() -> None:
+    topics = [TopicRecord("orders", ORDERS), partition(), partition(number=1), TopicRecord("other", OTHER)]
+    before, _ = fold([*topics, partition(OTHER), broker(1, 10, fenced=False), broker(2, 11, fenced=False)])
+    settings = ConfigRecord(2, "orders", "retention.ms", "1000")
+    moved = partition(number=1, leader=HERE, leader_epoch=1)
+    after, _ = fold([*topics[:2], moved, topics[3], partition(OTHER), broker(1, 12, fenced=False), settings])
+    expected = after.image
+    changes = at_once(after.follow_on(before.image))
+    assert after.image == expected
+    assert after.image.topics["other"] is before.image.topics["other"]
+    assert {type(change) for change in changes} == {
+        ConfigChanged,
+        PartitionsChanged,
+        BrokerRegistered,
+        BrokerUnregistered,
+    }
+
+
+def test_equal_lists_of_brokers_are_one_object() -> None:
+    made, _ = fold([TopicRecord("orders", ORDERS), partition(), partition(number=1)])
+    take(made, [PartitionChangeRecord(0, ORDERS, isr=[HERE]), PartitionChangeRecord(1, ORDERS, isr=[HERE])])
+    one, other = made.image.topics["orders"].partitions.values()
+    assert one.replicas is other.replicas
+    assert one.isr is other.isr
 
 
 def test_each_named_leader_raises_the_leader_epoch_even_without_change() -> None:

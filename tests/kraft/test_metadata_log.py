@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError
+from pylogbroker.kraft import metadata_log
+from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError, SnapshotPart
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
 from pylogbroker.wire.metadata_records import (
@@ -44,7 +45,11 @@ Handed = tuple[int, tuple[MetadataRecord, ...], bool]
 
 
 def handed_out(log: MetadataLog) -> list[Handed]:
-    return [(batch.end_offset, tuple(batch.records), batch.is_snapshot) for batch in log.committed()]
+    return [
+        (batch.end_offset, tuple(batch.records), batch.is_snapshot)
+        for batch in log.committed()
+        if isinstance(batch, CommittedMetadata)
+    ]
 
 
 class Cluster:
@@ -56,6 +61,8 @@ class Cluster:
         self.epoch = 1
         self.log = follower()
         self.seen: list[MetadataRecord] = []
+        self.loaded: list[MetadataRecord] = []
+        """Of a snapshot that is not complete."""
         self._names = 0
         self.is_in_transaction = False
 
@@ -103,10 +110,13 @@ class Cluster:
             self.log.fetched(self.leader.answer(offset, epoch, self.chance.randint(1, 4)))
         else:
             self.fetch_chunk(request)
-        for _, records, is_snapshot in handed_out(self.log):
-            if is_snapshot:
-                self.seen = []
-            self.seen += records
+        for committed in self.log.committed():
+            if isinstance(committed, SnapshotPart):
+                self.loaded = ([] if committed.is_first else self.loaded) + list(committed.records)
+                continue
+            if committed.is_snapshot:
+                self.seen = self.loaded
+            self.seen = self.seen + list(committed.records)
 
     def fetch_chunk(self, request: FetchSnapshotRequest) -> None:
         [partition] = request.topics[0].partitions
@@ -251,3 +261,55 @@ def test_damaged_snapshots_are_rejected(damage: object, why: str) -> None:
     chunk.size, chunk.unaligned_records = len(whole), whole
     with pytest.raises(CorruptRecords, match=why):
         log.chunk_fetched(chunk)
+
+
+def test_a_damaged_snapshot_is_asked_for_again_from_its_start() -> None:
+    log = follower()
+    log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    leader = LeaderLog(snapshots={20: snapshot([NoOpRecord()] * 9)})
+    log.chunk_fetched(leader.chunk(SnapshotName(20, 1), 0, 150))
+    assert len(list(log.committed())) == 1
+    damaged = leader.chunk(SnapshotName(20, 1), 150, 1000)
+    damaged.unaligned_records = bytes(1000)
+    with pytest.raises(CorruptRecords):
+        log.chunk_fetched(damaged)
+    assert fetch(log) == (0, 0)
+    assert list(log.committed()) == []
+    log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    request = log.request(500)
+    assert isinstance(request, FetchSnapshotRequest)
+    assert request.topics[0].partitions[0].position == 0
+
+
+def test_a_snapshot_is_handed_out_chunk_by_chunk() -> None:
+    log = follower()
+    log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    records: list[MetadataRecord] = [TopicRecord(f"topic-{number}", UUID(int=number)) for number in range(500)]
+    leader, parts, position = LeaderLog(snapshots={20: snapshot(records)}), list[SnapshotPart](), 0
+    seen: list[MetadataRecord] = []
+    while True:
+        chunk = leader.chunk(SnapshotName(20, 1), position, 1000)
+        position += len(chunk.unaligned_records or b"")
+        log.chunk_fetched(chunk)
+        part, *end = log.committed()
+        assert isinstance(part, SnapshotPart)
+        parts.append(part)
+        seen += part.records
+        if end:
+            break
+        assert log.committed_offset == 0
+        assert len(seen) <= len(parts) * 1000 // 40
+    assert seen == records
+    assert [part.is_first for part in parts] == [True] + [False] * (len(parts) - 1)
+    assert len(parts) > 20
+    assert [(committed.end_offset, list(committed.records)) for committed in end] == [(20, [])]
+    assert log.committed_offset == 20
+
+
+def test_a_batch_of_a_snapshot_that_is_too_large_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_log, "_BATCH_BYTES_MAX", 500)
+    log = follower()
+    log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    large = batch(0, 0, [TopicRecord("x" * 200, UUID(int=number)) for number in range(5)])
+    with pytest.raises(MetadataLogError, match="larger than 500 bytes"):
+        log.chunk_fetched(LeaderLog(snapshots={20: large}).chunk(SnapshotName(20, 1), 0, 600))

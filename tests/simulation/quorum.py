@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.kraft.role import KraftRole
-from pylogbroker.kraft.metadata_log import CommittedMetadata
+from pylogbroker.kraft.metadata_log import CommittedMetadata, SnapshotPart
 from pylogbroker.metadata.image import (
     ConfigResource,
     ConfigResourceType,
@@ -198,7 +198,7 @@ class SimulatedQuorum:
 
     # checks
 
-    async def publish(self, publisher: MetadataPublisher, committed: CommittedMetadata) -> None:
+    async def publish(self, publisher: MetadataPublisher, committed: CommittedMetadata | SnapshotPart) -> None:
         """Stand in for the method of the product: check before and after that its broker applies what is committed."""
         applied = self._applied.get(publisher)
         if applied is None:

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.runtime import resources as runtime
 from pylogbroker.broker.runtime.slices import Slices
-from pylogbroker.kraft.metadata_log import CommittedMetadata
+from pylogbroker.kraft.metadata_log import CommittedMetadata, SnapshotPart
 from pylogbroker.net import protocol, service
 from pylogbroker.rpc import endpoint
 from pylogbroker.tap import lifecycle, preflight
@@ -104,7 +104,7 @@ class Surroundings:
 
 
 def _published_to(quorum: SimulatedQuorum) -> Any:
-    async def publish(publisher: MetadataPublisher, committed: CommittedMetadata) -> None:
+    async def publish(publisher: MetadataPublisher, committed: CommittedMetadata | SnapshotPart) -> None:
         await quorum.publish(publisher, committed)
 
     return publish

@@ -10,10 +10,10 @@
     4       new topics and changed partitions are published
     5       replicas that have moved to other brokers are deleted
 
-The changes of a large batch, or of a snapshot, are published in portions: each is followed by other work. Replicas come
-before the image, so that no client is sent to one that is not ready. Nothing leads or follows before the
-image has this broker's registration: an earlier one may name it a leader by its former life, and its log may lack
-records since.
+A snapshot comes in parts, which make an image beside the present one; at its end, what differs is published. The
+changes of a large batch, or of a snapshot, are published in portions: each is followed by other work. Replicas come
+before the image, so that no client is sent to one that is not ready. Nothing leads or follows before the image has this
+broker's registration: an earlier one may name it a leader by its former life, and its log may lack records since.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.interfaces import Create, Delete, ITree, Operation, SetData
 from pylogbroker.kraft.entities import ChangedNode, Entities
-from pylogbroker.kraft.fold import MetadataFold, difference
-from pylogbroker.kraft.metadata_log import CommittedMetadata
+from pylogbroker.kraft.fold import MetadataFold
+from pylogbroker.kraft.metadata_log import CommittedMetadata, SnapshotPart
 from pylogbroker.metadata.delta import (
     Change,
     ConfigChanged,
@@ -49,12 +49,20 @@ from pylogbroker.metadata.delta import (
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, is_another_topic
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.storage import Log
-from pylogbroker.wire.metadata_records import UnknownMetadataRecord
+from pylogbroker.wire.metadata_records import MetadataRecord, UnknownMetadataRecord
 
 log = Logger()
 _ANY_EPOCH: Final = -1
 _COMMITTED_OPERATIONS: Final = 100
 """Operations on nodes in one transaction: nobody needs more together, and a long transaction stops other work."""
+
+
+@attrs.frozen
+class LoadedSnapshot:
+    """State of the cluster by the parts of a snapshot that have come so far."""
+
+    fold: MetadataFold
+    entities: Entities = attrs.field(factory=Entities)
 
 
 @attrs.define(eq=False, repr=False)
@@ -68,6 +76,8 @@ class MetadataPublisher:
     _published: PublishedOffset
     fold: MetadataFold = attrs.field(init=False)
     entities: Entities = attrs.field(factory=Entities, init=False)
+    _loading: list[LoadedSnapshot] = attrs.field(factory=list, init=False)
+    """One whose end has not come yet."""
     _led: list[Replicas] = attrs.field(factory=list, init=False)
     """This broker's replicas, once they may take their roles."""
     _alone: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -80,33 +90,52 @@ class MetadataPublisher:
         """This broker's replicas have taken the roles that the image gives them."""
         return bool(self._led)
 
-    async def publish(self, committed: CommittedMetadata) -> None:
+    async def publish(self, committed: CommittedMetadata | SnapshotPart) -> None:
         """Apply records that belong together; raise CorruptRecords, of which UnknownMetadataRecord is one."""
         await self._alone.acquire()
         try:
-            await self._publish(committed)
+            if isinstance(committed, SnapshotPart):
+                await self._load(committed)
+            else:
+                await self._publish(committed)
         finally:
             self._alone.release()
 
+    async def _load(self, part: SnapshotPart) -> None:
+        """Apply a part of a snapshot beside the present image."""
+        if part.is_first:
+            self._loading = [LoadedSnapshot(MetadataFold(self._broker_id))]
+        [loading] = self._loading
+        await self._fold(part.records, loading.fold, loading.entities)
+
     async def _publish(self, committed: CommittedMetadata) -> None:
-        before, former = self.fold.image, self.entities
+        loading, self._loading = self._loading, []
         if committed.is_snapshot:
-            self.fold, self.entities = MetadataFold(self._broker_id), Entities()
-            self.entities.replace(former)
-        edits = self.fold.begin()
-        async for record in self._runtime.slices.over(committed.records):
-            try:
-                edits.apply(record)
-                self.entities.apply(record)
-            except (KeyError, ValueError) as error:
-                raise UnknownMetadataRecord(f"a value of a {type(record).__name__} is not known: {error}") from error
-        slices = self._runtime.slices
-        changes = await slices.run(self.fold.commit(edits))
-        if committed.is_snapshot:
-            changes = await slices.run(difference(before, self.fold.image))
-            self._published.snapshots += 1
+            [loaded] = loading
+            changes = await self._replace(loaded)
+        else:
+            changes = await self._fold(committed.records, self.fold, self.entities)
         await self._apply(changes)
         self._published.advance(committed.end_offset - 1, committed.timestamp_ms)
+
+    async def _replace(self, loaded: LoadedSnapshot) -> list[Change]:
+        """Let a snapshot replace all before; return what changes."""
+        loaded.entities.replace(self.entities)
+        changes = await self._runtime.slices.run(loaded.fold.follow_on(self.fold.image))
+        self.fold, self.entities = loaded.fold, loaded.entities
+        self._published.snapshots += 1
+        return changes
+
+    async def _fold(self, records: Iterable[MetadataRecord], fold: MetadataFold, entities: Entities) -> list[Change]:
+        """Apply records; return what they change."""
+        edits = fold.begin()
+        async for record in self._runtime.slices.over(records):
+            try:
+                edits.apply(record)
+                entities.apply(record)
+            except (KeyError, ValueError) as error:
+                raise UnknownMetadataRecord(f"a value of a {type(record).__name__} is not known: {error}") from error
+        return await self._runtime.slices.run(fold.commit(edits))
 
     async def begin(self, replicas: Replicas, logs: Mapping[TopicPartition, Log], offset: int) -> None:
         """Let this broker's replicas take their roles, once the image has the record at an offset: its registration.

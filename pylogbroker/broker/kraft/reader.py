@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
-from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError
+from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError, SnapshotPart
 from pylogbroker.kraft.registration import FATAL
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import ClientError, Closed, code_of, error_of
@@ -53,7 +53,7 @@ class MetadataReader:
     _log: MetadataLog
     _quorum: Quorum
     _runtime: Runtime
-    _publish: Callable[[CommittedMetadata], Awaitable[None]]
+    _publish: Callable[[CommittedMetadata | SnapshotPart], Awaitable[None]]
     _pauses: Pauses = attrs.field(init=False)
     _failures: int = attrs.field(default=0, init=False)
 
