@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Protocol
 
 import attrs
 
@@ -43,6 +45,14 @@ def snapshot(records: Sequence[MetadataRecord], per_batch: int = 3) -> bytes:
     return b"".join([*parts, control_batch(offset, 0, 4)])
 
 
+class SnapshotBytes(Protocol):
+    """Bytes of a snapshot, or what makes them as they are read."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice, /) -> bytes: ...
+
+
 @attrs.frozen
 class Entry:
     """A batch in the leader's log; `records` is None for a control batch."""
@@ -69,7 +79,7 @@ class LeaderLog:
     entries: list[Entry] = attrs.field(factory=list)
     start: int = 0
     high_watermark: int = 0
-    snapshots: dict[int, bytes] = attrs.field(factory=dict)
+    snapshots: dict[int, SnapshotBytes] = attrs.field(factory=dict)
     """By end offset. There, too, a compact one replaces that of all records."""
 
     @property
@@ -94,8 +104,8 @@ class LeaderLog:
         if offset and offset != self.start and (epoch != last_epoch or end < offset):
             data.diverging_epoch = EpochEndOffset(epoch, end)
             return data
-        later = [entry.encoded for entry in self.entries if entry.base >= offset]
-        data.records = b"".join(later[:entries_max])
+        later = (entry.encoded for entry in self.entries if entry.base >= offset)
+        data.records = b"".join(islice(later, entries_max))
         return data
 
     @property

@@ -17,7 +17,7 @@ Source: Kafka's class PartitionChangeBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 import attrs
@@ -36,9 +36,13 @@ class ReplicaDecisions:
     state: ModelState
     has_elr: bool = False
 
-    def without(self, broker: int, *, is_unclean: bool = False) -> Iterator[PartitionChangeRecord]:
-        """Yield what takes a broker out of ISRs and leaderships."""
-        for key, partition in self.state.partitions.items():
+    def without(
+        self, broker: int, among: Iterable[Key] | None = None, *, is_unclean: bool = False
+    ) -> Iterator[PartitionChangeRecord]:
+        """Yield what takes a broker out of ISRs and leaderships, of all partitions or of those that it may have."""
+        partitions = self.state.partitions
+        for key in partitions if among is None else among:
+            partition = partitions[key]
             if broker not in (*partition.isr, partition.leader, *(partition.eligible if is_unclean else ())):
                 continue
             isr = [member for member in partition.isr if member != broker]
@@ -46,9 +50,11 @@ class ReplicaDecisions:
                 isr = partition.isr
             yield from self._changed(key, partition, isr, (broker,) if is_unclean else (), gone=broker)
 
-    def elected(self, broker: int) -> Iterator[PartitionChangeRecord]:
+    def elected(self, broker: int, among: Iterable[Key] | None = None) -> Iterator[PartitionChangeRecord]:
         """Yield leaders of partitions that have none, once a broker is live."""
-        for key, partition in self.state.partitions.items():
+        partitions = self.state.partitions
+        for key in partitions if among is None else among:
+            partition = partitions[key]
             if partition.leader == NO_LEADER:
                 yield from self._changed(key, partition, partition.isr, live=broker)
 

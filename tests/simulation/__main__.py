@@ -1,6 +1,6 @@
 """`python -m tests.simulation [--engine kraft] [--seeds N] [--first SEED]`: run seeds, and end with 1 at a violation.
 
-`python -m tests.simulation --scale` measures one broker in clusters of 100 brokers with up to 200,000 partitions.
+`python -m tests.simulation --scale` measures one broker in clusters of 3 to 300 brokers, with up to 400,000 partitions.
 
 `python -m tests.simulation --seed SEED --show` runs one, and shows its events and log lines.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from subprocess import PIPE
 
 import click
 
@@ -22,13 +23,24 @@ from tests.simulation.setup import ENGINES, ZOOKEEPER
 @click.option("--first", default=1, show_default=True, help="seed of the first run; each run adds 1")
 @click.option("--engine", type=click.Choice(ENGINES), default=ZOOKEEPER, show_default=True, help="keeps the metadata")
 @click.option("--scale", "is_scale", is_flag=True, help="print the figures of docs/scale.md")
-@click.option("--partitions", default=200_000, show_default=True, help="of the largest cluster of --scale")
+@click.option("--cluster", type=scale.COUNTS, help="with --scale: brokers and partitions of one cluster alone")
+@click.option("--snapshot-mb", type=scale.MEGABYTES, help="with --scale: one start alone, with a snapshot of this size")
 @click.option("--seed", type=int, help="run this seed alone")
 @click.option("--show", is_flag=True, help="show all events and log lines of the seed")
-def main(seeds: int, first: int, engine: str, is_scale: bool, partitions: int, seed: int | None, show: bool) -> None:
+def main(
+    seeds: int,
+    first: int,
+    engine: str,
+    is_scale: bool,
+    cluster: tuple[int, int] | None,
+    snapshot_mb: int | None,
+    seed: int | None,
+    show: bool,
+) -> None:
+    if not is_scale and (cluster or snapshot_mb):
+        raise click.UsageError("--cluster and --snapshot-mb need --scale")
     if is_scale:
-        for count in (*(some for some in scale.SIZES if some < partitions), partitions):
-            click.echo(subprocess.check_output([sys.executable, "-m", scale.__name__, str(count)], text=True), nl=False)
+        _measure(cluster, snapshot_mb)
         return
     fixed = {"engine": engine}
     if seed is not None:
@@ -47,6 +59,20 @@ def main(seeds: int, first: int, engine: str, is_scale: bool, partitions: int, s
         f"{summary.deletions} deletions, {summary.changes} changes of settings and ACLs, no violation; "
         f"{seconds:.1f} s of processor time"
     )
+
+
+def _measure(cluster: tuple[int, int] | None, snapshot_mb: int | None) -> None:
+    """Measure each cluster in a process of its own: memory that was freed may be used again."""
+    if snapshot_mb is not None:
+        measured = [["--snapshot-mb", str(snapshot_mb)]]
+    else:
+        measured = [["--cluster", *map(str, counts)] for counts in ([cluster] if cluster else scale.CLUSTERS)]
+    for arguments in measured:
+        with subprocess.Popen([sys.executable, "-m", scale.__name__, *arguments], stdout=PIPE, text=True) as process:
+            for line in process.stdout or ():
+                click.echo(line, nl=False)
+        if process.returncode:
+            raise click.ClickException(f"the measurement with {' '.join(arguments)} failed")
 
 
 if __name__ == "__main__":
