@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Annotated, Final, TypedDict
 
 from pylogbroker.broker.metadata.config_resources import ResourceType
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
@@ -16,6 +16,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.parameters import INT32_MAX, Name
 from pylogbroker.web.responsible_brokers import controller_of, leader_of
+from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import Capped, Lines
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -83,6 +84,8 @@ async def create_topic(
     count, replicas = (_DEFAULT if pair is None else pair for pair in (partitions, replication_factor))
     topic = CreatableTopic(name, count, replicas, [], rows)
     created = await visitor.ask_one(CreateTopicsRequest([topic]), "topics", controller_of(visitor.services), name=name)
+    if created.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION:  # an existing topic with such a name is not there: 404
+        raise BadRequest(created.error_message or f"{name} is no name of a topic", "name")
     raise_for(created.error_code, created.error_message)
     return {"name": created.name, "id": str(created.topic_id)}
 

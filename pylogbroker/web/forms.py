@@ -36,12 +36,12 @@ class FormTokens:
             raise NotServed(403, "the form is out of date: load the page again, and repeat the change")
 
 
-def check_origin(request: Request) -> None:
-    """Raise NotServed for a request that a page of another site sent."""
+def check_origin(request: Request, remedy: str = "") -> None:
+    """Raise NotServed for a request that a page of another site sent; `remedy` says how to let such pages in."""
     origin = request.getHeader("origin")
     is_foreign = origin is not None and urlsplit(origin).netloc.lower() != (request.getHeader("host") or "").lower()
     if is_foreign or request.getHeader("sec-fetch-site") not in (None, "same-origin", "none"):
-        raise NotServed(403, "a page of another site sent this change")
+        raise NotServed(403, f"a page of another site sent this{remedy and ': '}{remedy}")
 
 
 def form_of(request: Request, bytes_max: int) -> dict[str, str]:

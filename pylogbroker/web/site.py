@@ -95,10 +95,10 @@ class CheckedRequest(Request):
             self.content.write(data)
 
     def _take(self, size: int) -> None:
-        """Close the connection of a request whose body is too long."""
+        """Answer a request whose body is too long, and close its connection."""
         if self._body_bytes <= self.body_bytes_max < self._body_bytes + size:
-            self.channel.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
-            self.channel.loseConnection()
+            self.channel.transport.write(_too_long(self.body_bytes_max))
+            _linger(self.channel)
         self._body_bytes += size
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
@@ -147,6 +147,7 @@ class CheckedRequest(Request):
             super().render(resrc)
             return
         body = answer_text(self, "this Host is not served: add its name to http.allowed.hosts", 421)
+        self.code_message = b"Misdirected Request"  # which Twisted does not know
         self.setHeader(b"content-length", b"%d" % len(body))
         self.write(body)
         self.finish()
@@ -162,6 +163,12 @@ class CheckedRequest(Request):
         self.write(body)
         self.finish()
         return reason
+
+
+def _too_long(bytes_max: int) -> bytes:
+    text = f"a body has at most {bytes_max:,} bytes here\n".encode()
+    head = "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text
 
 
 def _linger(channel: Any) -> None:

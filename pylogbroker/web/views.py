@@ -244,7 +244,8 @@ class ViewResource(Resource):
     def render(self, request: Request) -> bytes | int:
         """Return the body, or NOT_DONE_YET."""
         path = request.path.decode("ascii", "replace")
-        shown = self._presentations[JSON if path.startswith("/api") else HTML]
+        is_page = not path.startswith("/api") and HTML in (request.getHeader("accept") or "")
+        shown = self._presentations[HTML if is_page else JSON]
         try:
             route, parts = self._router.find(request.method.decode("ascii", "replace"), path)
             shown = self._presentations[route.media]
@@ -314,6 +315,8 @@ def status_of(error: Exception) -> int:
     code = error.code
     if code in _FORBIDDEN:
         return 403
+    if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        return 409
     return 404 if code in _NOT_FOUND else 503 if code.retriable or code in _BROKER_FAILED else 400
 
 

@@ -96,8 +96,8 @@ class TestTopics(ChangeTests):
 
     def test_errors(self) -> None:
         self.node.create("clicks")
-        self.assertIn("clicks", self.change("create-topic", 400, name="clicks")["error"])
-        self.change("create-topic", 404, name="a/b")
+        self.assertIn("clicks", self.change("create-topic", 409, name="clicks")["error"])
+        self.assertIn("'a/b' has characters", self.change("create-topic", 400, name="a/b")["error"])
         self.change("create-topic", 400, name="other", settings={"retention.ms": "soon"})
         self.change("set-setting", 400, name="clicks", setting="no.such.setting", value="1")
         self.change("set-setting", 400, name="clicks", setting="retention.ms")

@@ -15,22 +15,10 @@ from twisted.web.server import NOT_DONE_YET
 
 from pylogbroker.web.request_bodies import WAITING_BYTES_MAX, StreamedBody
 from pylogbroker.web.site import IDLE_SECONDS, LINGER_SECONDS, AllowedHosts, CheckedRequest, CheckedSite
-from tests.web.test_site import Connection, factory_of
+from tests.web.test_site import Connection, HalfClosable, factory_of
 
 HEAD = b"POST /sink HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-
-
-class Transport(StringTransport):
-    """Transport that may be closed for writing alone."""
-
-    half_closed = aborted = False
-
-    def loseWriteConnection(self) -> None:
-        self.half_closed = True
-
-    def abortConnection(self) -> None:
-        self.aborted = True
 
 
 class Sink(Resource):
@@ -61,7 +49,7 @@ class Opened:
 
     def __init__(self, sink: Sink) -> None:
         self.clock = Clock()
-        self.transport = Transport()
+        self.transport = HalfClosable()
         site = CheckedSite(self.clock, sink, AllowedHosts([]), lambda path: path == b"/sink")
         self.protocol = Connection(factory_of(site), self.transport).protocol
 

@@ -46,6 +46,18 @@ def unchunked(text: str) -> str:
     return b"".join(parts).decode()
 
 
+class HalfClosable(StringTransport):
+    """Transport that may be closed for writing alone."""
+
+    half_closed = aborted = False
+
+    def loseWriteConnection(self) -> None:
+        self.half_closed = True
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+
+
 class Connection:
     def __init__(self, factory: HttpFactory, transport: StringTransport | None = None) -> None:
         self.transport = transport or StringTransport()
@@ -97,7 +109,9 @@ def test_only_known_names_and_addresses_are_hosts(host: str, code: int) -> None:
 
 
 def test_without_a_host_nothing_is_served() -> None:
-    assert Connection(served()).send(b"GET /livez HTTP/1.0\r\n\r\n").code == 421
+    connection = Connection(served())
+    assert connection.send(b"GET /livez HTTP/1.0\r\n\r\n").code == 421
+    assert connection.transport.value().startswith(b"HTTP/1.0 421 Misdirected Request\r\n")
 
 
 def test_headers_that_are_no_text_are_no_failure() -> None:
@@ -109,14 +123,16 @@ def test_headers_that_are_no_text_are_no_failure() -> None:
 def test_no_answer_names_the_version_of_twisted() -> None:
     answers = [Connection(served()).get(path) for path in ("/livez", "/livez/more", "/", "/nothing", "/api/nothing")]
     answers += [Connection(served()).get("*", method="OPTIONS"), Connection(served()).get("/livez", method="POST")]
-    assert [answer.code for answer in answers] == [200, 404, 503, 404, 404, 405, 405]
+    browser = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nAccept: text/html,*/*;q=0.8\r\n\r\n"
+    answers.append(Connection(served()).send(browser))
+    assert [answer.code for answer in answers] == [200, 404, 503, 404, 404, 405, 405, 404]
     for answer in answers:
         assert "server" not in answer.headers
         assert "twisted" not in answer.body.lower()
         assert answer.headers["x-content-type-options"] == "nosniff"
     kinds = [answer.headers["content-type"].partition(";")[0] for answer in answers]
-    plain, html = "text/plain", "text/html"
-    assert kinds == [plain, plain, html, html, "application/json", html, plain]
+    plain, html, json = "text/plain", "text/html", "application/json"
+    assert kinds == [plain, plain, html, json, json, json, plain, html]
     assert answers[0].body == "alive\n"
     assert Connection(served()).get("/livez", method="HEAD").body == ""
 
@@ -130,14 +146,15 @@ def test_a_failure_is_logged_and_not_shown() -> None:
 
 
 def test_a_long_body_ends_the_connection() -> None:
-    announced = Connection(served())
+    announced = Connection(served(), HalfClosable())
     head = b"POST /livez HTTP/1.1\r\nHost: localhost\r\n"
-    assert announced.send(head + b"Content-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1)).code == 413
-    assert announced.transport.disconnecting
+    answer = announced.send(head + b"Content-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1))
+    assert (answer.code, answer.body) == (413, "a body has at most 65,536 bytes here\n")
+    assert announced.transport.half_closed
     chunk = b"%x\r\n%s\r\n" % (BODY_BYTES_MAX, bytes(BODY_BYTES_MAX))
-    chunked = Connection(served())
+    chunked = Connection(served(), HalfClosable())
     assert chunked.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk).code == 413
-    assert chunked.transport.disconnecting
+    assert chunked.transport.half_closed
     longest = Connection(served())
     body = bytes(BODY_BYTES_MAX)
     assert longest.send(head + b"Content-Length: %d\r\n\r\n" % len(body) + body).code == 405

@@ -19,6 +19,7 @@ ANY: Final = "*"
 _METHODS: Final = ("GET", "POST", "OPTIONS")
 _HEADERS: Final = ("Accept", "Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID")
 _PREFLIGHT_SECONDS: Final = 600
+_REMEDY: Final = "name its origin, such as https://shop.example, in access.control.allow.origin"
 
 
 @attrs.frozen
@@ -42,7 +43,7 @@ class CrossOriginRules:
         """Raise NotServed for a change that a page sends whose origin is not allowed."""
         origin = request.getHeader("origin")
         if origin is None or not self.allows(origin):
-            check_origin(request)
+            check_origin(request, _REMEDY)
 
     def check_page(self, request: Request) -> None:
         """Raise NotServed for a WebSocket of a page whose origin is not allowed: browsers do not check answers."""

@@ -21,6 +21,7 @@ from pylogbroker.json_text import NumberText, reject_constant
 RECORDS_MAX: Final = 5000
 """Records of a body that is one JSON object."""
 
+_SHOWN_MAX: Final = 60
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = JSONDecoder(parse_int=NumberText, parse_float=NumberText, parse_constant=reject_constant)
 
@@ -62,7 +63,8 @@ def members_at(text: str, place: int = 0, array: str = "") -> tuple[dict[str, Js
     """
     place = _skipped(text, place)
     if text[place : place + 1] != "{":
-        raise BadRecord(f'expected a JSON object, such as {{"value": ...}}, not {_begin_of(text, place)}')
+        many = ', or {"records": [...]} for many' if array and text[place : place + 1] == "[" else ""
+        raise BadRecord(f'expected a JSON object, such as {{"value": ...}}{many}, not {_begin_of(text, place)}')
     members: dict[str, JsonMember] = {}
     place = _skipped(text, place + 1)
     if text[place : place + 1] == "}":
@@ -173,9 +175,13 @@ def _not_json(error: Exception) -> BadRecord:
 
 
 def _begin_of(text: str, place: int) -> str:
-    return shown(text[place : place + 40]) if text[place:] else "nothing"
+    return shown_text(text[place : place + _SHOWN_MAX + 1]) or "nothing"
+
+
+def shown_text(text: str) -> str:
+    """Return the begin of a text of JSON as it is: it has its own quotes."""
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 
 
 def shown(value: object) -> str:
-    text = json.dumps(str(value), ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    return shown_text(json.dumps(str(value), ensure_ascii=False))

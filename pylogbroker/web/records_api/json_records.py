@@ -30,7 +30,15 @@ from pylogbroker.json_text import NumberText, is_json
 from pylogbroker.records import Header, Record
 from pylogbroker.schemas.framing import Field
 from pylogbroker.web.parameters import INT32_MAX, milliseconds
-from pylogbroker.web.records_api.json_members import BadRecord, JsonMember, bytes_of_base64, check_names, encoded, shown
+from pylogbroker.web.records_api.json_members import (
+    BadRecord,
+    JsonMember,
+    bytes_of_base64,
+    check_names,
+    encoded,
+    shown,
+    shown_text,
+)
 from pylogbroker.web.records_api.schema_choices import Choices, UnencodedData, choice_of
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import whole_number
@@ -149,7 +157,7 @@ def partition_of(member: JsonMember | None, name: str) -> int | None:
         return None
     number = whole_number(member.value) if isinstance(member.value, NumberText) else None
     if number is None or not 0 <= number <= INT32_MAX:
-        raise BadRecord(f"{name} must be a number of at least 0, not {shown(member.text)}")
+        raise BadRecord(f"{name} must be a number of at least 0, not {shown_text(member.text)}")
     return number
 
 
@@ -166,7 +174,7 @@ def timestamp_of(member: JsonMember | None) -> int | None:
             number = None
     if number is None or not 0 <= number < 2**63:
         raise BadRecord(
-            f"timestamp must be milliseconds since 1970, or a text like 2026-01-31T12:00, not {shown(member.value)}"
+            f"timestamp must be milliseconds since 1970, or a text like 2026-01-31T12:00, not {shown_text(member.text)}"
         )
     return number
 

@@ -18,7 +18,6 @@ from pylogbroker.web.visitors import Visitor
 
 _REPLICAS_MAX: Final = 2**15 - 1
 _FIELDS: Final = {
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "name",
     ErrorCode.TOPIC_ALREADY_EXISTS: "name",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "name",
     ErrorCode.INVALID_PARTITIONS: "partitions",

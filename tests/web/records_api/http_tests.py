@@ -8,8 +8,8 @@ from typing import Any
 from twisted.internet.address import IPv4Address
 
 from pylogbroker.records import Record, build
-from tests.web.test_request_bodies import Transport, chunk
-from tests.web.test_site import Answer, Connection, unchunked
+from tests.web.test_request_bodies import chunk
+from tests.web.test_site import Answer, Connection, HalfClosable, unchunked
 from tests.web.test_views import NOW, ViewTests
 
 NDJSON = "application/x-ndjson"
@@ -19,7 +19,7 @@ PATH = "/api/topics/clicks/records"
 class HttpTests(ViewTests):
     def opened(self) -> Connection:
         here = IPv4Address("TCP", self.address, 9464)
-        return Connection(self.factory, Transport(here, IPv4Address("TCP", self.address, 40000)))
+        return Connection(self.factory, HalfClosable(here, IPv4Address("TCP", self.address, 40000)))
 
     def request(self, method: str, path: str, body: bytes = b"", content_type: str = "", **headers: str) -> Answer:
         """Return the answer to a request, after the time that it takes."""

@@ -68,12 +68,15 @@ def test_all_members() -> None:
         ('{"value_base64": "x"}', "value_base64 is not base64"),
         ('{"value_base64": 7}', "value_base64 is not base64"),
         ('{"value": "\\ud800"}', "half of a surrogate pair"),
-        ('{"partition": "1"}', "partition must be a number of at least 0"),
+        ('{"partition": "1"}', 'partition must be a number of at least 0, not "1"'),
         ('{"partition": -1}', "partition must be a number of at least 0"),
         ('{"partition": 99999999999}', "partition must be a number of at least 0"),
         ('{"timestamp": 99999999999999999999}', "timestamp must be milliseconds"),
         ('{"timestamp": "soon"}', "timestamp must be milliseconds"),
+        ('{"timestamp": -5}', "like 2026-01-31T12:00, not -5"),
         ('{"timestamp": 1.5}', "timestamp must be milliseconds"),
+        ('[{"value": 1}]', 'expected a JSON object, such as {"value": ...}, not [{"value": 1}]'),
+        ("", 'expected a JSON object, such as {"value": ...}, not nothing'),
         ('{"headers": 1}', "headers must be a list"),
         ('{"headers": [{"name": 1}]}', "headers[0] must be"),
         ('{"headers": [{"name": "a", "value": 1}]}', "headers[0].value must be a text or null"),
@@ -97,6 +100,8 @@ def test_an_array_names_the_record_that_is_wrong() -> None:
     assert [record_of(row).value for row in rows] == [b"1", b"[2, 3]"]
     with pytest.raises(BadRecord, match="record 2: this is not JSON"):
         whole('{"records": [{"value": 1}, {"value": }]}', "records")
+    with pytest.raises(BadRecord, match=r', or \{"records": \[...\]\} for many, not \[\{"value": 1'):
+        whole('[{"value": 1}]', "records")
     for text in ('{"records": [{},]}', '{"records": [{} {}]}', '{"records": [{}'):
         with pytest.raises(BadRecord):
             whole(text, "records")
