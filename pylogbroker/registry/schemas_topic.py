@@ -68,7 +68,7 @@ class SchemasTopic:
         ends_at = clock.seconds() + _TIMEOUT_SECONDS
         while True:
             topic = await self._topic()
-            leader = topic.partitions[_PARTITION].leader
+            leader = NO_LEADER if topic is None else topic.partitions[_PARTITION].leader
             if leader != NO_LEADER and self._is_ready(leader):
                 return leader
             if clock.seconds() >= ends_at:
@@ -83,10 +83,13 @@ class SchemasTopic:
         """Return whether this broker's own part agrees with the metadata about who leads."""
         return (leader == self._services.node.id) == self.is_led_here
 
-    async def _topic(self) -> TopicImage:
+    async def _topic(self) -> TopicImage | None:
+        """Return the topic, which is created if it is missing; None while this broker does not see one that exists."""
         topic = self._services.metadata.topics.get(TOPIC)
         if topic is None:
             topic = await self._create()
+        if topic is None:
+            return None
         if len(topic.partitions) != 1:
             raise RegistryError.backend_failed(
                 f"the topic {TOPIC} has {len(topic.partitions)} partitions; expected one: its order is that of changes"
@@ -99,7 +102,7 @@ class SchemasTopic:
             )
         return topic
 
-    async def _create(self) -> TopicImage:
+    async def _create(self) -> TopicImage | None:
         services = self._services
         brokers = len(services.metadata.image.brokers) if services.config.in_cluster else 1
         replicas = min(services.config.schema_registry_topic_replication_factor, max(1, brokers))
@@ -108,9 +111,8 @@ class SchemasTopic:
                 NewTopic(TOPIC, 1, replicas, settings={"cleanup.policy": _COMPACT})
             )
         except KafkaError as error:
-            topic = services.metadata.topics.get(TOPIC)
-            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and topic is not None:
-                return topic
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # another broker was faster, and its news are on the way
+                return services.metadata.topics.get(TOPIC)
             raise RegistryError.backend_failed(f"the topic {TOPIC} cannot be created: {error}") from error
 
     # reading
