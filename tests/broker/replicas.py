@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from pylogbroker.broker.replication.fetcher import FetcherSettings
+from pylogbroker.broker.replication.leader_requests import FetcherSettings
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.config import Listener

@@ -184,7 +184,7 @@ class Invariants:
     def _check_fetchers(self, broker: SimulatedBroker) -> None:
         role = broker.role
         assert role is not None
-        fetchers = [key for fetcher in role.replicas._fetchers.values() for key in fetcher.replicas]
+        fetchers = [key for fetcher in role.replicas._fetchers.values() for key in fetcher.replicas.by_key]
         if len(set(fetchers)) != len(fetchers):
             raise Violation(f"6: broker {broker.id} has several fetchers for a partition")
         for replica in self._cluster.replicas_of(broker):

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.replication.fetcher import RequestChannel
+from pylogbroker.broker.replication.leader_requests import RequestChannel
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.channel_pool import ChannelPool

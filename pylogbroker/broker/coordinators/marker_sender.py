@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.coordinators.broker_batches import BrokerBatches, batches_without_repetition
-from pylogbroker.broker.replication.fetcher import RequestChannel
+from pylogbroker.broker.replication.leader_requests import RequestChannel
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode

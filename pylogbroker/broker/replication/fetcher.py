@@ -1,11 +1,7 @@
 """Fetches from one leader, for the replicas here that follow it.
 
     round   each replica says what to ask the leader
-            --> OffsetForLeaderEpoch, ListOffsets: after an error, or before `inter.broker.protocol.version` 2.7
-            --> Fetch: the others, with records from 1 byte on, or after `replica.fetch.wait.max.ms`
-
-An incremental response has the partitions with news. Fetches that it leaves out stay pending, in the leader's session:
-a round costs what changes, not what is followed.
+            --> lookups and a fetch, which waits for records up to `replica.fetch.wait.max.ms` (`leader_requests`)
 
 Rounds follow each other. A replica that waits after an error is asked again when its time has come. Throttled replicas
 are left out while their rate is exceeded. While `flush.messages` lets a replica write to the disk, the others' fetch
@@ -14,108 +10,39 @@ does not wait for long, so that the next one reports what was written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
+from pylogbroker.broker.replication.followed_replicas import FollowedReplicas
 from pylogbroker.broker.replication.followership import Followership
-from pylogbroker.broker.replication.prepared_fetch import FIRST_PREPARED, PreparedFetch
+from pylogbroker.broker.replication.leader_requests import FetcherSettings, Fetches, LeaderRequests, RequestChannel
 from pylogbroker.broker.runtime.idle_pause import IdlePause
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
-from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListedOffset, ListOffset
-from pylogbroker.replication.throttle import ReplicationThrottle
-from pylogbroker.rpc.client_protocol import PreparedRequest
-from pylogbroker.rpc.errors import code_of
-from pylogbroker.wire import NO_ID, Request
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, ReplicaState
-from pylogbroker.wire.messages.list_offsets import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from pylogbroker.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from pylogbroker.replication import FetchFrom, FollowerRequest
 
 log = Logger()
 _IDLE_SECONDS = 1.0
 _SYNCING_WAIT_MS = 5
 """Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
-_FIRST_WITH_STATE = 15
-_TIMES = {
-    ListedOffset.LOG_END: LATEST,
-    ListedOffset.LOG_START: EARLIEST,
-    ListedOffset.LOCAL_START: EARLIEST_LOCAL,
-    ListedOffset.LAST_TIERED: LATEST_TIERED,
-}
-_LIST_OFFSETS_VERSIONS = {ListedOffset.LOCAL_START: 8, ListedOffset.LAST_TIERED: 9}
-"""First versions with these offsets. A leader that archives has them."""
-_FORMS_MAX = 64
-"""Partitions that were named alone, and are remembered; with more, all are learned again."""
-
-Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
-Fetches = dict[FetchedPartition, FetchPartition]
-
-
-class RequestChannel(Protocol):
-    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]: ...
-    def close(self) -> None: ...
-
-
-@attrs.frozen
-class FetcherSettings:
-    broker_id: int
-    protocol: InterBrokerProtocol
-    wait_max_ms: int = 500
-    min_bytes: int = 1
-    response_bytes_max: int = 10 << 20
-    partition_bytes_max: int = 1 << 20
-    throttle: ReplicationThrottle = attrs.field(factory=ReplicationThrottle)
-    """Shared by all fetchers."""
 
 
 @attrs.define(eq=False, repr=False)
 class ReplicaFetcher:
-    """Fetcher of one leader; `broker_epoch` is this broker's."""
+    """Fetcher of one leader."""
 
     leader: int
     _channel: RequestChannel
     _settings: FetcherSettings
     _runtime: Runtime
-    broker_epoch: int = -1
+    _broker_epoch: int = -1
     started: float = attrs.field(init=False)
     """Time in seconds."""
-    requests: int = attrs.field(default=0, init=False)
-    """Fetches that were sent."""
-    replicas: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
-    _resting: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
-    """Replicas whose fetch is not pending."""
-    _pending: dict[TopicPartition, tuple[Followership, FetchFrom]] = attrs.field(factory=dict, init=False)
-    """Fetches that the leader has not answered."""
-    _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
-    """Partitions that are not pending any more, since the last request."""
-    _by_topic_id: dict[UUID, dict[TopicPartition, None]] = attrs.field(factory=dict, init=False)
-    """Keys of `replicas`; NO_ID has those whose topic has no id."""
-    _is_session_outdated: bool = attrs.field(default=False, init=False)
-    _forms: dict[tuple[FetchedPartition, int], PreparedFetch | None] = attrs.field(factory=dict, init=False)
-    """By partition and `max_wait_ms`; None if it was named alone once: many in turn would not repay to learn each."""
-    _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
-    _by_id: bool = attrs.field(default=True, init=False)
+    replicas: FollowedReplicas = attrs.field(factory=FollowedReplicas, init=False)
+    _requests: LeaderRequests = attrs.field(init=False)
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
     _is_woken: bool = attrs.field(default=False, init=False)
     """A replica has become ready since the loop began to look for requests."""
@@ -123,6 +50,18 @@ class ReplicaFetcher:
 
     def __attrs_post_init__(self) -> None:
         self.started = self._runtime.clock.seconds()
+        self._requests = LeaderRequests(
+            self.leader, self._channel, self._settings, self._runtime, self.replicas, self._broker_epoch
+        )
+
+    @property
+    def requests(self) -> int:
+        """Number of fetches that were sent."""
+        return self._requests.fetches
+
+    def set_broker_epoch(self, epoch: int) -> None:
+        """Take this broker's epoch, for the next requests."""
+        self._requests.broker_epoch = epoch
 
     def start(self) -> None:
         run_in_background(log, self._run(), "the fetcher of broker {leader} failed", leader=self.leader)
@@ -130,22 +69,19 @@ class ReplicaFetcher:
     def stop(self) -> None:
         """Stop; the replicas may go to another fetcher, and answers that still come are ignored."""
         self._is_stopped = True
-        replicas, self.replicas = self.replicas, {}
-        self._resting.clear()
-        self._by_topic_id.clear()
-        self._pending.clear()
-        for replica in replicas.values():
+        replicas = self.replicas.clear()
+        self._requests.pending.clear()
+        for replica in replicas:
             replica.connection_lost()
-        self._channel.close()
+        self._requests.close()
         self._idle.wake()
 
     def add(self, replica: Followership) -> None:
         key = replica.topic, replica.index
-        if self.replicas.get(key) is replica:
+        if self.replicas.follows(key, replica):
             return
         self.remove(key)
-        self.replicas[key] = self._resting[key] = replica
-        self._by_topic_id.setdefault(replica.topic_id, {})[key] = None
+        self.replicas.add(replica)
         replica.on_ready = self._wake
         self._wake()
 
@@ -154,36 +90,18 @@ class ReplicaFetcher:
         self._idle.wake()
 
     def remove(self, key: TopicPartition) -> None:
-        self._take_pending(key)
-        self._resting.pop(key, None)
-        replica = self.replicas.pop(key, None)
-        if replica is not None:
-            keys = self._by_topic_id[replica.topic_id]
-            del keys[key]
-            if not keys:
-                del self._by_topic_id[replica.topic_id]
-
-    def _name_of(self, topic_id: UUID) -> str:
-        """Return the name of a topic, or "" if no replica of it is fetched any more."""
-        return next((name for name, _ in self._by_topic_id.get(topic_id, ())), "")
+        self._requests.take_pending(key)
+        self.replicas.remove(key)
 
     def set_topic_id(self, replica: Followership, topic_id: UUID) -> None:
         """Fetch by an id that the topic had not before, in a new session: the present one may name the topic."""
         key = replica.topic, replica.index
-        if self.replicas.get(key) is replica:
+        if self.replicas.follows(key, replica):
             self.remove(key)
             replica.connection_lost()
             replica.topic_id = topic_id
-            self._is_session_outdated = True
+            self._requests.begin_session()
             self.add(replica)
-
-    def _take_pending(self, key: TopicPartition) -> tuple[Followership, FetchFrom] | None:
-        """Return a pending fetch, which is over; None if there is none."""
-        pending = self._pending.pop(key, None)
-        if pending is not None:
-            self._resting[key] = pending[0]
-            self._answered.add(_key_of(pending[0]))
-        return pending
 
     async def _run(self) -> None:
         while not self._is_stopped:
@@ -194,30 +112,29 @@ class ReplicaFetcher:
             is_syncing = False
             lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
             fetches: Fetches = {}
-            async for key, replica in self._runtime.slices.over(tuple(self._resting.items())):
-                if self._resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
+            resting, requests = self.replicas.resting, self._requests
+            async for key, replica in self._runtime.slices.over(tuple(resting.items())):
+                if resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
                     continue
                 request = replica.next_request()
                 if isinstance(request, FetchFrom):
-                    del self._resting[key]
-                    self._pending[key] = replica, request
-                    fetches[_key_of(replica)] = self._partition(replica, request)
+                    requests.add(key, replica, request, fetches)
                 elif request is not None:
                     lookups[key] = replica, request
                 else:
                     is_syncing |= replica.is_syncing
             if self._is_stopped:
                 return
-            if lookups or self._pending:
+            if lookups or requests.pending:
                 wait_ms = self._settings.wait_max_ms
-                await self._round(lookups, fetches, min(wait_ms, _SYNCING_WAIT_MS) if is_syncing else wait_ms)
+                await requests.round(lookups, fetches, min(wait_ms, _SYNCING_WAIT_MS) if is_syncing else wait_ms)
             elif not self._is_woken:
                 await self._wait()
 
     def _hold_back_throttled(self) -> None:
-        for key, (replica, request) in tuple(self._pending.items()):
+        for key, (replica, request) in tuple(self._requests.pending.items()):
             if replica.is_throttled:
-                self._take_pending(key)
+                self._requests.take_pending(key)
                 replica.not_answered(request)
 
     async def _wait(self) -> None:
@@ -225,7 +142,7 @@ class ReplicaFetcher:
         now_ms = self._runtime.now_ms()
         due = [
             replica.follower.retry_at_ms
-            for replica in self._resting.values()
+            for replica in self.replicas.resting.values()
             if replica.follower.retry_at_ms is not None
         ]
         throttled_ms = self._settings.throttle.wait_ms(now_ms)
@@ -236,227 +153,3 @@ class ReplicaFetcher:
         await self._idle.until_woken()
         if timer.active():
             timer.cancel()
-
-    async def _round(self, lookups: Asked, new: Fetches, wait_ms: int) -> None:
-        """Look up, and fetch with what is `new` among the pending fetches."""
-        try:
-            if lookups:
-                await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
-                await self._list_offsets(_of_kind(lookups, ListOffset))
-            await self._fetch(new, wait_ms)
-        except Exception as error:
-            self._session.end()
-            if not self._is_stopped and self._runtime.may_log(f"fetches from broker {self.leader}"):
-                log.warn("fetches from broker {leader} fail: {why}", leader=self.leader, why=error)
-            for replica, request in (*lookups.values(), *self._pending.values()):
-                replica.request_failed(request, ErrorCode.NETWORK_EXCEPTION)
-            self._end_pending()
-
-    def _end_pending(self) -> None:
-        for key in tuple(self._pending):
-            self._take_pending(key)
-
-    def _current(self, key: TopicPartition, replica: Followership) -> bool:
-        """Return whether the replica still follows this leader in the same leader epoch."""
-        return self.replicas.get(key) is replica
-
-    # Fetch
-
-    async def _fetch(self, fetches: Fetches, wait_ms: int) -> None:
-        if not self._pending:
-            return
-        by_id = NO_ID not in self._by_topic_id
-        if by_id != self._by_id or self._is_session_outdated:
-            self._by_id, self._is_session_outdated = by_id, False
-            self._session.end()
-        was_incremental = self._session.is_incremental
-        if not was_incremental:
-            fetches = {}
-            async for replica, position in self._runtime.slices.over(tuple(self._pending.values())):
-                fetches[_key_of(replica)] = self._partition(replica, position)
-        answered, self._answered = self._answered, set()
-        over = [key for key in answered if not self._is_pending(key)]
-        for key in over:
-            fetches.pop(key, None)  # it was removed meanwhile
-        version = self._settings.protocol.fetch_version(has_topic_ids=by_id)
-        request = self._request(fetches, over, wait_ms, version)
-        self.requests += 1
-        response: FetchResponse = await self._channel.request(request, version)
-        if response.error_code:
-            self._session.end()
-            for replica, failed in self._pending.values():
-                if was_incremental:  # the leader has forgotten the session
-                    replica.not_answered(failed)
-                else:
-                    replica.request_failed(failed, code_of(response.error_code))
-            self._end_pending()
-            return
-        self._session.answered(response.session_id)
-        await self._fetched(response)
-        if not was_incremental:
-            for replica, missed in self._pending.values():
-                replica.request_failed(missed, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._end_pending()
-
-    def _request(
-        self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int
-    ) -> FetchRequest | PreparedRequest:
-        """Return the request for fetches, prepared if it repeats an earlier one that named the same partition alone."""
-        if len(fetches) != 1 or over or not self._session.is_incremental or version < FIRST_PREPARED:
-            return self._new_request(fetches, over, wait_ms, version)
-        [(key, partition)] = fetches.items()
-        form = self._forms.get((key, wait_ms))
-        if form is not None and form.is_of(self._session.id, self.broker_epoch):
-            if self._session.names(key, partition):
-                return form.request(self._session.epoch, partition)
-            return self._new_request(fetches, over, wait_ms, version)
-        request = self._new_request(fetches, over, wait_ms, version)
-        if request.topics:
-            if (key, wait_ms) in self._forms:
-                self._forms[key, wait_ms] = PreparedFetch.learn(request, version)
-            else:
-                if len(self._forms) == _FORMS_MAX:
-                    self._forms.clear()
-                self._forms[key, wait_ms] = None
-        return request
-
-    def _new_request(self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int) -> FetchRequest:
-        settings = self._settings
-        request = FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_bytes_max,
-        )
-        if version >= _FIRST_WITH_STATE:
-            request.replica_state = ReplicaState(settings.broker_id, self.broker_epoch)
-        else:
-            request.replica_id = settings.broker_id
-        self._session.fill(request, fetches, over)
-        return request
-
-    def _is_pending(self, key: FetchedPartition) -> bool:
-        pending = self._pending.get((key.topic, key.partition))
-        return pending is not None and pending[0].topic_id == key.topic_id
-
-    def _partition(self, replica: Followership, position: FetchFrom) -> FetchPartition:
-        return FetchPartition(
-            replica.index,
-            position.leader_epoch,
-            position.offset,
-            position.last_fetched_epoch,
-            position.log_start_offset,
-            self._settings.partition_bytes_max,
-        )
-
-    async def _fetched(self, response: FetchResponse) -> None:
-        for topic in response.responses:
-            name = topic.topic or self._name_of(topic.topic_id)
-            async for answer in self._runtime.slices.over(topic.partitions):
-                pending = self._take_pending((name, answer.partition_index))
-                if pending is None:  # it was removed meanwhile
-                    continue
-                replica, request = pending
-                if answer.error_code:
-                    self._failed(replica, request, code_of(answer.error_code))
-                    continue
-                if answer.records and replica.is_throttled:
-                    self._settings.throttle.record(len(answer.records), self._runtime.now_ms())
-                replica.fetched(request, answer)
-
-    def _failed(self, replica: Followership, request: FollowerRequest, error: ErrorCode) -> None:
-        if self._runtime.may_log(f"{error.name} of broker {self.leader}"):
-            log.info(
-                "broker {leader} answered {error} for {topic}-{partition}; it is asked again",
-                leader=self.leader,
-                error=error.name,
-                topic=replica.topic,
-                partition=replica.index,
-            )
-        replica.request_failed(request, error)
-
-    # Lookups
-
-    async def _find_epoch_ends(self, requests: Asked) -> None:
-        if not requests:
-            return
-        topics = [
-            OffsetForLeaderTopic(
-                topic,
-                [
-                    OffsetForLeaderPartition(replica.index, request.leader_epoch, request.epoch)
-                    for replica, request in some
-                    if isinstance(request, FindEpochEnd)
-                ],
-            )
-            for topic, some in _by_topic(requests.values()).items()
-        ]
-        response = await self._send(OffsetForLeaderEpochRequest(self._settings.broker_id, topics))
-        answers = (
-            (topic.topic, partition.partition, partition) for topic in response.topics for partition in topic.partitions
-        )
-        for replica, request, answer in self._matched(requests, answers):
-            replica.epoch_end_found(request, answer.leader_epoch, answer.end_offset)
-
-    async def _list_offsets(self, requests: Asked) -> None:
-        if not requests:
-            return
-        topics = [
-            ListOffsetsTopic(
-                topic,
-                [
-                    ListOffsetsPartition(replica.index, request.leader_epoch, _TIMES[request.of])
-                    for replica, request in some
-                    if isinstance(request, ListOffset)
-                ],
-            )
-            for topic, some in _by_topic(requests.values()).items()
-        ]
-        version = self._settings.protocol.version_of(ListOffsetsRequest.api_key)
-        for _, request in requests.values():
-            if isinstance(request, ListOffset):
-                version = max(version, _LIST_OFFSETS_VERSIONS.get(request.of, 0))
-        response = await self._channel.request(ListOffsetsRequest(self._settings.broker_id, topics=topics), version)
-        answers = (
-            (topic.name, partition.partition_index, partition)
-            for topic in response.topics
-            for partition in topic.partitions
-        )
-        for replica, request, answer in self._matched(requests, answers):
-            replica.offset_listed(request, answer.offset)
-
-    def _matched(
-        self, requests: Asked, answers: Iterable[tuple[str, int, Any]]
-    ) -> Iterable[tuple[Followership, FollowerRequest, Any]]:
-        """Return answers without errors; report errors, and missing answers."""
-        waiting = dict(requests)
-        for topic, index, answer in answers:
-            pending = waiting.pop((topic, index), None)
-            if pending is None or not self._current((topic, index), pending[0]):
-                continue
-            if answer.error_code:
-                self._failed(*pending, code_of(answer.error_code))
-            else:
-                yield *pending, answer
-        for key, (replica, request) in waiting.items():
-            if self._current(key, replica):
-                replica.request_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    async def _send(self, request: Request) -> Any:
-        return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))
-
-
-def _of_kind(requests: Asked, kind: type[FollowerRequest]) -> Asked:
-    return {key: pending for key, pending in requests.items() if isinstance(pending[1], kind)}
-
-
-def _key_of(replica: Followership) -> FetchedPartition:
-    return FetchedPartition(replica.topic, replica.topic_id, replica.index)
-
-
-def _by_topic(
-    requests: Iterable[tuple[Followership, FollowerRequest]],
-) -> dict[str, list[tuple[Followership, FollowerRequest]]]:
-    by_topic: dict[str, list[tuple[Followership, FollowerRequest]]] = {}
-    for pending in requests:
-        by_topic.setdefault(pending[0].topic, []).append(pending)
-    return by_topic

@@ -10,8 +10,8 @@ from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLI
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.channels import BrokerChannels
-from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
+from pylogbroker.broker.replication.leader_requests import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.peer_requests import PeerRequests
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime.resources import Runtime

@@ -25,8 +25,9 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
-from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher, RequestChannel
+from pylogbroker.broker.replication.fetcher import ReplicaFetcher
 from pylogbroker.broker.replication.followership import Followership
+from pylogbroker.broker.replication.leader_requests import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.leadership import IsrProposals, Leadership
 from pylogbroker.broker.replication.log_view import ReplicaLogView
 from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
@@ -355,7 +356,7 @@ class Replicas:
     def set_broker_epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
         for fetcher in self._fetchers.values():
-            fetcher.broker_epoch = epoch
+            fetcher.set_broker_epoch(epoch)
 
     def start(self) -> None:
         """Check periodically which followers lag behind."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import attrs
@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher
+from pylogbroker.broker.replication.fetcher import ReplicaFetcher
+from pylogbroker.broker.replication.leader_requests import FetcherSettings
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
@@ -98,6 +99,14 @@ class Channel:
         return request
 
 
+@attrs.define(eq=False)
+class CountedFetcher:
+    """Stands for `ReplicaFetcher` in metrics."""
+
+    requests: int
+    started: float = 0.0
+
+
 def fetch_from(offset: int) -> FetchFrom:
     return FetchFrom(1, offset, 1, 0)
 
@@ -144,22 +153,16 @@ class FetcherTests(SynchronousTestCase):
             other: Any = Replica(0, [], f"t{number}", UUID(int=number))
             self.fetcher.add(other)
             self.fetcher.remove((other.topic, 0))
-        self.assertEqual(list(self.fetcher._by_topic_id), [TOPIC_ID])
+        self.assertEqual(self.fetcher.replicas.topic_ids, [TOPIC_ID])
         self.channel.answer(fetched(0))
         self.assertEqual(replica.heard, ["fetched"])
 
     def test_the_slowest_fetchers_rate_is_scraped(self) -> None:
-        self.add([fetch_from(0)])
-        other = ReplicaFetcher(3, Channel(), FetcherSettings(2, InterBrokerProtocol.parse("3.9")), self.runtime)
-        self.fetcher.requests, other.requests = 30, 20
+        one, other = CountedFetcher(30), CountedFetcher(20)
         rates = FetchRates()
-        for seconds, fetchers, expected in (
-            (10.0, [], 0.0),
-            (10.0, [self.fetcher, other], 2.0),
-            (10.0, [self.fetcher], 3.0),
-        ):
+        for seconds, fetchers, expected in ((10.0, [], 0.0), (10.0, [one, other], 2.0), (10.0, [one], 3.0)):
             out = Exposition()
-            rates.collect(out, fetchers, seconds)
+            rates.collect(out, cast(list[ReplicaFetcher], fetchers), seconds)
             (sample,) = out.lines(families.MIN_FETCH_RATE)[1:]
             self.assertEqual(sample.split()[-1], str(expected))
 
@@ -196,7 +199,7 @@ class FetcherTests(SynchronousTestCase):
         for _ in range(4):
             self.channel.answer(fetched(0, session=7))
         self.assertEqual(self.channel.prepared, 2)
-        self.fetcher.broker_epoch = 5
+        self.fetcher.set_broker_epoch(5)
         self.channel.answer(fetched(0, session=7))
         self.assertEqual(self.channel.prepared, 2)
         request: Any = self.channel.answer(fetched(0, session=7))
