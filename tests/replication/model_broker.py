@@ -25,6 +25,7 @@ from pylogbroker.replication import (
     FollowerRequest,
     IsrChange,
     LeaderReplica,
+    ListedOffset,
     PartitionReplica,
     ReplicationSettings,
     RestartAt,
@@ -165,7 +166,8 @@ class ModelBroker:
             leader.check_leader_epoch(request.leader_epoch)
         except KafkaError as error:
             return Answer(question, error.code)
-        return Answer(question, self.log.log_end_offset if request.latest else self.log.log_start_offset)
+        is_end = request.of is ListedOffset.LOG_END
+        return Answer(question, self.log.log_end_offset if is_end else self.log.log_start_offset)
 
     def reject(self, question: Question) -> Answer:
         return Answer(question, ErrorCode.NOT_LEADER_OR_FOLLOWER)
