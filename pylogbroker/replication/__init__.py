@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         FollowerReplica,
         FollowerRequest,
         FollowerState,
-        ListedOffset,
+        LeaderOffset,
         ListOffset,
     )
     from pylogbroker.replication.follower_fetch import FollowerFetch
@@ -64,9 +64,9 @@ __all__ = [
     "FollowerRequest",
     "FollowerState",
     "IsrChange",
+    "LeaderOffset",
     "LeaderReplica",
     "ListOffset",
-    "ListedOffset",
     "PartitionReplica",
     "ReplicaLog",
     "ReplicationSettings",
@@ -95,7 +95,7 @@ __getattr__, __dir__ = lazy_names(
         "FollowerReplica": ".follower",
         "FollowerRequest": ".follower",
         "FollowerState": ".follower",
-        "ListedOffset": ".follower",
+        "LeaderOffset": ".follower",
         "ListOffset": ".follower",
         "FetchOutcome": ".leader",
         "FollowerFetch": ".follower_fetch",

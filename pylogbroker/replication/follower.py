@@ -94,7 +94,7 @@ class FindEpochEnd:
     epoch: int
 
 
-class ListedOffset(Enum):
+class LeaderOffset(Enum):
     LOG_END = auto()
     LOG_START = auto()
     LOCAL_START = auto()
@@ -107,7 +107,7 @@ class ListOffset:
     """Ask for an offset of the leader (ListOffsets)."""
 
     leader_epoch: int
-    of: ListedOffset
+    of: LeaderOffset
 
 
 FollowerRequest: TypeAlias = FetchFrom | FindEpochEnd | ListOffset
@@ -123,10 +123,10 @@ class FetchedData(NamedTuple):
 
 
 _LISTED: Final = {
-    FollowerState.LISTING_LATEST: ListedOffset.LOG_END,
-    FollowerState.LISTING_EARLIEST: ListedOffset.LOG_START,
-    FollowerState.LISTING_LOCAL: ListedOffset.LOCAL_START,
-    FollowerState.LISTING_TIERED: ListedOffset.LAST_TIERED,
+    FollowerState.LISTING_LATEST: LeaderOffset.LOG_END,
+    FollowerState.LISTING_EARLIEST: LeaderOffset.LOG_START,
+    FollowerState.LISTING_LOCAL: LeaderOffset.LOCAL_START,
+    FollowerState.LISTING_TIERED: LeaderOffset.LAST_TIERED,
 }
 _NOTHING_FETCHED: Final = FetchedData(UNKNOWN_OFFSET, UNKNOWN_OFFSET, False)
 

@@ -24,8 +24,8 @@ from pylogbroker.replication import (
     FollowerReplica,
     FollowerRequest,
     IsrChange,
+    LeaderOffset,
     LeaderReplica,
-    ListedOffset,
     PartitionReplica,
     ReplicationSettings,
     RestartAt,
@@ -166,7 +166,7 @@ class ModelBroker:
             leader.check_leader_epoch(request.leader_epoch)
         except KafkaError as error:
             return Answer(question, error.code)
-        is_end = request.of is ListedOffset.LOG_END
+        is_end = request.of is LeaderOffset.LOG_END
         return Answer(question, self.log.log_end_offset if is_end else self.log.log_start_offset)
 
     def reject(self, question: Question) -> Answer:

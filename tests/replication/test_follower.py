@@ -20,7 +20,7 @@ from pylogbroker.replication.follower import (
     FollowerReplica,
     FollowerRequest,
     FollowerState,
-    ListedOffset,
+    LeaderOffset,
     ListOffset,
 )
 from pylogbroker.replication.log import EpochEnd
@@ -218,7 +218,7 @@ def test_before_ibp_27_an_unknown_end_means_the_high_watermark() -> None:
 def out_of_range(follower: FollowerReplica) -> FollowerRequest:
     follower.request_failed(asked(follower), ErrorCode.OFFSET_OUT_OF_RANGE, 0)
     request = asked(follower)
-    assert request == ListOffset(EPOCH, ListedOffset.LOG_END)
+    assert request == ListOffset(EPOCH, LeaderOffset.LOG_END)
     return request
 
 
@@ -235,7 +235,7 @@ def test_a_log_that_ends_before_the_leaders_start_is_restarted_there() -> None:
     follower = follower_of(log)
     assert follower.offset_listed(out_of_range(follower), 9) == ()
     request = asked(follower)
-    assert request == ListOffset(EPOCH, ListedOffset.LOG_START)
+    assert request == ListOffset(EPOCH, LeaderOffset.LOG_START)
     assert follower.offset_listed(request, 7) == (RestartAt(7),)
     log.restart_at(7)
     follower.truncated()
@@ -246,7 +246,7 @@ def test_a_log_that_ends_before_the_leaders_start_is_restarted_there() -> None:
 def moved_to_archive(follower: FollowerReplica) -> FollowerRequest:
     follower.request_failed(asked(follower), ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, 0)
     request = asked(follower)
-    assert request == ListOffset(EPOCH, ListedOffset.LOCAL_START)
+    assert request == ListOffset(EPOCH, LeaderOffset.LOCAL_START)
     return request
 
 
@@ -276,7 +276,7 @@ def test_a_new_replica_may_begin_behind_the_last_archived_record() -> None:
     log = log_of()
     follower = tiered_follower(log)
     request = answer_moved(follower)
-    assert request == ListOffset(EPOCH, ListedOffset.LAST_TIERED)
+    assert request == ListOffset(EPOCH, LeaderOffset.LAST_TIERED)
     assert follower.offset_listed(request, 6) == (RestoreAt(7),)
     log.restart_at(7)
     follower.truncated()
@@ -286,12 +286,12 @@ def test_a_new_replica_may_begin_behind_the_last_archived_record() -> None:
 def test_a_new_replica_begins_at_the_local_start_if_the_leader_knows_no_archived_record() -> None:
     follower = tiered_follower(log_of())
     assert follower.offset_listed(answer_moved(follower), -1) == ()
-    assert asked(follower) == ListOffset(EPOCH, ListedOffset.LOCAL_START)
+    assert asked(follower) == ListOffset(EPOCH, LeaderOffset.LOCAL_START)
 
 
 def test_a_replica_with_records_begins_at_the_leaders_local_start() -> None:
-    assert answer_moved(tiered_follower(log_of(1))) == ListOffset(EPOCH, ListedOffset.LOCAL_START)
-    assert answer_moved(tiered_follower(log_of(), is_on=False)) == ListOffset(EPOCH, ListedOffset.LOCAL_START)
+    assert answer_moved(tiered_follower(log_of(1))) == ListOffset(EPOCH, LeaderOffset.LOCAL_START)
+    assert answer_moved(tiered_follower(log_of(), is_on=False)) == ListOffset(EPOCH, LeaderOffset.LOCAL_START)
 
 
 def test_a_failed_restoration_is_tried_again() -> None:

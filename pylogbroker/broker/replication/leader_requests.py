@@ -24,7 +24,7 @@ from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListedOffset, ListOffset
+from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, LeaderOffset, ListOffset
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import code_of
@@ -48,12 +48,12 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 log = Logger()
 _FIRST_WITH_STATE = 15
 _TIMES = {
-    ListedOffset.LOG_END: LATEST,
-    ListedOffset.LOG_START: EARLIEST,
-    ListedOffset.LOCAL_START: EARLIEST_LOCAL,
-    ListedOffset.LAST_TIERED: LATEST_TIERED,
+    LeaderOffset.LOG_END: LATEST,
+    LeaderOffset.LOG_START: EARLIEST,
+    LeaderOffset.LOCAL_START: EARLIEST_LOCAL,
+    LeaderOffset.LAST_TIERED: LATEST_TIERED,
 }
-_LIST_OFFSETS_VERSIONS = {ListedOffset.LOCAL_START: 8, ListedOffset.LAST_TIERED: 9}
+_LIST_OFFSETS_VERSIONS = {LeaderOffset.LOCAL_START: 8, LeaderOffset.LAST_TIERED: 9}
 """First versions with these offsets. A leader that archives has them."""
 _FORMS_MAX = 64
 """Partitions that were named alone, and are remembered; with more, all are learned again."""

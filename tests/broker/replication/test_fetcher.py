@@ -20,7 +20,7 @@ from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.replicas import FetchRates
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListedOffset, ListOffset
+from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, LeaderOffset, ListOffset
 from pylogbroker.replication.settings import ReplicationSettings
 from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.wire import Request
@@ -314,9 +314,9 @@ class FetcherTests(SynchronousTestCase):
 
     def test_offsets_are_listed_before_fetches(self) -> None:
         latest, earliest, failing, other = self.add(
-            [ListOffset(1, ListedOffset.LOG_END)],
-            [ListOffset(1, ListedOffset.LOG_START)],
-            [ListOffset(1, ListedOffset.LOG_START)],
+            [ListOffset(1, LeaderOffset.LOG_END)],
+            [ListOffset(1, LeaderOffset.LOG_START)],
+            [ListOffset(1, LeaderOffset.LOG_START)],
             [fetch_from(0)],
         )
         answers = [
