@@ -23,7 +23,7 @@ _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
 class CopyLag(NamedTuple):
-    """When a sealed segment of an archived topic is copied: at an age, or at a size of what is behind it.
+    """Delay of the copies of an archived topic: an age of a sealed segment, or a size of what is behind it.
 
     0 stands for "at once", -1 for "never by this".
     """

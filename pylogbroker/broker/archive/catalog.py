@@ -1,4 +1,4 @@
-"""What the remote storage has of one partition, as its leader or a follower has listed it.
+"""Contents of the remote storage for one partition, as its leader or a follower has listed them.
 
 A listing is of one leader epoch: another one begins with a new listing.
 """
