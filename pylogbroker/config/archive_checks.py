@@ -15,7 +15,7 @@ _AS_RETENTION: Final = -2
 _UNLIMITED: Final = -1
 
 
-def check_archive(config: TopicConfig, before: TopicConfig | None, is_offered: bool) -> None:
+def check_archive(config: TopicConfig, before: TopicConfig | None, is_offered: bool, has_topic_ids: bool) -> None:
     """Raise ConfigError for settings that an archived topic must not have, and for an end that would lose records."""
     if not config.remote_storage_enable:
         if before is not None and before.remote_storage_enable and not config.remote_log_delete_on_disable:
@@ -27,6 +27,11 @@ def check_archive(config: TopicConfig, before: TopicConfig | None, is_offered: b
     if before is None or not before.remote_storage_enable:
         if not is_offered:
             raise ConfigError(f"{_TOPIC}: true is not accepted; expected false, unless the broker has {ENABLED}=true")
+        if not has_topic_ids:
+            raise ConfigError(
+                f"{_TOPIC}: true is not accepted; topics have the ids that name their objects from "
+                "inter.broker.protocol.version=2.8 on"
+            )
         if config.byte_addressed or config.magic < 2:
             raise ConfigError(f"{_TOPIC}: true is not accepted; message.format.version must be 0.11.0 or newer")
     if config.compacts:

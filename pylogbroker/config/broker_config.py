@@ -277,7 +277,8 @@ class BrokerConfig(
         """Raise ConfigError for overrides that a topic must not get; `before`, its current ones, are accepted."""
         settings, current = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, current)
-        check_archive(settings, current, self.remote_log_storage_system_enable)
+        has_topic_ids = not self.zookeeper_connect or self.inter_broker_protocol.has_topic_ids
+        check_archive(settings, current, self.remote_log_storage_system_enable, has_topic_ids)
         if not self.schema_registry_listeners:
             _check_not_validated(settings)
         self._check_topic(settings, overrides, current)

@@ -54,6 +54,13 @@ def test_a_broker_without_remote_storage_archives_nothing() -> None:
         BrokerConfig({}).check_topic(ARCHIVED)
 
 
+def test_topics_without_ids_are_not_archived() -> None:
+    cluster = {"remote.log.storage.system.enable": "true", "zookeeper.connect": "a:1"}
+    with pytest.raises(ConfigError, match="topics have the ids that name their objects"):
+        BrokerConfig({**cluster, "inter.broker.protocol.version": "2.7"}).check_topic(ARCHIVED)
+    BrokerConfig({**cluster, "inter.broker.protocol.version": "2.8"}).check_topic(ARCHIVED)
+
+
 def test_an_archive_ends_only_if_it_may_be_deleted() -> None:
     with pytest.raises(ConfigError, match="also set remote"):
         CONFIG.check_topic({}, ARCHIVED)
