@@ -69,4 +69,6 @@ class ControllerSettings:
     """A topic is of format 0.7, whose positions in a log other replicas do not share."""
     unclean_election_held: Callable[[PartitionKey, int], object] = _ignore
     """Takes note of a partition and its new leader, which was not in sync."""
+    is_archived: Callable[[str], bool] = _never
+    """remote.storage.enable of a topic."""
     new_topic_id: Callable[[], uuid.UUID] = zk_schema.new_id

@@ -8,7 +8,7 @@ from pylogbroker.controller import elections, partition_changes, reassignments
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Delete, SetData
-from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata import archive_hosts, zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey, PartitionState
 
 
@@ -30,6 +30,9 @@ async def begin(
             "consumer instead",
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         )
+    if target is not None and cluster.settings.is_archived(key[0]):
+        hosts = archive_hosts.archive_hosts(cluster.image.brokers.values())
+        archive_hosts.check_replicas(key[0], [set(target) - set(before.replicas)], hosts)
     planned = reassignments.planned(before, target, brokers, keeps_factor)
     if planned == before:
         return

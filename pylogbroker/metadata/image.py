@@ -53,6 +53,8 @@ class BrokerRegistration:
     rack: str | None = None
     shutting_down: bool = False
     """The broker asked for a controlled shutdown: it gets no leadership and joins no ISR."""
+    has_archive: bool = False
+    """True if it has a remote storage for archived topics. Only nodes in the coordination tree say so."""
 
 
 class LeaderRecovery(IntEnum):

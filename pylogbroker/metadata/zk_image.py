@@ -182,7 +182,7 @@ def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerR
         name: BrokerListener(host, port, node.protocols.get(name, name))
         for name, host, port in map(zk_schema.parse_endpoint, node.endpoints)
     }
-    return BrokerRegistration(broker_id, epoch, listeners, node.rack)
+    return BrokerRegistration(broker_id, epoch, listeners, node.rack, has_archive=node.has_archive)
 
 
 def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:

@@ -97,6 +97,8 @@ class BrokerNode:
     host: str | None = None  # of PLAINTEXT, for the oldest clients
     port: int = -1
     features: Mapping[str, object] = attrs.field(factory=dict)
+    has_archive: bool = False
+    """`remote_log_storage`, a field of this project's brokers alone; see `archive_hosts`."""
 
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
@@ -276,6 +278,7 @@ def decode_directories(data: bytes | None) -> dict[str, str]:
 
 def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
     rack = {} if broker.rack is None else {"rack": broker.rack}
+    archive = {"remote_log_storage": True} if broker.has_archive else {}
     return _dump(
         {
             "features": dict(broker.features),
@@ -287,6 +290,7 @@ def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
             "host": broker.host,
             "version": 5,
             "timestamp": str(now_ms),
+            **archive,
         }
     )
 
@@ -300,6 +304,7 @@ def decode_broker(data: bytes | None) -> BrokerNode:
         host=value.get("host"),
         port=_field(value, "port", int),
         features=value.get("features", {}),
+        has_archive=value.get("remote_log_storage") is True,
     )
 
 

@@ -429,6 +429,7 @@ def _announcement(broker: Broker) -> BrokerNode:
         rack=broker.node.rack,
         host=plain.host if plain else None,
         port=plain.port if plain else -1,
+        has_archive=broker.archive is not None,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 
+import attrs
 import pytest
 
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -14,6 +15,15 @@ from pylogbroker.metadata.zk_schema import BadNode, BrokerNode, PartitionNode, P
 
 ID = uuid.UUID("8a9ff14c-1d7f-4d4c-9b7f-53a4d4f2a7f1")
 ID_TEXT = "ip_xTB1_TUybf1Ok1PKn8Q"
+
+
+def test_only_brokers_with_a_remote_storage_say_so() -> None:
+    node = BrokerNode(("PLAINTEXT://a:1",), {"PLAINTEXT": "PLAINTEXT"}, port=1)
+    assert "remote_log_storage" not in json.loads(zk_schema.encode_broker(node, 1))
+    archiving = zk_schema.encode_broker(attrs.evolve(node, has_archive=True), 1)
+    assert json.loads(archiving)["remote_log_storage"] is True
+    assert zk_schema.decode_broker(archiving).has_archive
+    assert not zk_schema.decode_broker(zk_schema.encode_broker(node, 1)).has_archive
 
 
 def test_ids_are_written_as_kafka_writes_them() -> None:

@@ -14,7 +14,7 @@ Each change is awaited until this broker's image shows it, or a later one of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -40,7 +40,7 @@ from pylogbroker.interfaces import (
     SetData,
     Unavailable,
 )
-from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata import archive_hosts, zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import (
@@ -51,6 +51,7 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.metadata.zk_image import read_brokers
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -98,7 +99,7 @@ class ClusterAdmin:
             )
 
     async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
-        planned = self.plans.plan_topic(wanted, allowance)
+        planned = self.plans.plan_topic(wanted, allowance, await self._archive_hosts(wanted.settings))
         topic = planned.topic
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=NO_TOPIC_ID)
@@ -113,7 +114,8 @@ class ClusterAdmin:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        added = self.plans.plan_partitions(name, count, assignments, allowance)
+        hosts = await self._archive_hosts(self._metadata.topic_settings(name))
+        added = self.plans.plan_partitions(name, count, assignments, allowance, hosts)
         await self._change(lambda: topic_administration.enlarge(self._tree, added))
         await self.waits.until(lambda image: has_leaders(image, name, count), _LATE)
         return self._metadata.topics[name]
@@ -134,6 +136,8 @@ class ClusterAdmin:
             [node] = await self._tree.get_many([path])
             stored = {} if node is None else zk_schema.decode_config(node.data)
             settings = self.plans.plan_stored_config(resource, stored, change)
+            if resource.type is ConfigResourceType.TOPICS:
+                await self._check_archive(resource.name, stored, settings)
             data = zk_schema.encode_config(settings)
             written = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             try:
@@ -142,6 +146,28 @@ class ClusterAdmin:
                 continue
             await self._config_watch.read(resource)
             return settings
+
+    async def _archive_hosts(self, settings: Mapping[str, str]) -> frozenset[int] | None:
+        """Return the brokers with a remote storage, if a topic with these settings is archived."""
+        if not self.plans.is_archived(settings):
+            return None
+        brokers = await self._change(lambda: read_brokers(self._tree))
+        return archive_hosts.archive_hosts(brokers.values())
+
+    async def _check_archive(self, name: str, before: Mapping[str, str], settings: Mapping[str, str]) -> None:
+        """Raise INVALID_CONFIG if a topic becomes archived that has replicas on brokers without remote storage."""
+        if not self.plans.is_archived(settings) or self.plans.is_archived(before):
+            return
+        states = self._metadata.image.require_topic(name).partitions.values()
+        replicas = {broker for state in states for broker in state.replicas}
+        others = archive_hosts.misplaced(replicas, await read_brokers(self._tree))
+        if others:
+            raise KafkaError(
+                f"remote.storage.enable: true is not accepted; topic {name!r} has replicas on broker(s) "
+                f"{', '.join(map(str, others))}, which have no remote storage: move them with pylogbroker reassign, or "
+                "give these brokers the same remote.log.storage, and restart them",
+                ErrorCode.INVALID_CONFIG,
+            )
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(wanted)

@@ -220,6 +220,7 @@ class ClusterRole(MemberRole):
             lambda topic: self._topic_config(topic).unclean_leader_election_enable,
             lambda topic: self._topic_config(topic).byte_addressed,
             self._note_unclean_election,
+            lambda topic: self._topic_config(topic).remote_storage_enable,
         )
 
     def _note_unclean_election(self, partition: PartitionKey, leader: int) -> None:

@@ -13,7 +13,7 @@ from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.config.group_config import check_group
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.metadata import placement, topic_names, zk_schema
+from pylogbroker.metadata import archive_hosts, placement, topic_names, zk_schema
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
@@ -63,13 +63,18 @@ class MetadataPlans:
         if not self._collisions[key]:
             del self._collisions[key]
 
-    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
-        """Return the topic that `create_topic` would create; `allowance` defaults to a whole request's."""
+    def plan_topic(
+        self, wanted: NewTopic, allowance: PartitionAllowance | None = None, hosts: frozenset[int] | None = None
+    ) -> PlannedTopic:
+        """Return the topic that `create_topic` would create; `allowance` defaults to a whole request's.
+
+        `hosts` are the only brokers for its replicas: those with a remote storage, for an archived topic.
+        """
         topic_names.check_name(wanted.name)
         self.check_is_new(wanted.name)
         settings = dict(wanted.settings)
         self._check_settings(settings)
-        placed = self._place(wanted, allowance)
+        placed = self._place(wanted, allowance, hosts)
         if self._config.topic(settings).byte_addressed and any(len(replicas) > 1 for replicas in placed.values()):
             raise KafkaError(
                 f"Topic {wanted.name!r} is of format 0.7, which has one replica: ask for one, or for another "
@@ -85,8 +90,9 @@ class MetadataPlans:
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
+        hosts: frozenset[int] | None = None,
     ) -> PartitionsChanged:
-        """Return the partitions that a topic lacks to `count`; `allowance` as in `plan_topic`."""
+        """Return the partitions that a topic lacks to `count`; `allowance` and `hosts` as in `plan_topic`."""
         image = self._metadata.image
         topic = image.require_topic(name)
         if topic.internal:
@@ -96,7 +102,10 @@ class MetadataPlans:
                 ErrorCode.INVALID_PARTITIONS,
             )
         self._allow(name, count - len(topic.partitions), allowance)
-        added = placement.of_more_partitions(topic, count, self._racks(), assignments)
+        if hosts is not None:
+            archive_hosts.check_count(name, topic.replication_factor, hosts)
+            archive_hosts.check_replicas(name, assignments or (), hosts)
+        added = placement.of_more_partitions(topic, count, self._racks(hosts), assignments)
         return PartitionsChanged(name, new_partitions(added))
 
     def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
@@ -132,9 +141,20 @@ class MetadataPlans:
         others = {name: text for name, text in changed.items() if name not in kept}
         return kept | self.plan_config(resource, lambda _: others)
 
-    def _place(self, topic: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
-        racks = self._racks()
+    def is_archived(self, settings: Mapping[str, str]) -> bool:
+        """Return whether a topic with these settings is archived; False if they are invalid."""
+        try:
+            return self._config.topic(settings).remote_storage_enable
+        except ConfigError:
+            return False
+
+    def _place(
+        self, topic: NewTopic, allowance: PartitionAllowance | None, hosts: frozenset[int] | None
+    ) -> placement.Assignment:
+        racks = self._racks(hosts)
         if topic.assignment:
+            if hosts is not None:
+                archive_hosts.check_replicas(topic.name, topic.assignment.values(), hosts)
             self._allow(topic.name, len(topic.assignment), allowance)
             brokers = tuple(racks)
             return placement.by_hand(topic.partitions, topic.replication_factor, brokers, topic.assignment)
@@ -142,10 +162,13 @@ class MetadataPlans:
         self._allow(topic.name, count, allowance)
         default = self._config.default_replication_factor
         width = default if topic.replication_factor == -1 else topic.replication_factor
+        if hosts is not None:
+            archive_hosts.check_count(topic.name, width, hosts)
         return placement.of_new_topic(count, width, racks, self._random_below)
 
-    def _racks(self) -> placement.Racks:
-        return {broker.id: broker.rack for broker in self._metadata.image.brokers.values()}
+    def _racks(self, hosts: frozenset[int] | None = None) -> placement.Racks:
+        brokers = self._metadata.image.brokers.values()
+        return {broker.id: broker.rack for broker in brokers if hosts is None or broker.id in hosts}
 
     def check_is_new(self, name: str) -> None:
         topics = self._metadata.topics

@@ -170,9 +170,10 @@ class DrivenCluster:
         self.channels.append(ModelChannels(self, answered))
         return self.channels[-1]
 
-    def start(self, *ids: int) -> None:
+    def start(self, *ids: int, has_archive: bool = False) -> None:
         for broker_id in ids:
-            node = BrokerNode((f"PLAINTEXT://b{broker_id}:9092",), {"PLAINTEXT": "PLAINTEXT"}, host="b", port=9092)
+            endpoints = (f"PLAINTEXT://b{broker_id}:9092",)
+            node = BrokerNode(endpoints, {"PLAINTEXT": "PLAINTEXT"}, None, "b", 9092, has_archive=has_archive)
             self.write(Create(zk_paths.broker(broker_id), zk_schema.encode_broker(node, 1), ephemeral=True))
             epoch = now(self.embedded.get(zk_paths.broker(broker_id))).stat.created
             session: Any = None

@@ -216,6 +216,28 @@ def test_topics_of_format_07_are_not_reassigned(controller: DrivenCluster) -> No
     assert controller.state("old", 0).replicas == (1,)
 
 
+def test_archived_topics_are_reassigned_to_brokers_with_a_remote_storage(controller: DrivenCluster) -> None:
+    controller.settings = ControllerSettings(is_archived=lambda topic: topic == "archived")
+    controller.driver.stop()
+    controller.tree.expire()
+    controller.tree.new_session()
+    controller.start(7, 8, has_archive=True)
+    controller.driver.start()
+    controller.create("archived", (1, 7))
+    move = lambda *target: now(controller.driver.alter_reassignments({("archived", 0): target}))[("archived", 0)]  # noqa: E731
+    error = move(7, 2)
+    assert error is not None
+    assert (error.code, error.detail) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "Topic 'archived' is archived, and only broker(s) 7, 8 of the cluster have a remote storage: replace broker(s) "
+        "2, or give them the same remote.log.storage, and restart them",
+    )
+    assert controller.state("archived", 0).replicas == (1, 7)
+    assert move(7, 1) is None  # it was there before
+    assert move(7, 8) is None
+    assert set(controller.state("archived", 0).replicas) == {1, 7, 8}
+
+
 def test_a_topic_is_deleted_when_its_replicas_are(controller: DrivenCluster) -> None:
     created = controller.create("t", [1, 2])
     controller.deliver()
