@@ -210,7 +210,11 @@ class OtherChangesTests(ArchiveTests):
         self.settings = {}
         with logged_lines() as lines:
             self.restart()
-        self.assertTrue(any("archived, but remote.log.storage.system.enable is false: t" in line for line in lines))
+            self.node.clock.advance(0)
+            self.node.clock.advance(100)
+        about = [line for line in lines if "this broker has no remote storage" in line]
+        self.assertEqual(len(about), 1)
+        self.assertIn("archived, but this broker has no remote storage: t. Nothing of them is deleted", about[0])
         self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
         self.append("t", *VALUES)
         self.node.clock.advance(10**7)

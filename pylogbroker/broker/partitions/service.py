@@ -21,6 +21,7 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies, Missin
 from pylogbroker.broker.partitions.full_directories import FullDirectories
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.partitions.missing_archives import MissingArchives
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.record_checks import MakeRecordCheck, PartitionCheck, is_checked, without_registry
 from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
@@ -97,6 +98,7 @@ class Partitions:
     _group_commit: GroupCommit = attrs.field(init=False)
     _recovery_points: RecoveryPointWrites = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
+    _missing_archives: MissingArchives = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _make_record_check: MakeRecordCheck = attrs.field(default=without_registry, init=False)
 
@@ -105,6 +107,7 @@ class Partitions:
         self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
         save = self._logs.checkpoints.save_recovery_points
         self._recovery_points = RecoveryPointWrites(self._runtime.in_thread, save)
+        self._missing_archives = MissingArchives(self._runtime.clock)
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
     @property
@@ -115,21 +118,7 @@ class Partitions:
     def open(self) -> None:
         """Follow changes of settings; the replicas are open."""
         self._log_foreign_directories()
-        self._log_lost_archives()
         self._config.observe(self._on_settings_changed)
-
-    def _log_lost_archives(self) -> None:
-        """Log which topics are archived, if this broker has no remote storage."""
-        archived = {topic for topic, _ in self.hosted if self.archives is None and self._is_archived(topic)}
-        if archived:
-            log.error(
-                "archived, but remote.log.storage.system.enable is false: {topics}. Old records cannot be read, and "
-                "nothing is deleted from the disk, until it is true",
-                topics=listed(sorted(archived)),
-            )
-
-    def _is_archived(self, topic: str) -> bool:
-        return self._settings(topic).remote_storage_enable
 
     def _log_foreign_directories(self) -> None:
         by_reason: dict[str, list[str]] = {}
@@ -400,8 +389,13 @@ class Partitions:
             self.hosted[key] = opened = Partition(
                 topic.name, index, partition_log, self._group_commit, traffic, is_internal=topic.internal
             )
-            if self.archives is not None:
-                self.archives.attach(opened)
+            self._attach_archive(opened)
+
+    def _attach_archive(self, partition: Partition) -> None:
+        if self.archives is not None:
+            self.archives.attach(partition)
+        else:
+            self._missing_archives.note(partition.topic, is_archived=partition.log.is_archived)
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
@@ -506,8 +500,7 @@ class Partitions:
                 partition.local_delete_policies = local_policies
                 partition.copies_no_more = settings.remote_log_copy_disable
                 partition.copy_lag = copy_lag
-                if self.archives is not None:
-                    self.archives.attach(partition)
+                self._attach_archive(partition)
                 partition.record_check = None if record_check is None else PartitionCheck(record_check)
                 partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
                 partition.may_down_convert = may_down_convert
