@@ -135,6 +135,7 @@ OF_COMMANDS: Final[_Features] = {
         "pylogbroker.cli.name_queries",
         "pylogbroker.cli.other_tools",
         "pylogbroker.cli.profiles",
+        "pylogbroker.cli.remote_storages",
         "pylogbroker.cli.rights",
         "pylogbroker.client.admin",
         "pylogbroker.client.errors",

@@ -22,12 +22,14 @@ from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
+    from pylogbroker.cli import remote_storages
     from pylogbroker.client import admin as admin_api
     from pylogbroker.client import errors as client_errors
     from pylogbroker.client.admin import CreatedTopic, ListedOffset, NewTopic, TopicDescription
     from pylogbroker.config import parsing, times
     from pylogbroker.interfaces import TopicPartition
 else:
+    remote_storages = on_first_use("pylogbroker.cli.remote_storages")
     admin_api = on_first_use("pylogbroker.client.admin")
     client_errors = on_first_use("pylogbroker.client.errors")
     parsing = on_first_use("pylogbroker.config.parsing")
@@ -205,7 +207,7 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
     """Show partitions, replicas, offsets and settings of topics.
 
     The settings are those that differ from the defaults. Records of an archived topic before the local start offset
-    are in the remote storage.
+    are in the remote storage. Brokers with replicas of it that have no remote storage, or another one, are named.
     """
     with connection.admin() as admin:
         topics = [_described(admin, topic) for topic in described_topics(admin, names).values()]
@@ -218,6 +220,8 @@ def describe(names: tuple[str, ...], connection: Connection, output: str) -> Non
     for topic in topics if output == "table" else ():
         for name, value in topic["configs"].items():
             click.echo(escaped(f"{topic['topic']}: {name}={value}"))
+        for problem in topic.get("problems", ()):
+            click.echo(escaped(f"{topic['topic']}: {problem}"))
 
 
 def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
@@ -228,6 +232,11 @@ def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
     configs = admin.configs.describe([resource])[resource]
     is_archived = any(name == "remote.storage.enable" and row.value == "true" for name, row in configs.items())
     local = admin.records.offsets(dict.fromkeys(led, admin_api.EARLIEST_LOCAL)) if is_archived else {}
+    problems: list[str] = []
+    if is_archived:
+        replicas = {broker for partition in topic.partitions for broker in partition.replicas}
+        live = {broker.broker_id for broker in admin.cluster.describe().brokers}
+        problems += remote_storages.problems(replicas, remote_storages.remote_storages(admin, replicas & live))
     return {
         "topic": topic.name,
         "topic_id": str(topic.topic_id),
@@ -248,6 +257,7 @@ def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
             for key in [(topic.name, partition.partition)]
         ],
         "configs": {setting.name: setting.value for setting in configs.values() if setting.source == "topic"},
+        **({"problems": problems} if is_archived else {}),
     }
 
 
