@@ -498,7 +498,6 @@ def test_a_start_without_users_says_how_to_add_one(tmp_path: Path) -> None:
         ({"log_dirs": "/a b"}, "pylogbroker user add --data-dir '/a b' NAME"),
         ({"log_dirs": "/a,/b"}, "pylogbroker user add --data-dir /a -o log.dirs=/a,/b NAME"),
         ({"log_dirs": "/a", "metadata_log_dir": "/m"}, "--data-dir /a -o metadata.log.dir=/m NAME"),
-        ({"zookeeper_connect": "localhost:1"}, "set users to the path of a file, and run: pylogbroker user add --file"),
         ({"users": str(tmp_path / "users")}, f"pylogbroker user add --file {tmp_path}/users NAME"),
     ):
         (tmp_path / "users").write_text("")
@@ -508,6 +507,29 @@ def test_a_start_without_users_says_how_to_add_one(tmp_path: Path) -> None:
         assert command in str(error.value)
     with pytest.raises(ConfigError, match=r"users: /none: No such file or directory; .* user add --file /none NAME"):
         check_sasl(config(users="/none"))
+
+
+IN_KRAFT = {
+    "process_roles": "broker",
+    "controller_quorum_bootstrap_servers": "localhost:1",
+    "controller_listener_names": "CONTROLLER",
+    "node_id": "1",
+    "listener_security_protocol_map": "CONTROLLER:PLAINTEXT,OPEN:PLAINTEXT,INSIDE:SASL_PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize("settings", [{"zookeeper_connect": "localhost:1"}, IN_KRAFT], ids=["zookeeper", "kraft"])
+def test_a_member_of_a_cluster_starts_without_users(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    """They may be added to the cluster later: one line says so."""
+    with logged_lines() as lines:
+        sasl = opened(tmp_path, config(**settings))
+    [line] = [line for line in lines if "no user" in line]
+    assert line.startswith("listener INSIDE has no user who could connect: add one to the cluster, by `pylogbroker ")
+    assert line.endswith("pylogbroker user add --file PATH NAME")
+    authentication = sasl.authentication("INSIDE")
+    authentication.begin("PLAIN", 1)
+    with pytest.raises(AuthenticationFailed):
+        authentication.respond(b"\0alice\0pencil")
 
 
 def test_a_file_of_users_that_everybody_can_read(tmp_path: Path) -> None:

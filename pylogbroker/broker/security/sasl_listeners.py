@@ -136,7 +136,7 @@ def _mechanisms(config: BrokerConfig, listener: Listener) -> tuple[str, ...]:
 def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
     """Read settings and file; raise ConfigError. Blocks.
 
-    With a store, which is open, each listener must have a user.
+    With a store, which is open, each listener must have a user, unless other brokers may add one.
     """
     with_sasl = _with_sasl(config)
     if not with_sasl:
@@ -152,17 +152,23 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
             {name: config.of_listener(listener, name).connections_max_reauth_ms for name in mechanisms},
         )
         if store is not None and OAUTHBEARER not in mechanisms and not by_listener[listener.name].has_users:
-            raise ConfigError(_no_user(config, listener))
+            _handle_no_user(config, listener)
     return _Loaded(by_listener, state, content.names)
 
 
-def _no_user(config: BrokerConfig, listener: Listener) -> str:
-    """Return the error, with a command that helps."""
-    lacking = f"users: listener {listener.name} has no user who could connect;"
+def _handle_no_user(config: BrokerConfig, listener: Listener) -> None:
+    """Warn in a cluster, where users may be added while the broker runs; else raise ConfigError. Both say how to."""
     path = config.users
-    if path or not config.in_cluster:
-        return f"{lacking} add one, and start again: {_command(['--file', path] if path else _files(config))}"
-    return f"{lacking} set users to the path of a file, and run: {_command(['--file', 'PATH'])}"
+    command = _command(["--file", path] if path else ["--file", "PATH"] if config.in_cluster else _files(config))
+    if not config.in_cluster:
+        lacking = f"users: listener {listener.name} has no user who could connect"
+        raise ConfigError(f"{lacking}; add one, and start again: {command}")
+    log.warn(
+        "listener {name} has no user who could connect: add one to the cluster, by `pylogbroker user add` at another "
+        "listener or kafka-configs.sh, or to the file of the setting users: {command}",
+        name=listener.name,
+        command=command,
+    )
 
 
 def _files(config: BrokerConfig) -> list[str]:
