@@ -39,11 +39,12 @@ from pylogbroker.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
-    ConfigResourceType,
     LeaderRecovery,
     PartitionState,
     TopicImage,
     broker_resource,
+    client_metrics_resource,
+    group_resource,
     topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
@@ -68,10 +69,11 @@ _BROKER_LISTS_MAX: Final = 50_000
 
 
 class _ResourceType(IntEnum):
-    """Kafka's numbers of resources whose settings brokers keep; others are 8 for loggers, 16 for client metrics."""
+    """Kafka's numbers of resources whose settings brokers keep; another one is 8 for loggers."""
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -309,14 +311,16 @@ def _recovery(number: int) -> LeaderRecovery:
 
 
 def _resource(record: ConfigRecord) -> ConfigResource | None:
-    """Return the resource whose settings brokers keep; None for loggers and client metrics."""
+    """Return the resource whose settings brokers keep; None for loggers."""
     match record.resource_type:
         case _ResourceType.TOPIC:
             return topic_resource(record.resource_name)
         case _ResourceType.BROKER:
             return broker_resource(int(record.resource_name)) if record.resource_name else broker_resource(None)
         case _ResourceType.GROUP:
-            return ConfigResource(ConfigResourceType.GROUPS, record.resource_name)
+            return group_resource(record.resource_name)
+        case _ResourceType.CLIENT_METRICS:
+            return client_metrics_resource(record.resource_name)
     return None
 
 

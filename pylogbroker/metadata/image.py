@@ -145,6 +145,11 @@ class ConfigResourceType(StrEnum):
     TOPICS = "topics"
     BROKERS = "brokers"
     GROUPS = "groups"
+    CLIENT_METRICS = "client-metrics"
+    """Subscriptions to metrics of clients (KIP-714), which KRaft controllers keep; no client is asked for any here."""
+
+
+TYPES_IN_TREE: Final = (ConfigResourceType.TOPICS, ConfigResourceType.BROKERS, ConfigResourceType.GROUPS)
 
 
 class ConfigResource(NamedTuple):
@@ -165,6 +170,10 @@ def topic_resource(name: str) -> ConfigResource:
 
 def group_resource(group_id: str) -> ConfigResource:
     return ConfigResource(ConfigResourceType.GROUPS, group_id)
+
+
+def client_metrics_resource(subscription: str) -> ConfigResource:
+    return ConfigResource(ConfigResourceType.CLIENT_METRICS, subscription)
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:

@@ -24,6 +24,7 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import Change, ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import (
     NO_TOPIC_ID,
+    TYPES_IN_TREE,
     BrokerListener,
     BrokerRegistration,
     ClusterImage,
@@ -160,7 +161,7 @@ def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, Partiti
 
 async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
     configs: dict[ConfigResource, Mapping[str, str]] = {}
-    for kind in ConfigResourceType:
+    for kind in TYPES_IN_TREE:
         for name, node in (await tree.children_with_data(zk_paths.configs(kind))).items():
             if kind is not ConfigResourceType.TOPICS or name not in deleted:
                 configs[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)

@@ -21,7 +21,14 @@ from pylogbroker.metadata.delta import (
     TopicCreated,
     TopicDeleted,
 )
-from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionState, broker_resource, topic_resource
+from pylogbroker.metadata.image import (
+    ClusterImage,
+    LeaderRecovery,
+    PartitionState,
+    broker_resource,
+    client_metrics_resource,
+    topic_resource,
+)
 from pylogbroker.wire.metadata_records import (
     AccessControlEntryRecord,
     BrokerEndpoint,
@@ -186,12 +193,19 @@ def test_records_of_what_is_not_known_are_rejected(record: MetadataRecord) -> No
 
 def test_settings_of_brokers() -> None:
     set_all, set_one = ConfigRecord(4, "", "log.retention.ms", "5"), ConfigRecord(4, "9", "log.retention.ms", "6")
-    made, _ = fold([set_all, set_one, ConfigRecord(16, "metrics", "interval.ms", "7")])
+    made, _ = fold([set_all, set_one, ConfigRecord(8, "1", "kafka", "INFO")])
     assert made.image.settings(broker_resource(None)) == {"log.retention.ms": "5"}
     assert made.image.settings(broker_resource(9)) == {"log.retention.ms": "6"}
     assert len(made.image.configs) == 2
     take(made, [ConfigRecord(4, "9", "log.retention.ms", None)])
     assert made.image.settings(broker_resource(9)) == {}
+
+
+def test_subscriptions_to_metrics_of_clients() -> None:
+    records = [ConfigRecord(16, "slow", "interval.ms", "7"), ConfigRecord(16, "gone", "interval.ms", "8")]
+    made, _ = fold(records, [ConfigRecord(16, "gone", "interval.ms", None)])
+    assert made.image.settings(client_metrics_resource("slow")) == {"interval.ms": "7"}
+    assert made.image.settings(client_metrics_resource("gone")) == {}
 
 
 def test_only_unfenced_brokers_are_in_the_image() -> None:

@@ -11,8 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from pylogbroker.cli import main
+from pylogbroker.errors import ErrorCode
 from pylogbroker.testing import Broker
+from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pylogbroker.wire.messages.describe_quorum import QuorumReplica
+from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
+from pylogbroker.wire.metadata_records import ConfigRecord
+from tests.broker.security.answers import asking
 from tests.kraft.model_controller import CONTROLLER_ID
 from tests.kraft.served import ServedController, served_controller
 from tests.support.waiting import wait_until
@@ -64,6 +69,25 @@ def test_the_command_shows_the_quorum(broker: Broker) -> None:
     assert observer["lag"] == leader["log_end_offset"] - 3
     table = CliRunner().invoke(main, ["cluster", "quorum", "--bootstrap-server", broker.bootstrap]).stdout
     assert table.splitlines()[1].split()[:2] == [str(CONTROLLER_ID), "leader"]
+
+
+def test_subscriptions_to_metrics_of_clients_are_listed(served: ServedController, broker: Broker) -> None:
+    """Kafka 3.9 asks in version 0, which is about nothing else."""
+    served.call(lambda controller: controller.append(ConfigRecord(16, "slow", "interval.ms", "7")))
+    with asking(int(broker.bootstrap.rpartition(":")[2])) as ask:
+
+        def listed(*types: int, version: int = 1) -> list[tuple[str, int]]:
+            answer = ask("127.0.0.1", ListConfigResourcesRequest(list(types)), version)
+            return [(resource.resource_name, resource.resource_type) for resource in answer.config_resources]
+
+        wait_until(lambda: listed(16) == [("slow", 16)])
+        assert listed(version=0) == [("slow", 16)]
+        assert ("slow", 16) not in listed(2, 4)
+        request = DescribeConfigsRequest([DescribeConfigsResource(16, "slow", None)])
+        [result] = ask("127.0.0.1", request, 4).results
+        assert [(row.name, row.value, row.config_source) for row in result.configs] == [("interval.ms", "7", 7)]
+        request = DescribeConfigsRequest([DescribeConfigsResource(16, "", None)])
+        assert ask("127.0.0.1", request, 4).results[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_no_broker_is_shown_as_the_controller(broker: Broker) -> None:

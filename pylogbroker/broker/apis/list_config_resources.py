@@ -1,6 +1,6 @@
 """ListConfigResources (74): name what has settings, by type (KIP-1142).
 
-Clients' metrics have no settings here. Version 0 is about them alone.
+Only a cluster of KRaft controllers has subscriptions to metrics of clients. Version 0 is about them alone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ from pylogbroker.wire.messages.list_config_resources import (
 _FIRST_WITH_TYPES: Final = 1
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 _TYPES: Final = frozenset((_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP))
+_LISTED_BY_SETTINGS: Final = {
+    _GROUP: ConfigResourceType.GROUPS,
+    _CLIENT_METRICS: ConfigResourceType.CLIENT_METRICS,
+}
+"""They exist as long as they have settings."""
 _RESOURCE_BYTES: Final = 8  # besides the name
 
 
@@ -44,14 +49,15 @@ async def handle(
     names = [(name, _TOPIC) for name in image.topics] if _TOPIC in types else []
     brokers = {str(broker) for broker in (*image.brokers, services.node.id)}
     names += [(broker, kind) for kind in (_BROKER, _BROKER_LOGGER) if kind in types for broker in sorted(brokers)]
-    if _GROUP in types:
-        groups = (resource for resource in image.configs if resource.type is ConfigResourceType.GROUPS)
-        names += [(group.name, _GROUP) for group in groups if image.configs[group]]
+    for kind, listed in _LISTED_BY_SETTINGS.items():
+        if kind in types:
+            resources = (resource for resource in image.configs if resource.type is listed)
+            names += [(resource.name, kind) for resource in resources if image.configs[resource]]
     try:
-        resources = [ConfigResource(name, kind) async for name, kind in within_budget(names, _size)]
+        listed_resources = [ConfigResource(name, kind) async for name, kind in within_budget(names, _size)]
     except KafkaError as error:
         return ListConfigResourcesResponse(error_code=error.code)
-    return ListConfigResourcesResponse(config_resources=resources)
+    return ListConfigResourcesResponse(config_resources=listed_resources)
 
 
 def _size(resource: tuple[str, int]) -> int:

@@ -32,7 +32,13 @@ from pylogbroker.interfaces import (
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import changed_entity
 from pylogbroker.metadata.delta import ConfigChanged, Delta
-from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, TopicImage, topic_resource
+from pylogbroker.metadata.image import (
+    TYPES_IN_TREE,
+    ConfigResource,
+    ConfigResourceType,
+    TopicImage,
+    topic_resource,
+)
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.metadata.zk_image import read_topics
 from pylogbroker.rpc.backoff import Backoff
@@ -46,7 +52,7 @@ _BACKOFF: Final = Backoff.fixed(1.0)
 def decode_notification(data: bytes | None) -> ConfigResource | None:
     """Return the resource whose settings changed; None for kinds that are not watched here."""
     kind, _, name = changed_entity(data).partition("/")
-    return ConfigResource(ConfigResourceType(kind), name) if name and kind in frozenset(ConfigResourceType) else None
+    return ConfigResource(ConfigResourceType(kind), name) if name and kind in TYPES_IN_TREE else None
 
 
 def _is_unreached(error: BaseException) -> bool:
@@ -82,7 +88,7 @@ class ConfigWatch:
         """Watch in a new session, and read all settings again."""
         await self.start()
         resources = list(self._metadata.image.configs)  # some may be deleted
-        for kind in ConfigResourceType:
+        for kind in TYPES_IN_TREE:
             names = await self._tree.children(zk_paths.configs(kind))
             resources += (ConfigResource(kind, name) for name in names)
         await self._lock.run(lambda: ensureDeferred(self._read(list(dict.fromkeys(resources)))))

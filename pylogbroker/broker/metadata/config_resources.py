@@ -25,6 +25,7 @@ from pylogbroker.config import (
     TOPIC,
     BrokerConfig,
     ConfigSource,
+    ConfigType,
     Description,
     Setting,
     TopicConfig,
@@ -39,6 +40,7 @@ from pylogbroker.metadata.image import (
     ConfigChange,
     ConfigResource,
     broker_resource,
+    client_metrics_resource,
     group_resource,
     topic_resource,
 )
@@ -54,11 +56,12 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
 _OTHER_TYPES: Final = {0: "UNKNOWN", 16: "CLIENT_METRICS"}
-"""Types of Kafka whose resources have no settings here."""
+"""Types of Kafka whose resources have no settings here; the last one has some in clusters of KRaft controllers."""
 
 
 class Resource(Protocol):
@@ -186,6 +189,32 @@ class LoggerResource:
         await self.check(change)
 
 
+@attrs.frozen
+class ClientMetricsResource:
+    """A subscription to metrics of clients, which the controllers keep, and change by themselves."""
+
+    _metadata: Metadata
+    _subscription: str
+    settings: Mapping[str, Setting] = attrs.field(factory=dict)
+
+    def inherited(self) -> Mapping[str, Value]:
+        return {}
+
+    def describe(self) -> list[Description]:
+        stored = self._metadata.image.settings(client_metrics_resource(self._subscription))
+        source = ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
+        return [
+            Description(name, value, ConfigType.STRING, source, False, False, "", ())
+            for name, value in sorted(stored.items())
+        ]
+
+    async def check(self, change: ConfigChange) -> None:
+        raise KafkaError("The controllers change subscriptions to metrics of clients", ErrorCode.INVALID_REQUEST)
+
+    async def alter(self, change: ConfigChange) -> None:
+        await self.check(change)
+
+
 def is_allowed(access: Access, operation: AclOperation, kind: int, name: str) -> bool:
     """Return whether an operation on a resource's settings is allowed; kinds without settings are not checked."""
     if kind == ResourceType.TOPIC:
@@ -218,9 +247,13 @@ def find_resource(services: _Services, kind: int, name: str) -> Resource:
         return LoggerResource()
     if kind == ResourceType.GROUP:
         return _group_resource(services, name)
+    if kind == ResourceType.CLIENT_METRICS and services.config.in_kraft:
+        if not name:
+            raise KafkaError("A subscription to metrics of clients needs a name", ErrorCode.INVALID_REQUEST)
+        return ClientMetricsResource(services.metadata, name)
     raise KafkaError(
         f"Resources of type {_OTHER_TYPES.get(kind, kind)} have no settings here; those of type "
-        f"{', '.join(resource_type.name for resource_type in ResourceType)} have",
+        f"{', '.join(resource_type.name for resource_type in ResourceType if resource_type not in _OTHER_TYPES)} have",
         ErrorCode.INVALID_REQUEST,
     )
 
