@@ -72,6 +72,7 @@ _EVENT_HEAD: Final = (
     b"X-Accel-Buffering: no",  # proxies would keep events until they have many
 )
 _RETRY_MS: Final = 1000
+_RETRY_LATER_MS: Final = 3000
 PARTITIONS_MAX: Final = 100
 """Partitions that one connection follows: positions of all are the id of each event."""
 _DONE: Final[Deferred[Any]] = succeed(None)
@@ -97,6 +98,10 @@ def wants_to_follow(request: CheckedRequest) -> bool:
     if request.method == b"HEAD":  # it is answered without a body
         return False
     return is_websocket(request) or EVENTS in (request.getHeader("accept") or "")
+
+
+def wants_events(request: CheckedRequest) -> bool:
+    return wants_to_follow(request) and not is_websocket(request)
 
 
 def is_websocket(request: CheckedRequest) -> bool:
@@ -131,6 +136,7 @@ async def follow(call: HttpCall, topic: str, positions: Positions, form: MemberF
     if is_new:
         positions = feed.positions
     transport, connections = request.channel.transport, request.channel.site.connections
+    head += framing.opening(payload_of(topic, (), positions), positions_text(positions))
     follower = ConnectionFollower(visitor, transport, feed, framing, head, positions)
     feed.add(follower)
     # not at once: to lose its request would cancel this coroutine
@@ -158,7 +164,12 @@ def _websocket(request: CheckedRequest) -> tuple[bytes, Framing]:
 
 def _event_head(request: CheckedRequest) -> bytes:
     head = b"\r\n".join([*_EVENT_HEAD, *answer_headers(request)])
-    return head + b"\r\n\r\nretry: %d\n\n" % _RETRY_MS
+    return head + b"\r\n\r\nretry: %d\n" % _RETRY_MS
+
+
+def retry_later(reason: str) -> bytes:
+    """Return a body of events for what fails now: browsers connect again after it, and after no other status."""
+    return b"retry: %d\n: %s\n\n" % (_RETRY_LATER_MS, " ".join(reason.split()).encode(errors="replace"))
 
 
 def answer_headers(request: CheckedRequest) -> list[bytes]:

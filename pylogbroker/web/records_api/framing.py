@@ -22,6 +22,9 @@ class FramedConnection(Protocol):
 class Framing(Protocol):
     """Form of events on a connection."""
 
+    def opening(self, payload: bytes, positions: str) -> bytes:
+        """Return what says where a follower begins, before there are records; `payload` is an event without any."""
+
     def frame(self, payload: bytes, positions: str) -> bytes:
         """Return an event; all followers with this framing share the bytes."""
 
@@ -36,6 +39,10 @@ class Framing(Protocol):
 
 class EventFraming:
     """Server-sent events, in a body that ends with the connection."""
+
+    def opening(self, payload: bytes, positions: str) -> bytes:
+        """Return an id alone, which browsers keep without an event: a reconnection begins there."""
+        return b"id: %s\n\n" % positions.encode()
 
     def frame(self, payload: bytes, positions: str) -> bytes:
         return b"id: %s\ndata: %s\n\n" % (positions.encode(), payload)

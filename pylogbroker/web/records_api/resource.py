@@ -11,20 +11,21 @@ from typing import Any, Final
 
 import attrs
 from twisted.web.resource import Resource
-from twisted.web.server import Request
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.web.late_answers import LateAnswers
-from pylogbroker.web.records_api.calls import HttpCall, Shared, finish, json_line
+from pylogbroker.web.records_api.calls import HttpCall, Shared, json_line
 from pylogbroker.web.records_api.confluent import confluent_error, is_confluent
 from pylogbroker.web.records_api.cross_origin import CrossOriginRules
 from pylogbroker.web.records_api.errors import Rejected, error_row, status_of_error
 from pylogbroker.web.records_api.feeds import Feeds
+from pylogbroker.web.records_api.followers import retry_later, wants_events
 from pylogbroker.web.records_api.json_members import BadRecord
 from pylogbroker.web.records_api.routes import ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute, HttpRouter, MethodNotAllowed, NoRoute
 from pylogbroker.web.router.requests import texts_of
+from pylogbroker.web.router.routes import EVENTS, JSON
 from pylogbroker.web.site import CheckedRequest
 from pylogbroker.web.views import Source
 from pylogbroker.web.visitors import NotServed, visitor_of
@@ -36,6 +37,7 @@ _TEXT_BYTES_MAX: Final = 12_000
 """Bytes of a parameter: positions of many partitions are long."""
 _GET: Final = "GET"
 _UNAUTHORIZED: Final = 401
+_UNAVAILABLE: Final = 503
 
 
 class RecordsResource(Resource):
@@ -101,13 +103,19 @@ class RecordsResource(Resource):
             if request.startedWriting:  # what was sent so far is no whole answer
                 request.loseConnection()
                 return
-            finish(request, _status(error), self._failed(request, error))
+            body = self._failed(request, error)
+            request.setHeader(b"content-length", b"%d" % len(body))
+            request.write(body)
+            request.finish()
 
-    def _failed(self, request: Request, error: Exception) -> bytes:
+    def _failed(self, request: CheckedRequest, error: Exception) -> bytes:
         """Return the body of an answer that has an error, and set its head."""
         status = _status(error)
+        if status == _UNAVAILABLE and wants_events(request):
+            request.setHeader(b"content-type", EVENTS.encode())
+            return retry_later(str(error))
         request.setResponseCode(status)
-        request.setHeader(b"content-type", b"application/json")
+        request.setHeader(b"content-type", JSON.encode())
         if isinstance(error, MethodNotAllowed):
             request.setHeader(b"allow", ", ".join(error.allowed).encode())
         if status == _UNAUTHORIZED:

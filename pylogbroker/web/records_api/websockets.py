@@ -47,6 +47,9 @@ def handshake(request: CheckedRequest, headers: list[bytes]) -> bytes:
 class WebSocketFraming:
     """Messages of text."""
 
+    def opening(self, payload: bytes, positions: str) -> bytes:
+        return self.frame(payload, positions)
+
     def frame(self, payload: bytes, positions: str) -> bytes:
         return bytes(_protocol().send_data(payload.decode(), fin=True))
 

@@ -137,6 +137,23 @@ class TestEvents(FollowingTests):
         self.new("e", partition=1)
         self.assertEqual(values_of(first) + values_of(again), [*"abcde"])
 
+    def test_a_follower_of_a_silent_topic_resumes_where_it_began(self) -> None:
+        self.append("old")
+        first = self.follow()
+        block = first.transport.value().decode().partition("\r\n\r\n")[2]
+        self.assertEqual(block, "retry: 1000\nid: 0:1,1:0\n\n")
+        first.protocol.connectionLost(Failure(ConnectionDone()))
+        self.new("missed")
+        self.assertEqual(values_of(self.follow("", last_event_id="0:1,1:0")), ["missed"])
+
+    def test_browsers_come_again_while_the_broker_starts(self) -> None:
+        self.source.services = None
+        answer = answer_of(self.follow())
+        self.assertEqual((answer.code, answer.headers["content-type"]), (200, "text/event-stream"))
+        self.assertEqual(answer.body, "retry: 3000\n: the broker starts or stops\n\n")
+        self.assertEqual(answer_of(self.follow("", **UPGRADE)).code, 503)
+        self.assertEqual(self.request("GET", PATH, accept="application/json").code, 503)
+
     def test_records_are_read_and_encoded_once_for_all(self) -> None:
         followers = [self.follow() for _ in range(20)]
         self.assertEqual((len(self.root.records.feeds), self.root.records.feeds.followers), (1, 20))
@@ -330,27 +347,29 @@ class TestWebSockets(FollowingTests):
     def open_socket(self, query: str = "", **headers: str) -> Connection:
         return self.follow(query, accept="*/*", **{**UPGRADE, **headers})
 
-    def messages(self, connection: Connection) -> list[Any]:
-        """Return texts as JSON, and codes of other frames."""
+    def messages(self, connection: Connection, begin: str = "0:0,1:0") -> list[Any]:
+        """Return texts as JSON, and codes of other frames, behind the message that says where the socket begins."""
         client = FrameProtocol(client=True, extensions=[])
         client.receive_bytes(connection.transport.value().partition(b"\r\n\r\n")[2])
-        return [
+        opening, *messages = [
             json.loads(str(frame.payload)) if frame.opcode is Opcode.TEXT else frame.opcode
             for frame in client.received_frames()
         ]
+        self.assertEqual(opening, {"topic": "clicks", "records": [], "next": begin})
+        return messages
 
     def test_the_handshake(self) -> None:
-        head = self.open_socket().transport.value().decode()
+        head = self.open_socket().transport.value().partition(b"\r\n\r\n")[0].decode()
         self.assertTrue(head.startswith("HTTP/1.1 101 Switching Protocols\r\n"))
         accepted = b64encode(sha1(f"{KEY}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()).decode()
-        self.assertIn(f"Sec-WebSocket-Accept: {accepted}\r\n", head)
+        self.assertIn(f"Sec-WebSocket-Accept: {accepted}", head)
 
     def test_new_records_come_as_messages(self) -> None:
         self.append("old")
         socket = self.open_socket("from=0:0")
         events = self.follow("from=0:0")
         self.new("new")
-        first, second = self.messages(socket)
+        first, second = self.messages(socket, "0:0")
         self.assertEqual([row["value"] for row in first["records"]], ["old"])
         self.assertEqual((second["next"], [row["value"] for row in second["records"]]), ("0:2", ["new"]))
         self.assertEqual(values_of(events), ["old", "new"])
