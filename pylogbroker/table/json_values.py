@@ -32,6 +32,8 @@ _UNITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
 _SHOWN_MAX: Final = 60
+_DIGITS_MAX: Final = 76  # of decimal256
+_PLACES_MAX: Final = 10_000  # zeros at the end may be many
 
 
 def parsed(text: str | bytes, *, exact: bool) -> Any:
@@ -123,6 +125,8 @@ def _boolean(value: Any) -> bool:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError(f"{_shown(value)} is no whole number")
+    if isinstance(value, Decimal) and value.adjusted() > _DIGITS_MAX:
+        raise ValueError(f"{_shown(value)} is too large for a whole number")
     try:
         number = int(value)
     except (ValueError, OverflowError):
@@ -139,14 +143,38 @@ def _float(value: Any) -> float:
 
 
 def _decimal(value: Any) -> Decimal:
+    """Return a number; Arrow crashes by far exponents, and no type of its has that many digits."""
     try:
-        return Decimal(_expect(value, int | float | Decimal | str, "a number"))  # type: ignore[arg-type]
+        number = Decimal(_expect(value, int | float | Decimal | str, "a number"))  # type: ignore[arg-type]
     except ArithmeticError:
         raise ValueError(f"{_shown(value)} is no number") from None
+    if not number:
+        return Decimal(0)
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and (number.adjusted() > _DIGITS_MAX or exponent < -_PLACES_MAX):
+        raise ValueError(f"{_shown(value)} has too many digits for a decimal")
+    return number
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:
+        return _exact_json(value)
+
+
+def _exact_json(value: Any) -> str:
+    """Return JSON of a value with decimals, which have the digits that they came with."""
+    match value:
+        case Decimal():
+            return str(value)
+        case dict():
+            return f"{{{', '.join(f'{_exact_json(name)}: {_exact_json(member)}' for name, member in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_exact_json, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _bytes(value: Any) -> bytes:

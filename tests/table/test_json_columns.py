@@ -71,6 +71,9 @@ def decoded(*values: Any) -> list[Any]:
     return rows
 
 
+PRICED = pa.struct([("price", pa.decimal128(9, 2)), ("other", pa.string())])
+
+
 def test_members_of_all_records_become_one_type() -> None:
     assert decoded({"a": 1}, {"b": "x"}, {"a": None, "c": [{"d": 1.5}]}, None) == [
         {"a": 1, "b": None, "c": None},
@@ -157,6 +160,12 @@ def test_odd_texts_side_by_side_stay_apart(texts: list[bytes]) -> None:
         (pa.timestamp("ms"), b"1000", datetime(1970, 1, 1, 0, 0, 1)),
         (pa.map_(pa.string(), pa.int64()), b'{"x":1,"y":null}', [("x", 1), ("y", None)]),
         (pa.string(), b'{"x":[1]}', '{"x": [1]}'),
+        (
+            PRICED,
+            b'{"price":2.50,"other":{"a":[1.10,1e99,"1.1"]}}',
+            {"price": 2.5, "other": '{"a": [1.10, 1E+99, "1.1"]}'},
+        ),
+        (PRICED, b'{"price":0e-9999999999,"other":1.0}', {"price": 0, "other": "1.0"}),
     ],
     ids=str,
 )
@@ -177,6 +186,10 @@ def test_given_types(kind: pa.DataType, text: bytes, value: Any) -> None:
         (pa.timestamp("ms", tz="UTC"), b'"yesterday"', "yesterday"),
         (pa.binary(), b'"a"', "is not Base64"),
         (pa.bool_(), b"1", "1 is not true or false"),
+        (PRICED, b'{"price":1e999999999}', r"price: 1E\+999999999 has too many digits"),
+        (PRICED, b'{"price":1e-999999999}', "price: 1E-999999999 has too many digits"),
+        (PRICED, b'{"price":"-1e-999999999"}', "price: '-1e-999999999' has too many digits"),
+        (pa.struct([*PRICED, ("n", pa.int64())]), b'{"n":1e999999999}', r"n: 1E\+999999999 is too large"),
     ],
     ids=str,
 )
