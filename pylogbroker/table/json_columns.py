@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
+from pylogbroker.arrow_nesting import is_nested_too_deeply
 from pylogbroker.table.contents import Failures, one_by_one
 from pylogbroker.table.errors import TableError
-from pylogbroker.table.json_types import completed, type_of_value, unified, without_times
+from pylogbroker.table.json_types import completed, is_deep, type_of_value, unified, without_times
 from pylogbroker.table.json_values import converter, has_decimals, is_plain, parsed
 
 _MEMBER: Final = "v"
@@ -88,7 +89,7 @@ def json_column(texts: pa.Array, kind: pa.DataType, failures: Failures) -> pa.Ar
 def inferred_type(texts: pa.Array) -> pa.DataType:
     """Return the type that has all values; texts that are no JSON count as nothing."""
     column = _by_arrow(texts, None)
-    if column is not None:
+    if column is not None and not is_deep(column.type):
         return without_times(column.type)
     kind = pa.null()
     for text in texts.to_pylist():
@@ -110,6 +111,8 @@ def _by_arrow(texts: pa.Array, kind: pa.DataType | None) -> pa.ChunkedArray | No
         return pa.chunked_array([pa.nulls(len(texts), kind)])
     try:
         texts.cast(pa.string())  # strings of JSON are not checked otherwise
+        if is_nested_too_deeply(texts):
+            return None
         lines = _lines(texts)
         block = arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = arrow_json.read_json(pa.BufferReader(lines), block, _parse_options(kind))

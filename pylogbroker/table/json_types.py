@@ -4,7 +4,7 @@
     int64 and double    double; also for numbers of more than 64 bits
     structs             all members of both
     lists               the list of what unifies their items
-    any others          text: strings as they are, other values as JSON
+    any others          text: strings as they are, other values as JSON; also below 60 levels
 
 Texts stay texts, also those of times: so a type does not depend on what the texts of a sample look like. A text that is
 a time in all records can be given as one by `value_schema`.
@@ -68,6 +68,13 @@ def completed(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, completed(field.type)) for field in kind])
     return pa.list_(completed(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def is_deep(kind: pa.DataType, depth: int = 0) -> bool:
+    """Return whether a type has more levels than one that values show: theirs is text from there on."""
+    if depth > _DEPTH_MAX:
+        return True
+    return any(is_deep(kind.field(index).type, depth + 1) for index in range(kind.num_fields))
 
 
 def type_of_value(value: Any, depth: int = 0) -> pa.DataType:

@@ -58,6 +58,14 @@ def test_invalid_json_becomes_null_or_an_error(bad: bytes) -> None:
         JsonValue(SCHEMA)(with_bad)
 
 
+def test_json_that_is_nested_too_deeply_is_invalid() -> None:
+    """Arrow would crash, also by a member that is ignored."""
+    deep = b'{"n": 1, "other": %s1%s}' % (b"[" * 300_000, b"]" * 300_000)
+    assert JsonValue(SCHEMA, strict=False)(rows([deep, b'{"n": 2}']))["n"].to_pylist() == [None, 2]
+    with pytest.raises(MappingFailed, match="it is nested too deeply"):
+        JsonValue(SCHEMA)(rows([deep]))
+
+
 @given(st.lists(st.sampled_from(BAD) | st.binary(max_size=6), max_size=5))
 def test_rows_stay_aligned_with_any_values_between(values: list[bytes]) -> None:
     between = [each for value in values for each in (b'{"n": 7, "s": "x"}', value)]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pylogbroker.arrow_nesting import is_nested_too_deeply
 from pylogbroker.errors import ConfigError
 from pylogbroker.table import UndecodableRecord, read_batches, read_table
 from pylogbroker.table.contents import Failures
@@ -197,6 +198,48 @@ def test_values_that_a_type_does_not_have_are_named(kind: pa.DataType, text: byt
     with pytest.raises(UndecodableRecord, match=reason):
         json_column(binary(text), kind, failures())
     assert json_column(binary(text), kind, failures("null")).to_pylist() == [None]
+
+
+def nested(opening: bytes, closing: bytes, levels: int) -> bytes:
+    return opening * levels + b"1" + closing * levels
+
+
+@pytest.mark.parametrize("text", [
+    nested(b"[", b"]", 300_000),
+    nested(b'{"a":', b"}", 300_000),
+    nested(b'["]",', b"]", 300_000),
+    nested(b'["\\"]",', b"]", 300_000),
+    b"[" * 300_000,
+    b'["' + b"[" * 300_000,
+])  # fmt: skip
+def test_a_value_of_too_many_levels_is_named(text: bytes) -> None:
+    """Arrow's reader would crash."""
+    texts = binary(b"1", text)
+    assert inferred_type(texts) == pa.int64()
+    for kind in (pa.int64(), pa.struct([("a", pa.string())])):
+        with pytest.raises(UndecodableRecord, match="orders/3, offset 50"):
+            json_column(texts.slice(1), kind, failures())
+    assert json_column(texts, pa.int64(), failures("null")).to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize("levels", [3, 59, 70, 450, 501])
+def test_deep_levels_of_a_value_are_text(levels: int) -> None:
+    text = nested(b'{"a":', b"}", levels)
+    kind = inferred_type(binary(text))
+    [value] = json_column(binary(text), kind, failures()).to_pylist()
+    depth = 0
+    while isinstance(value, dict):
+        value, depth = value["a"], depth + 1
+    assert depth == min(levels, 61)
+    rest = json.loads(value) if isinstance(value, str) else value
+    assert rest == json.loads(nested(b'{"a":', b"}", levels - depth))
+
+
+def test_many_brackets_within_strings_and_side_by_side_are_no_levels() -> None:
+    values = [{"text": "[{" * 2000, "list": [[index] for index in range(2000)]}]
+    texts = binary(*(json.dumps(value).encode() for value in values))
+    assert not is_nested_too_deeply(texts)
+    assert json_column(texts, inferred_type(texts), failures()).to_pylist() == values
 
 
 def test_types_that_json_has_no_form_for_are_rejected() -> None:

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
+from pylogbroker.arrow_nesting import is_nested_too_deeply
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.spark.loading.parquet import text_of
 
@@ -74,6 +75,8 @@ class JsonValue:
     def _at_once(self, values: pa.Array) -> pa.Table:
         """Parse values wrapped in objects: damaged values can neither merge nor split."""
         texts = pc.cast(values, pa.string())
+        if is_nested_too_deeply(values):
+            raise pa.ArrowInvalid("it is nested too deeply")
         lines = pc.binary_join_element_wise('{"value":', texts, "}\n", "")
         text = _contents(lines)
         read = pajson.ReadOptions(use_threads=False, block_size=len(text) + 1)
