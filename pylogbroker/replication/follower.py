@@ -98,8 +98,7 @@ class LeaderOffset(Enum):
     LOG_END = auto()
     LOG_START = auto()
     LOCAL_START = auto()
-    LAST_TIERED = auto()
-    """Last record in the remote storage; -1 if there is none, or the leader does not know it."""
+    LAST_TIERED = auto()  # in the remote storage; -1 if the leader knows of none
 
 
 @attrs.frozen
@@ -289,10 +288,8 @@ class FollowerReplica:
                 return FetchFrom(epoch, log.log_end_offset, self._last_fetched_epoch(), log.log_start_offset)
             case FollowerState.FINDING_END:
                 return FindEpochEnd(epoch, log.latest_epoch)
-            case state if state in _LISTED:
-                return ListOffset(epoch, _LISTED[state])
-            case _:
-                return None
+            case state:
+                return ListOffset(epoch, _LISTED[state]) if state in _LISTED else None
 
     def _last_fetched_epoch(self) -> int:
         return self._log.latest_epoch if self._settings.truncates_on_fetch else UNKNOWN_EPOCH
