@@ -24,7 +24,8 @@ Keys are in Kafka's order. Nodes without a value have null data, as Kafka writes
 
 Numbers such as 2.7 are values of inter.broker.protocol.version: brokers write what the cluster's oldest release reads.
 Older topic nodes (versions 1 and 2, and 3 below 2.8) lack the id or the reassignment fields;
-broker nodes below 2.7 have version 4 without features. Unreadable values raise BadNode.
+broker nodes below 2.7 have version 4 without features. Brokers of this project that have a remote storage add
+remote_log_storage true. Unreadable values raise BadNode.
 """
 
 from __future__ import annotations

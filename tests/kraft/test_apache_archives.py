@@ -77,3 +77,6 @@ def test_each_leader_serves_all_records_and_no_broker_deletes_what_it_needs(tmp_
         assert numbers(cluster, 600) == list(range(600))
         wait_until(lambda: local_start(cluster) > max(kept, 400), SECONDS, lambda: local_start(cluster))
         assert numbers(cluster, 600) == list(range(600))
+        cluster.start(APACHE)
+        cluster.wait_until_in_sync(TOPIC)
+        assert numbers(cluster, 600) == list(range(600))
