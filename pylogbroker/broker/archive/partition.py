@@ -149,7 +149,7 @@ class ArchivedPartition:
         """Return the offset before which local records may be deleted."""
         if self._catalog.listing.is_beyond_end:
             return self.log.local_start_offset
-        return self.log.log_end_offset if self.partition.copies_no_more else self.stored_end
+        return self.log.log_end_offset if self.partition.copy_lag is None else self.stored_end
 
     # Restoring
 

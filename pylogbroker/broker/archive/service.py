@@ -278,7 +278,7 @@ class ArchiveService:
         if archived.is_stopped or archived.log.offline_reason:
             return
         if self._partitions.is_led(partition):
-            if not partition.copies_no_more:
+            if partition.copy_lag is not None:
                 await archived.upkeep.copy_due()
             await archived.upkeep.delete_old()
         elif partition.followed is not None:

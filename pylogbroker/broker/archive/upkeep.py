@@ -115,8 +115,8 @@ class ArchiveUpkeep:
         """Return whether `remote.copy.lag.ms` or `remote.copy.lag.bytes` is reached, or does not hold."""
         catalog = self._catalog
         lag = catalog.partition.copy_lag
-        if lag.is_none:
-            return True
+        if lag is None or lag.is_none:
+            return lag is not None
         with catalog.log.on_disk():
             view = segment.view(next_base, False)
         time_ms = view.largest_timestamp if view.largest_timestamp >= 0 else view.modified_ms

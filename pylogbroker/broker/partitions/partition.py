@@ -98,10 +98,8 @@ class Partition:
     delete_policies: tuple[GuardedPolicy, ...] = ()
     local_delete_policies: tuple[GuardedPolicy, ...] = ()
     """Of an archived partition: for its local segments, by `local.retention.ms` and `local.retention.bytes`."""
-    copies_no_more: bool = False
-    """True for an archived partition of which no more segments are copied."""
-    copy_lag: CopyLag = AT_ONCE
-    """Of an archived partition: when a sealed segment is copied."""
+    copy_lag: CopyLag | None = AT_ONCE
+    """Delay of copies of an archived partition; None if no more segments are copied."""
     archive: Archive | None = attrs.field(default=None, init=False)
     """None unless the topic is archived, and this broker has a remote storage."""
     record_check: PartitionCheck | None = None
@@ -117,9 +115,8 @@ class Partition:
     ordered_leader: tuple[int, int] | None = attrs.field(default=None, init=False)
     """Leader and leader epoch by the controller's last order; None without a controller elsewhere."""
     _append_lock: DeferredLock = attrs.field(default=_UNUSED_LOCK, init=False)
-    _empty_ranges: dict[int, int] = attrs.field(
-        default=_NO_RANGES, init=False
-    )  # offsets with no record, where one may be
+    _empty_ranges: dict[int, int] = attrs.field(default=_NO_RANGES, init=False)
+    """Offsets with no record, where one may be."""
 
     def __attrs_post_init__(self) -> None:
         self.log.on_converted = self.traffic.produce_converted

@@ -486,7 +486,7 @@ class Partitions:
         local_policies: tuple[GuardedPolicy, ...] = ()
         if config.remote_storage_enable:
             local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
-        copy_lag = settings.copy_lag()
+        copy_lag = None if settings.remote_log_copy_disable else settings.copy_lag()
         record_check = self._make_record_check(topic.name, settings) if is_checked(settings) else None
         min_insync_replicas = settings.min_insync_replicas
         may_down_convert = settings.message_downconversion_enable
@@ -498,7 +498,6 @@ class Partitions:
                 partition.log.config = config
                 partition.delete_policies = policies
                 partition.local_delete_policies = local_policies
-                partition.copies_no_more = settings.remote_log_copy_disable
                 partition.copy_lag = copy_lag
                 self._attach_archive(partition)
                 partition.record_check = None if record_check is None else PartitionCheck(record_check)
