@@ -72,7 +72,7 @@ class Metadata(Protocol):
 class ChangePlans(Protocol):
     """Checks of metadata changes that are not made yet; they raise KafkaError."""
 
-    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
+    def plan_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
     def plan_partitions(
         self,
         name: str,
@@ -92,7 +92,7 @@ class Controller(Protocol):
     def check_is_controller(self) -> None:
         """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
 
-    async def create_topic(self, wanted: NewTopic, /, allowance: PartitionAllowance | None = None) -> TopicImage: ...
+    async def create_topic(self, new: NewTopic, /, allowance: PartitionAllowance | None = None) -> TopicImage: ...
     async def create_partitions(
         self,
         name: str,

@@ -34,7 +34,7 @@ def command() -> None:
 
 
 def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass a filter as `wanted`: None if nothing selects."""
+    """Pass a filter as `acl_filter`: None if nothing selects."""
 
     @click.option("--resource", "kind", type=click.Choice(_TYPES), help="Only this kind of resource.")
     @click.option("--name", help="Only resources of this name.")
@@ -70,7 +70,7 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
             admin_api.AclOperation[_member(operation)],
             admin_api.AclPermission[_member(permission)],
         )
-        return function(*arguments, wanted=acl_filter, **others)
+        return function(*arguments, acl_filter=acl_filter, **others)
 
     return with_filter
 
@@ -79,10 +79,10 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_filter_options
 @cluster_options
 @format_option
-def list_acls(wanted: AclFilter, connection: Connection, output: str) -> None:
+def list_acls(acl_filter: AclFilter, connection: Connection, output: str) -> None:
     """Show the ACLs that options select; by default all."""
     with connection.admin() as admin:
-        bindings = admin.acls.describe(wanted)
+        bindings = admin.acls.describe(acl_filter)
     show(acl_rows(bindings), output)
 
 
@@ -155,14 +155,14 @@ def create(
 @yes_option
 @cluster_options
 @format_option
-def delete(wanted: AclFilter, yes: bool, connection: Connection, output: str) -> None:
+def delete(acl_filter: AclFilter, yes: bool, connection: Connection, output: str) -> None:
     """Delete the ACLs that options select. They are shown first."""
-    if wanted == admin_api.AclFilter():
+    if acl_filter == admin_api.AclFilter():
         raise click.UsageError("give options that select ACLs, such as --principal User:alice")
     with connection.admin() as admin:
-        show(acl_rows(admin.acls.describe(wanted)), output)
+        show(acl_rows(admin.acls.describe(acl_filter)), output)
         confirm("Delete these ACLs?", yes)
-        admin.acls.delete([wanted])
+        admin.acls.delete([acl_filter])
 
 
 def _member(text: str | None) -> str:

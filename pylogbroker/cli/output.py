@@ -67,22 +67,22 @@ def note(text: object) -> None:
     click.echo(escaped_lines(str(text)), err=True)
 
 
-def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = None) -> None:
+def show(value: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = None) -> None:
     """Write a value: an object, or a list of objects with the same members.
 
     A table has `rows` instead, if given.
     """
     if output == "json":
-        click.echo(_UNPRINTABLE.sub(_escaped_in_json, json.dumps(found, indent=2, ensure_ascii=False)))
+        click.echo(_UNPRINTABLE.sub(_escaped_in_json, json.dumps(value, indent=2, ensure_ascii=False)))
     elif output == "yaml":
         with required_by("--format yaml"):
             dump = yaml.safe_dump
-        text = dump(_plain(found), sort_keys=False, allow_unicode=True)
+        text = dump(_plain(value), sort_keys=False, allow_unicode=True)
         if _UNPRINTABLE.search(text):
-            text = dump(_plain(found), sort_keys=False)  # YAML escapes all that is not ASCII
+            text = dump(_plain(value), sort_keys=False)  # YAML escapes all that is not ASCII
         click.echo(text, nl=False)
     else:
-        shown = found if rows is None else rows
+        shown = value if rows is None else rows
         _show_table([{"name": name, "value": shown[name]} for name in shown] if isinstance(shown, Mapping) else shown)
 
 

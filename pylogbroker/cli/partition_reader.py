@@ -134,12 +134,12 @@ class PartitionReader:
             if leader not in brokers:
                 raise KafkaError(f"{topic}/{partition} has no leader now", ErrorCode.LEADER_NOT_AVAILABLE)
             by_leader.setdefault(leader, []).append((topic, partition))
-        found = []
+        assigned = []
         for leader, keys in by_leader.items():
             address = brokers[leader]
             consumer = sync.SimpleConsumer(address.host, address.port, settings=self._settings, timeout=self._timeout)
-            found.append((stack.enter_context(consumer), keys))
-        return found
+            assigned.append((stack.enter_context(consumer), keys))
+        return assigned
 
 
 def _is_passing(error: PylogbrokerError) -> bool:

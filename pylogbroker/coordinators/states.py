@@ -19,7 +19,7 @@ class IllegalTransition(PylogbrokerError):
     """A state may not follow the present one: a defect of this program."""
 
 
-def check_transition(present: _E, wanted: _E, predecessors: Mapping[_E, Collection[_E]]) -> None:
-    """Raise IllegalTransition unless `present` precedes `wanted`."""
-    if present not in predecessors[wanted]:
-        raise IllegalTransition(f"{wanted.name} does not follow {present.name}")
+def check_transition(present: _E, next_state: _E, predecessors: Mapping[_E, Collection[_E]]) -> None:
+    """Raise IllegalTransition unless `present` precedes `next_state`."""
+    if present not in predecessors[next_state]:
+        raise IllegalTransition(f"{next_state.name} does not follow {present.name}")

@@ -60,7 +60,7 @@ class TopicPlan:
     origins: Mapping[str, int]  # new partition by `<broker>-<partition>`
 
 
-def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
+def plan_topics(sources: Sequence[Kafka07LogDirectory], is_selected: Wanted, progress: Progress) -> list[TopicPlan]:
     """Verify wanted topics; `progress` gets each partition and its new number.
 
     Raise OfflineError if sources contradict each other or nothing is wanted.
@@ -69,7 +69,7 @@ def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress
     by_topic: dict[str, dict[Kafka07LogDirectory, dict[int, str]]] = {}
     for source in sorted(sources, key=lambda directory: directory.broker):
         for (topic, number), path in find_partitions(source).items():
-            if wanted(topic):
+            if is_selected(topic):
                 by_topic.setdefault(topic, {}).setdefault(source, {})[number] = path
     if not by_topic:
         raise OfflineError("the sources have none of the topics named by --topic")

@@ -72,12 +72,12 @@ async def handle(
     """Add or verify the partitions of each transaction; hold back the connection until they are checked."""
     transactions = _transactions(context, request)
     writable = await _writable_topics(context, transactions)
-    found = []
+    checks = []
     for transaction in transactions:
         await give_way()
         partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-        found.append((transaction, partitions, await _check_all(services, partitions, writable)))
-    return await _add_to_each(services, context, found)
+        checks.append((transaction, partitions, await _check_all(services, partitions, writable)))
+    return await _add_to_each(services, context, checks)
 
 
 def _transactions(

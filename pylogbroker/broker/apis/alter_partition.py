@@ -51,7 +51,7 @@ async def handle(
     topics = []
     async for topic, known_name in over(zip(request.topics, names, strict=True)):
         partitions = [
-            _response(outcomes, known_name, each.partition_index, version) async for each in over(topic.partitions)
+            _response(outcomes, known_name, data.partition_index, version) async for data in over(topic.partitions)
         ]
         topics.append(AlterPartitionTopicResponse(topic.topic_name, topic.topic_id, partitions))
     return AlterPartitionResponse(topics=topics)

@@ -63,7 +63,7 @@ async def handle(services: _Services, context: RequestContext, request: OffsetCo
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
     now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)
-    offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))
+    offsets = await existing_partitions(services, request.topics, lambda partition: _offset(partition, now_ms, expires))
     if not offsets:
         return await _response({}, request, unknown)
     commit = Commit(

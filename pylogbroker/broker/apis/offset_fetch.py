@@ -77,12 +77,12 @@ async def handle(services: _Services, context: RequestContext, request: OffsetFe
                 group.topics += unknown.get(group_id, ())
         return response
     requested = _distinct(request.topics)
-    found = await _fetch(services, context, request.group_id, requested, request.require_stable, space)
+    fetched = await _fetch(services, context, request.group_id, requested, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
-        found = _each_with_its_error(found, requested, version)
-    response = OffsetFetchResponse(error_code=found.error)
-    for name, indexes in _answered(found, requested):
-        of_topic = partial(_partition, OffsetFetchResponsePartition, found, name)
+        fetched = _each_with_its_error(fetched, requested, version)
+    response = OffsetFetchResponse(error_code=fetched.error)
+    for name, indexes in _answered(fetched, requested):
+        of_topic = partial(_partition, OffsetFetchResponsePartition, fetched, name)
         response.topics.append(OffsetFetchResponseTopic(name, await mapped(of_topic, indexes)))
     return response
 

@@ -83,7 +83,7 @@ async def handle(
     if version >= _FIRST_BY_ID:
         await name_topics(services.metadata.image, request.topics)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    offsets = await existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
+    offsets = await existing_partitions(services, request.topics, lambda partition: _offset(partition, now_ms))
     replied: Deferred[CommitResult] = Deferred()
     commit = TransactionalCommit(
         request.group_id,
@@ -94,9 +94,9 @@ async def handle(
         request.producer_id,
         request.producer_epoch,
     )
-    asked = _ask_coordinator(services, request, version) if offsets else None
-    if asked is not None:
-        asked.answer().addCallback(_commit_if_verified, asked, services, commit, replied)
+    verification = _ask_coordinator(services, request, version) if offsets else None
+    if verification is not None:
+        verification.answer().addCallback(_commit_if_verified, verification, services, commit, replied)
     else:
         error = _verified(services, request) if offsets and version < _FIRST_THAT_ADDS else ErrorCode.NONE
         _commit_unless(error, services, commit, replied)

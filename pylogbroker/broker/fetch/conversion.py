@@ -81,9 +81,9 @@ class Conversion:
         done = (answer.records or b"" for answer in answers if not isinstance(answer.records, FileRegion))
         self.done = sum(map(len, done))
 
-    def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
+    def convert(self, requested: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
         """Convert records within the limits. Blocks. If the caller has gone, the result is incomplete."""
-        fetch, left = asked.partition, self.limit - self.done
+        fetch, left = requested.partition, self.limit - self.done
         if (self.done and left <= 0) or self._is_stopped():
             answer.records = b""
             return
@@ -91,9 +91,9 @@ class Conversion:
         begun_ns, self._converted_records = perf_counter_ns(), 0
         records = self._converted(region, fetch.fetch_offset, limit)
         if self._converted_records:
-            self._on_converted(asked.topic, self._converted_records, len(records), perf_counter_ns() - begun_ns)
+            self._on_converted(requested.topic, self._converted_records, len(records), perf_counter_ns() - begun_ns)
         if not records:
-            self._without_records.append((asked, answer, region.next_offset))
+            self._without_records.append((requested, answer, region.next_offset))
         if self.context.api_version < FIRST_WITH_BYTE_LIMIT:
             records = records[: max(0, limit)]
         answer.records = records

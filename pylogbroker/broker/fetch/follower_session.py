@@ -92,18 +92,18 @@ class FollowerSession(FetchSession):
         if (partition := self._due.pop(key, None)) is not None:
             self._due[key] = partition
 
-    def is_watching(self, asked: RequestedPartition) -> bool:
-        return bool(self._watches) and (asked.topic, asked.partition.partition) in self._watches
+    def is_watching(self, requested: RequestedPartition) -> bool:
+        return bool(self._watches) and (requested.topic, requested.partition.partition) in self._watches
 
-    def settle(self, asked: RequestedPartition, answer: PartitionData, partition: Partition) -> None:
+    def settle(self, requested: RequestedPartition, answer: PartitionData, partition: Partition) -> None:
         """Note an answer that is sent; the partition is settled if the follower has all of it."""
-        if not asked.partition.fetch_offset == answer.high_watermark == partition.log.log_end_offset:
+        if not requested.partition.fetch_offset == answer.high_watermark == partition.log.log_end_offset:
             return
         has_news = answer.error_code or answer.diverging_epoch.epoch >= 0
         replication = partition.replication
         if has_news or replication is None or not replication.is_in_sync(self.replica_id):
             return
-        key = asked.topic, answer.partition_index
+        key = requested.topic, answer.partition_index
         self._due.pop(key, None)
         if key not in self._watches:
             watch = self._watches[key] = _GrowthWatch(self, key, partition)

@@ -128,16 +128,16 @@ def fetch(
     context: RequestContext,
     request: FetchRequest,
     session: FetchSession | None,
-    asked: list[RequestedPartition],
+    requested: list[RequestedPartition],
     incremental: bool,
 ) -> FetchResponse | Deferred[FetchResponse]:
     """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
     reader = make_reader(services, context, request)
     builder = FetchResponseBuilder(services, reader, session, incremental)
-    if read_first(reader, asked, session):
-        return builder.build(asked)
+    if read_first(reader, requested, session):
+        return builder.build(requested)
     follower = session if isinstance(session, FollowerSession) else None
-    return FetchOperation(services, context, request, asked, follower, reader, builder).start()
+    return FetchOperation(services, context, request, requested, follower, reader, builder).start()
 
 
 def read_first(reader: FetchReader, partitions: list[RequestedPartition], session: FetchSession | None) -> bool:
@@ -166,7 +166,7 @@ class FetchOperation:
     services: _Services
     context: RequestContext
     request: FetchRequest
-    asked: list[RequestedPartition]
+    requested: list[RequestedPartition]
     _follower: FollowerSession | None
     _reader: FetchReader
     _builder: FetchResponseBuilder
@@ -187,7 +187,7 @@ class FetchOperation:
     @property
     def _is_short(self) -> bool:
         """True for few partitions, which are read and prepared without pauses."""
-        return len(self.asked) <= PARTITIONS_INLINE_MAX
+        return len(self.requested) <= PARTITIONS_INLINE_MAX
 
     # -- states and events -------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class FetchOperation:
         self._answered = answered
         if self._state is FetchState.WAITING:
             self._begin_waiting()
-            self._watch(self.asked, self._reader.partitions)
+            self._watch(self.requested, self._reader.partitions)
         self._on(event)
         return answered
 
@@ -243,18 +243,18 @@ class FetchOperation:
     def _enter_reading(self) -> None:
         self._missing = self.request.min_bytes
         if self._follower is not None:
-            self.asked = self._follower.to_read()
+            self.requested = self._follower.to_read()
         if not self._is_short:
             self._do(self._read_in_slices_and_watch())
             return
         reader = self._reader
         reader.begin(resumes=self._deadline is not None)
-        reader.read(self.asked)
+        reader.read(self.requested)
         is_enough = not reader.is_committed or self._is_enough()  # partitions have grown by the missing bytes
         if not is_enough:
             self._on(FetchEvent.FOUND_TOO_LITTLE)
         elif reader.is_ready(reader.answers):
-            self._response = self._builder.build(self.asked)
+            self._response = self._builder.build(self.requested)
             self._on(FetchEvent.READ_READY)
         else:
             self._on(FetchEvent.MIN_BYTES_FOUND)
@@ -263,7 +263,7 @@ class FetchOperation:
         if self._deadline is None:
             self._missing = self.request.min_bytes
             self._begin_waiting()
-            self._watch(self.asked, self._reader.partitions)
+            self._watch(self.requested, self._reader.partitions)
             is_news_unread = self._follower is not None and self._follower.has_unread_news
             if is_news_unread or self._reader.has_grown():  # a short read of a follower completes appends
                 self._missing = 0
@@ -305,7 +305,7 @@ class FetchOperation:
 
     def _is_enough(self) -> bool:
         is_last = self._state is FetchState.LAST_READ
-        return is_last or self._reader.has_enough or names_nothing(self.asked, self._follower)
+        return is_last or self._reader.has_enough or names_nothing(self.requested, self._follower)
 
     async def _read_in_slices_and_watch(self) -> FetchEvent:
         resumes = self._deadline is not None
@@ -318,13 +318,13 @@ class FetchOperation:
     async def _read_in_slices(self, may_wait: bool = False, watch: bool = False, resumes: bool = False) -> None:
         self._reader.begin(resumes)
         async for place in self._slices():
-            some = self.asked[place]
+            some = self.requested[place]
             if watch:
                 self._watch(some, map(self._reader.find_for_wait, some))
             self._reader.read(some, may_wait)
 
     async def _slices(self) -> AsyncIterator[slice]:
-        starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
+        starts = range(0, len(self.requested), PARTITIONS_INLINE_MAX)
         async for start in self.services.runtime.slices.over(starts):
             yield slice(start, start + PARTITIONS_INLINE_MAX)
 
@@ -456,7 +456,7 @@ class FetchOperation:
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
     def _pairs(self) -> Iterator[FetchedPartition]:
-        return zip(self.asked, self._reader.answers, strict=True)
+        return zip(self.requested, self._reader.answers, strict=True)
 
     # In worker threads, which stop when the caller has gone.
 
@@ -484,7 +484,7 @@ class FetchOperation:
     async def _build_response_in_slices(self) -> FetchResponse:
         response = self._builder.begin()
         async for place in self._slices():
-            self._builder.add(response, self.asked[place], place.start)
+            self._builder.add(response, self.requested[place], place.start)
         return response
 
 

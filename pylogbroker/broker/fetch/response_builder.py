@@ -26,13 +26,13 @@ class FetchResponseBuilder:
     _session: FetchSession | None
     _incremental: bool
 
-    def build(self, asked: Sequence[RequestedPartition]) -> FetchResponse:
+    def build(self, requested: Sequence[RequestedPartition]) -> FetchResponse:
         """Return the response with all partitions that were read."""
         throttled = self.throttled_response()
         if throttled is not None:
             return throttled
         response = self.begin()
-        self.add(response, asked)
+        self.add(response, requested)
         return response
 
     def throttled_response(self) -> FetchResponse | None:

@@ -33,10 +33,10 @@ class DiskJobs:
             timer.cancel()
         self._unlinks.clear()
 
-    def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
+    def unlink_later(self, partition_log: Log, gone: list[DeletedFiles]) -> None:
         """Remove segments' files after `file.delete.delay.ms`, when reads of them have ended."""
         if not self._stopped:
-            delay = found.config.file_delete_delay_ms / 1000
+            delay = partition_log.config.file_delete_delay_ms / 1000
             self._unlinks[id(gone)] = self._runtime.clock.callLater(delay, self._unlink, gone)
 
     def _unlink(self, gone: list[DeletedFiles]) -> None:

@@ -115,11 +115,11 @@ class LogCleaner:
         for cleaner in self._rounds:
             cleaner.abort(for_good=True)
 
-    async def clean_now(self, found: Log) -> None:
+    async def clean_now(self, partition_log: Log) -> None:
         """Compact a log at once, however small its dirty part is; failures are logged."""
         now_ms = self._runtime.now_ms()
-        found.roll(now_ms)
-        chosen = self._examine(found, now_ms)
+        partition_log.roll(now_ms)
+        chosen = self._examine(partition_log, now_ms)
         if chosen is not None and chosen.dirty_bytes:
             await self._round(chosen)
 
@@ -220,12 +220,12 @@ class LogCleaner:
             if self._is_online(partition_log)
         )
 
-    def is_busy_with(self, found: Log) -> bool:
+    def is_busy_with(self, partition_log: Log) -> bool:
         """Return whether a log is being cleaned: its segments must not be deleted then.
 
         Otherwise a value could survive the tombstone of its key.
         """
-        return found in self._busy
+        return partition_log in self._busy
 
     async def _round(self, chosen: Cleanable | None) -> None:
         cleaner = self.new_cleaner()

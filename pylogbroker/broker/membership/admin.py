@@ -98,8 +98,8 @@ class ClusterAdmin:
                 ErrorCode.NOT_CONTROLLER,
             )
 
-    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
-        planned = self.plans.plan_topic(wanted, allowance, await self._archive_hosts(wanted.settings))
+    async def create_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
+        planned = self.plans.plan_topic(new, allowance, await self._archive_hosts(new.settings))
         topic = planned.topic
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=NO_TOPIC_ID)
@@ -169,8 +169,8 @@ class ClusterAdmin:
                 ErrorCode.INVALID_CONFIG,
             )
 
-    async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
-        topic = self._metadata.require_topic(wanted)
+    async def delete_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
+        topic = self._metadata.require_topic(name_or_id)
         await self._change(lambda: topic_administration.mark_deleted(self._tree, topic.name))
         await self.waits.until(
             lambda image: topic.name not in image.topics or image.topics[topic.name].id != topic.id, _LATE

@@ -112,7 +112,7 @@ class ConfigWatch:
         async def read() -> dict[str, TopicImage]:
             await self._lock.run(lambda: ensureDeferred(self._read(resources)))
             slices = self._runtime.slices
-            return {each.name: each async for each in read_topics(self._tree, slices, internal)} if internal else {}
+            return {topic.name: topic async for topic in read_topics(self._tree, slices, internal)} if internal else {}
 
         try:
             return await retrying(read, self._pauses, _BACKOFF, retriable=_is_unreached, failed=self._log_unread_topics)

@@ -52,9 +52,11 @@ class ClusterMetadata:
     def topic_settings(self, name: str) -> Mapping[str, str]:
         return self.image.settings(topic_resource(name))
 
-    def require_topic(self, wanted: str | uuid.UUID) -> TopicImage:
+    def require_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
         """Return the topic with a name or id, or raise KafkaError."""
-        return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
+        if isinstance(name_or_id, str):
+            return self.image.require_topic(name_or_id)
+        return self.image.require_topic_id(name_or_id)
 
     def follow(self, follower: MetadataFollower) -> None:
         self._followers.append(follower)

@@ -45,8 +45,8 @@ class ConfigAlteration:
     keep: bool
 
 
-def may_alter(access: Access, wanted: RequestedResource) -> bool:
-    return is_allowed(access, AclOperation.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name)
+def may_alter(access: Access, resource: RequestedResource) -> bool:
+    return is_allowed(access, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
 
 
 async def alter(

@@ -64,25 +64,25 @@ class MetadataPlans:
             del self._collisions[key]
 
     def plan_topic(
-        self, wanted: NewTopic, allowance: PartitionAllowance | None = None, hosts: frozenset[int] | None = None
+        self, new: NewTopic, allowance: PartitionAllowance | None = None, hosts: frozenset[int] | None = None
     ) -> PlannedTopic:
         """Return the topic that `create_topic` would create; `allowance` defaults to a whole request's.
 
         `hosts` are the only brokers for its replicas: those with a remote storage, for an archived topic.
         """
-        topic_names.check_name(wanted.name)
-        self.check_is_new(wanted.name)
-        settings = dict(wanted.settings)
+        topic_names.check_name(new.name)
+        self.check_is_new(new.name)
+        settings = dict(new.settings)
         self._check_settings(settings)
-        placed = self._place(wanted, allowance, hosts)
+        placed = self._place(new, allowance, hosts)
         if self._config.topic(settings).byte_addressed and any(len(replicas) > 1 for replicas in placed.values()):
             raise KafkaError(
-                f"Topic {wanted.name!r} is of format 0.7, which has one replica: ask for one, or for another "
+                f"Topic {new.name!r} is of format 0.7, which has one replica: ask for one, or for another "
                 "message.format.version",
                 ErrorCode.INVALID_REPLICATION_FACTOR,
             )
         states = PersistentMap(new_partitions(placed))
-        return PlannedTopic(TopicImage(wanted.name, zk_schema.new_id(), states), settings)
+        return PlannedTopic(TopicImage(new.name, zk_schema.new_id(), states), settings)
 
     def plan_partitions(
         self,

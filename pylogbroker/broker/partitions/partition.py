@@ -287,11 +287,11 @@ class Partition:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
 
-    def set_min_insync_replicas(self, wanted: int, replicas: int) -> None:
-        self.wanted_insync_replicas = wanted
-        self.min_insync_replicas = min(wanted, replicas)
+    def set_min_insync_replicas(self, minimum: int, replicas: int) -> None:
+        self.wanted_insync_replicas = minimum
+        self.min_insync_replicas = min(minimum, replicas)
         if self.replication is not None:
-            self.replication.set_min_insync_replicas(wanted)
+            self.replication.set_min_insync_replicas(minimum)
 
     def follow(self, followed: FollowedLeader | None, leader_epoch: int) -> None:
         """Serve consumers as a follower in a leader epoch."""

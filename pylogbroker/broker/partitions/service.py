@@ -159,13 +159,13 @@ class Partitions:
         """Return whether the log failed, or could not be opened."""
         return key in self._logs.offline or key in self._unopened
 
-    def sync(self, found: Log) -> Deferred[None]:
+    def sync(self, partition_log: Log) -> Deferred[None]:
         """Sync a log together with other requests; fails with StorageFailure."""
-        return self._group_commit.sync(found)
+        return self._group_commit.sync(partition_log)
 
-    def lower_recovery_point(self, found: Log, offset: int) -> Deferred[None]:
+    def lower_recovery_point(self, partition_log: Log, offset: int) -> Deferred[None]:
         """Write that records from an offset on are not synced, together with other logs."""
-        return self._recovery_points.lower(found, offset)
+        return self._recovery_points.lower(partition_log, offset)
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """Log a disk error of a request; take a broken log offline."""
@@ -316,7 +316,7 @@ class Partitions:
     async def open_replicas(
         self,
         topic: TopicImage,
-        wanted: Iterable[int],
+        numbers: Iterable[int],
         settings: Mapping[str, str],
         is_new: bool = True,
         *,
@@ -327,7 +327,7 @@ class Partitions:
         A lost log of an archived topic begins where its archive ends. One that `is_sole` has no other replica from
         which to learn that: it stays closed without the archive.
         """
-        slices, indexes = self._runtime.slices, list(wanted)
+        slices, indexes = self._runtime.slices, list(numbers)
         config = log_config(self._config.topic(settings), is_internal=topic.internal)
         if topic.id != NO_TOPIC_ID:
             self._set_id(topic)

@@ -44,12 +44,12 @@ class FollowerFetchSession:
     def fill(
         self,
         request: FetchRequest,
-        asked: Mapping[FetchedPartition, FetchPartition],
+        requested: Mapping[FetchedPartition, FetchPartition],
         over: Iterable[FetchedPartition],
     ) -> None:
-        """Name the partitions in the request; `asked` are all without a session, else those asked for again."""
+        """Name the partitions in the request; `requested` are all without a session, else those asked for again."""
         sent = self._sent
-        changed = {key: partition for key, partition in asked.items() if sent.get(key) != partition}
+        changed = {key: partition for key, partition in requested.items() if sent.get(key) != partition}
         forgotten = [key for key in over if sent.pop(key, None) is not None]
         sent.update(changed)
         request.session_id, request.session_epoch = self.id, self.epoch

@@ -58,9 +58,9 @@ class Leadership:
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
             )
 
-    def set_min_insync_replicas(self, wanted: int) -> None:
-        if wanted != self.leader.settings.min_insync_replicas:
-            self.leader.settings = attrs.evolve(self.leader.settings, min_insync_replicas=wanted)
+    def set_min_insync_replicas(self, minimum: int) -> None:
+        if minimum != self.leader.settings.min_insync_replicas:
+            self.leader.settings = attrs.evolve(self.leader.settings, min_insync_replicas=minimum)
             self.tick()
 
     def is_in_sync(self, replica_id: int) -> bool:

@@ -143,15 +143,15 @@ class Replicas:
             if replica is not None and is_another_topic(topic.id, replica.topic.id):
                 self._leave(key, replica)
 
-    async def leave_earlier(self, known: TopicImage, present: TopicImage) -> None:
+    async def leave_earlier(self, former: TopicImage, present: TopicImage) -> None:
         """Leave replicas of a deleted topic without id, of which `present` has the name.
 
         They are of partitions that it has not, or in leader epochs that it has not reached.
         """
-        async for index in self._runtime.slices.over(known.partitions):
-            replica, state = self._replicas.get((known.name, index)), present.partitions.get(index)
+        async for index in self._runtime.slices.over(former.partitions):
+            replica, state = self._replicas.get((former.name, index)), present.partitions.get(index)
             if replica is not None and (state is None or replica.machine.leader_epoch > state.leader_epoch):
-                self._leave((known.name, index), replica)
+                self._leave((former.name, index), replica)
 
     def _leave(self, key: TopicPartition, replica: _Replica) -> None:
         self._stop_following(replica)

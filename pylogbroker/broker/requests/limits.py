@@ -92,12 +92,12 @@ def duplicates(items: Iterable[_T]) -> set[_T]:
 
 async def find_duplicates(items: Iterable[_T]) -> set[_T]:
     once: set[_T] = set()
-    found: set[_T] = set()
+    repeated: set[_T] = set()
     for number, item in enumerate(items):
         if number % STEP_ITEMS == 0:
             await give_way()
-        (found if item in once else once).add(item)
-    return found
+        (repeated if item in once else once).add(item)
+    return repeated
 
 
 def distinct_partitions(requested: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:

@@ -74,13 +74,13 @@ def _guard(handle: Handler, rule: Rule) -> Handler:
         return follow(services, context, request, decision)
 
     async def follow(services: Any, context: RequestContext, request: Any, decision: Decision | Later[Decision]) -> Any:
-        found: Decision = await settled(decision)
-        if found is None:
+        narrowed: Decision = await settled(decision)
+        if narrowed is None:
             return await settled(handle(services, context, request))
-        if found.request is None:
-            return await settled(found.complete(_empty_response(request)))
-        answer = await settled(handle(services, context, found.request))
-        return await settled(found.complete(answer))
+        if narrowed.request is None:
+            return await settled(narrowed.complete(_empty_response(request)))
+        answer = await settled(handle(services, context, narrowed.request))
+        return await settled(narrowed.complete(answer))
 
     return guarded
 

@@ -87,11 +87,11 @@ class LocalController:
         described = broker_registration(self._broker_id, epoch, node)
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
 
-    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
+    async def create_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
         async def create() -> TopicImage:
-            planned = self.plans.plan_topic(wanted, allowance)
+            planned = self.plans.plan_topic(new, allowance)
             await self._create(planned)
-            self.plans.log_without_effect(wanted.name, planned.settings, {})
+            self.plans.log_without_effect(new.name, planned.settings, {})
             return planned.topic
 
         return await self._one_at_a_time(create)
@@ -141,9 +141,9 @@ class LocalController:
             raise kafka_error(error) from error
         return block
 
-    async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
+    async def delete_topic(self, name_or_id: str | uuid.UUID) -> TopicImage:
         async def delete() -> TopicImage:
-            topic = self._metadata.require_topic(wanted)
+            topic = self._metadata.require_topic(name_or_id)
             delta = Delta.of(TopicDeleted(topic))
             await self._write(lambda: list(operations(delta, self._metadata.image)))
             self._interrupted.append(topic)

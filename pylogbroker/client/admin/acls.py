@@ -40,11 +40,11 @@ class AclAdmin:
     _router: Router
 
     @deferred
-    async def describe(self, wanted: AclFilter | None = None) -> Bindings:
+    async def describe(self, acl_filter: AclFilter | None = None) -> Bindings:
         """Return the ACLs that a filter selects, by default all."""
-        if wanted is not None and not isinstance(wanted, AclFilter):
-            raise arguments.invalid("wanted", wanted, "AclFilter")
-        fields = _fields(wanted or AclFilter())
+        if acl_filter is not None and not isinstance(acl_filter, AclFilter):
+            raise arguments.invalid("acl_filter", acl_filter, "AclFilter")
+        fields = _fields(acl_filter or AclFilter())
 
         def read(response: DescribeAclsResponse) -> Iterator[tuple[None, Bindings | KafkaError]]:
             bindings = tuple(

@@ -159,14 +159,14 @@ class Router:
         )
 
     def node(self, node_id: int) -> NodeRoute[Any]:
-        async def known(_: Any) -> int:
+        async def live_node(_: Any) -> int:
             if node_id not in self.nodes.brokers():
                 await self.nodes.refresh()
             if node_id not in self.nodes.brokers():
                 raise KafkaError(f"the cluster has no live broker {node_id}", ErrorCode.BROKER_NOT_AVAILABLE)
             return node_id
 
-        return NodeRoute(known)
+        return NodeRoute(live_node)
 
     # requests
 
@@ -227,13 +227,13 @@ class Router:
     async def ask_each(
         self,
         route: NodeRoute[K],
-        wanted: list[K],
+        keys: list[K],
         make: Callable[[list[K]], Request],
         read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
         newest: int | None = None,
     ) -> dict[K, T | PylogbrokerError]:
         """Like `ask`, but return errors of items among the results."""
-        left, done = list(wanted), dict[K, T | PylogbrokerError]()
+        left, done = list(keys), dict[K, T | PylogbrokerError]()
 
         async def attempt() -> None:
             done.update(await self._ask_once(route, left, make, read, newest))
@@ -243,11 +243,11 @@ class Router:
             if left:
                 raise _error(done[left[0]])
 
-        if wanted:
+        if keys:
             try:
                 await self._retried(attempt)
             except PylogbrokerError:
-                if len(done) < len(wanted):
+                if len(done) < len(keys):
                     raise
         return done
 
@@ -308,12 +308,12 @@ def outcomes_of(
     return {key: outcomes[key] if key in outcomes else no_row(response, broker, key) for key in keys}
 
 
-def results(wanted: list[K], done: Mapping[K, T | PylogbrokerError]) -> dict[K, T]:
+def results(keys: list[K], done: Mapping[K, T | PylogbrokerError]) -> dict[K, T]:
     """Return the results; raise the error of one item, or ItemsFailed."""
-    errors = {key: result for key in wanted if isinstance(result := done[key], PylogbrokerError)}
-    results = {key: result for key in wanted if not isinstance(result := done[key], PylogbrokerError)}
-    if errors and len(wanted) == 1:
-        raise errors[wanted[0]]
+    errors = {key: result for key in keys if isinstance(result := done[key], PylogbrokerError)}
+    results = {key: result for key in keys if not isinstance(result := done[key], PylogbrokerError)}
+    if errors and len(keys) == 1:
+        raise errors[keys[0]]
     if errors:
         raise ItemsFailed(errors, results)
     return results

@@ -103,10 +103,10 @@ class AclIndex:
         for kind in self._types:
             yield from self.of_type(kind)
 
-    def select(self, wanted: AclFilter) -> Iterator[AclBinding]:
-        for resource, entries in self._selected_resources(wanted):
+    def select(self, acl_filter: AclFilter) -> Iterator[AclBinding]:
+        for resource, entries in self._selected_resources(acl_filter):
             for entry in entries:
-                if wanted.matches_entry(entry):
+                if acl_filter.matches_entry(entry):
                     yield AclBinding(resource, entry)
 
     def _selected_resources(self, acl_filter: AclFilter) -> Iterator[tuple[ResourcePattern, Entries]]:

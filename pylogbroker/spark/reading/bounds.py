@@ -40,11 +40,11 @@ def partitions_for(cluster: BlockingCluster, topics: TopicSelection) -> list[Top
     return partitions_of(cluster.topics(topics.names or ()))
 
 
-def missing(cluster: BlockingCluster, topics: TopicSelection, found: Collection[TopicPartition]) -> list[str]:
+def missing(cluster: BlockingCluster, topics: TopicSelection, existing: Collection[TopicPartition]) -> list[str]:
     if topics.assigned is not None:
-        partitions = set(found)
+        partitions = set(existing)
         return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in partitions]
-    there = {topic for topic, _ in found}
+    there = {topic for topic, _ in existing}
     return [name for name in topics.names or () if name not in there]
 
 

@@ -63,11 +63,11 @@ class FilterPushdown:
         columns = {"topic": partition[0], "partition": partition[1]}
         return all(_holds(condition, columns) for condition in self.keys)
 
-    def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
+    def of_slice(self, part: Slice, since: Mapping[TopicPartition, int]) -> Slice:
         """Restrict a slice; `since` has the first offsets late enough."""
-        start = max(each.start, self.first, since.get((each.topic, each.partition), 0))
-        end = each.end if self.end is None else min(each.end, self.end)
-        return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))
+        start = max(part.start, self.first, since.get((part.topic, part.partition), 0))
+        end = part.end if self.end is None else min(part.end, self.end)
+        return attrs.evolve(part, start=min(start, part.end), end=max(min(start, part.end), end))
 
     def _and(self, condition: Filter) -> FilterPushdown | None:
         column = _column(condition)

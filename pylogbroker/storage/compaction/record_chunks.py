@@ -53,9 +53,9 @@ class MessageChunk:
 RecordChunk: TypeAlias = BatchChunk | MessageChunk
 
 
-def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
-    """Yield wanted batches' records; raise DamagedEntry for a damaged one."""
-    chosen = np.flatnonzero(wanted)
+def record_chunks(block: Block, flags: Flags) -> Iterator[RecordChunk]:
+    """Yield the records of flagged batches; raise DamagedEntry for a damaged one."""
+    chosen = np.flatnonzero(flags)
     if not len(chosen):
         return
     is_old = block.magics[chosen] < 2

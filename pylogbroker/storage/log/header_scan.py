@@ -49,24 +49,24 @@ Read = Callable[[int, int], Buffer]
 _header: Final[Callable[[Fields], Header]] = partial(tuple.__new__, Header)  # `Header._make` without its check
 
 
-def headers(found: Iterator[Fields]) -> Iterator[Header]:
-    return map(_header, found)
+def headers(scan: Iterator[Fields]) -> Iterator[Header]:
+    return map(_header, scan)
 
 
-def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
+def find_offset(scan: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
     """Return the first batch with records at or above `offset`, or None.
 
     `indexed` is the batch's last offset in the index, or -1. Raise IndexDamaged if they differ.
     """
-    for fields in checked(found, indexed):
+    for fields in checked(scan, indexed):
         if fields[3] >= offset:
             return _header(fields)
     return None
 
 
-def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
+def find_boundary(scan: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
     """Return the first batch that ends beyond position `limit`. `indexed` is as in `find_offset`."""
-    for fields in checked(found, indexed):
+    for fields in checked(scan, indexed):
         if fields[0] + fields[1] > limit:
             return _header(fields)
     return None

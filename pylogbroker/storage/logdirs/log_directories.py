@@ -155,22 +155,22 @@ class LogDirectories:
             raise StartupError(f"no log directory can be used: {failures}")
 
 
-def unexpected_directories(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
+def unexpected_directories(ids: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
     """Return expected ids by path where another directory is."""
     expected = set(remembered.values())
-    return {path: remembered[path] for path, own in found.items() if path in remembered and own not in expected}
+    return {path: remembered[path] for path, own in ids.items() if path in remembered and own not in expected}
 
 
-def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids by path to expect at the next start; `found` has None for offline directories.
+def expected_ids(ids: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
+    """Return the ids by path to expect at the next start; `ids` has None for offline directories.
 
     A missing id stays expected: at its path or, if another directory is there now, at a path without directory.
     """
-    present = {path: own for path, own in found.items() if own is not None}
-    missing = {path: own for path, own in remembered.items() if path in found and own not in present.values()}
+    present = {path: own for path, own in ids.items() if own is not None}
+    missing = {path: own for path, own in remembered.items() if path in ids and own not in present.values()}
     kept = {path: own for path, own in missing.items() if path not in present}
     moved = [own for path, own in missing.items() if path in present]
-    free = [path for path in found if path not in present and path not in kept]
+    free = [path for path in ids if path not in present and path not in kept]
     return {**present, **kept, **dict(zip(free, moved, strict=False))}
 
 

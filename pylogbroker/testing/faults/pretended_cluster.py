@@ -234,8 +234,10 @@ class _LaggingServices:
     def topics(self) -> Any:
         return self.image.topics
 
-    def require_topic(self, wanted: Any) -> Any:
-        return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
+    def require_topic(self, name_or_id: Any) -> Any:
+        if isinstance(name_or_id, str):
+            return self.image.require_topic(name_or_id)
+        return self.image.require_topic_id(name_or_id)
 
     def find(self, name: str, allowance: Any) -> Any:
         """Return a topic of the image; create none."""
