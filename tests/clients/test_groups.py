@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
@@ -26,18 +26,28 @@ COOPERATIVE = ("confluent", "java-3.9", "java-4")
 
 
 class Joins(Protocol):
-    def __call__(self, kind: str, *, session_ms: int = ..., instance: str = ..., assignor: str = ...) -> Member: ...
+    def __call__(
+        self, kind: str, *, session_ms: int = ..., instance: str = ..., assignor: str = ..., part: str = ...
+    ) -> Member: ...
+
+
+class Produces(Protocol):
+    def __call__(self, word: str, each: int, part: str = "") -> list[str]: ...
+
+
+def is_installed(kind: str) -> bool:
+    return kcat_available() if kind == "kcat" else java_available() if kind.startswith("java") else True
 
 
 @pytest.fixture
 def join(bootstrap: str, topic: str, group: str) -> Iterator[Joins]:
-    """Starts members of the test's group on the test's topic; all are killed in the end."""
+    """Starts members of the test's group on the test's topic, or of a part of both; all are killed in the end."""
     members: list[Member] = []
 
-    def start(kind: str, **options: object) -> Member:
-        if (kind == "kcat" and not kcat_available()) or (kind.startswith("java") and not java_available()):
+    def start(kind: str, part: str = "", **options: object) -> Member:
+        if not is_installed(kind):
             pytest.skip(f"{kind} is not installed")
-        members.append(Member(kind, bootstrap, group, topic, **options))  # type: ignore[arg-type]
+        members.append(Member(kind, bootstrap, group + part, topic + part, **options))  # type: ignore[arg-type]
         return members[-1]
 
     yield start
@@ -46,23 +56,20 @@ def join(bootstrap: str, topic: str, group: str) -> Iterator[Joins]:
 
 
 @pytest.fixture
-def produce(bootstrap: str, topic: str) -> Callable[[str, int], list[str]]:
+def produce(bootstrap: str, topic: str) -> Produces:
     """Writes so many records to each partition, and returns their values."""
     create_topic(bootstrap, topic, PARTITIONS)
 
-    def write(word: str, each: int) -> list[str]:
+    def write(word: str, each: int, part: str = "") -> list[str]:
         records = [
             Rec(f"{word}-{partition}-{number}".encode(), partition=partition)
             for partition in range(PARTITIONS)
             for number in range(each)
         ]
-        Confluent().write(bootstrap, topic, records)
+        Confluent().write(bootstrap, topic + part, records)
         return sorted((record.value or b"").decode() for record in records)
 
     return write
-
-
-Produces = Callable[[str, int], list[str]]
 
 
 def _text(metadata: str) -> str:
@@ -91,17 +98,24 @@ def test_second_member_joins_and_leaves(kind: str, join: Joins, produce: Produce
     assert values_of(first, second) == sorted(both + alone)
 
 
-@pytest.mark.parametrize("kind", COMMITTING)
-def test_crashed_members_partitions_are_taken_over(kind: str, join: Joins, produce: Produces) -> None:
-    survivor, victim = join(kind), join(kind, session_ms=VICTIM_MS)
-    until_shared([survivor, victim], PARTITIONS)
-    written = produce("before", 3)
-    until([survivor, victim], lambda: len(values_of(survivor, victim)) >= len(written))
-    survivor.commit()
-    victim.crash()
-    until_shared([survivor], PARTITIONS)
-    until([survivor], lambda: set(written) == set(survivor.values))
-    assert values_of(survivor) == written  # what the victim read uncommitted is read again, and only that
+def test_crashed_members_partitions_are_taken_over(bootstrap: str, topic: str, join: Joins, produce: Produces) -> None:
+    """Each kind has a group and a topic: the sessions of all victims end in the same seconds."""
+    kinds = list(filter(is_installed, COMMITTING))
+    for kind in kinds:
+        create_topic(bootstrap, topic + kind, PARTITIONS)
+    pairs = {kind: (join(kind, part=kind), join(kind, part=kind, session_ms=VICTIM_MS)) for kind in kinds}
+    written: dict[str, list[str]] = {}
+    for kind, (survivor, victim) in pairs.items():
+        until_shared([survivor, victim], PARTITIONS)
+        written[kind] = produce("before", 3, kind)
+        until([survivor, victim], lambda pair=pairs[kind], kind=kind: len(values_of(*pair)) >= len(written[kind]))
+        survivor.commit()
+        victim.crash()
+    for kind, (survivor, _) in pairs.items():
+        until_shared([survivor], PARTITIONS)
+        until([survivor], lambda survivor=survivor, kind=kind: set(written[kind]) == set(survivor.values))
+        # what the victim read uncommitted is read again, and only that
+        assert values_of(survivor) == written[kind], kind
 
 
 @pytest.mark.parametrize("kind", COMMITTING)
@@ -138,18 +152,25 @@ def test_static_member_comes_back_without_a_rebalance(kind: str, join: Joins, pr
     assert stays.assignments == assignments
 
 
-@pytest.mark.parametrize("kind", COOPERATIVE)
-def test_cooperative_members_share_and_take_over(kind: str, join: Joins, produce: Produces) -> None:
-    first = join(kind, assignor="cooperative-sticky")
-    until_shared([first], PARTITIONS)
-    second = join(kind, assignor="cooperative-sticky", session_ms=VICTIM_MS)
-    until_shared([first, second], PARTITIONS)
-    written = produce("shared", 2)
-    until([first, second], lambda: len(values_of(first, second)) >= len(written))
-    assert values_of(first, second) == written
-    second.crash()
-    until_shared([first], PARTITIONS)
-    until([first], lambda: set(first.values) == set(written))
+def test_cooperative_members_share_and_take_over(bootstrap: str, topic: str, join: Joins, produce: Produces) -> None:
+    kinds = list(filter(is_installed, COOPERATIVE))
+    for kind in kinds:
+        create_topic(bootstrap, topic + kind, PARTITIONS)
+    firsts = {kind: join(kind, part=kind, assignor="cooperative-sticky") for kind in kinds}
+    pairs: dict[str, tuple[Member, Member]] = {}
+    for kind, first in firsts.items():
+        until_shared([first], PARTITIONS)
+        pairs[kind] = first, join(kind, part=kind, assignor="cooperative-sticky", session_ms=VICTIM_MS)
+    written: dict[str, list[str]] = {}
+    for kind, pair in pairs.items():
+        until_shared(pair, PARTITIONS)
+        written[kind] = produce("shared", 2, kind)
+        until(pair, lambda pair=pair, kind=kind: len(values_of(*pair)) >= len(written[kind]))
+        assert values_of(*pair) == written[kind], kind
+        pair[1].crash()
+    for kind, first in firsts.items():
+        until_shared([first], PARTITIONS)
+        until([first], lambda first=first, kind=kind: set(first.values) == set(written[kind]))
 
 
 def test_members_of_all_makes_share_one_group(join: Joins, produce: Produces) -> None:
