@@ -19,6 +19,8 @@
         ....cleaned                         file of a compacted segment, before the swap
         cleaned-segments                    commit record of a segment swap
         ....deleted                         file of a removed segment, until a worker unlinks it
+    __cluster_metadata-0/                   copy of KRaft's metadata log: see `storage.metadata`
+        cluster-id                          id of the cluster whose metadata it is
     <topic>_<partition>-import/             partition being imported, with a file `imported`
     <topic>_<partition>.<random>-delete/    deleted partition, until a worker removes it
     <topic>_<partition>-future/             copy of a log that is being moved here, until it takes the log's place
@@ -51,6 +53,8 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 ABORTED_TRANSACTIONS: Final = "aborted-transaction-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 MESSAGE_FORMAT: Final = "message-format"
+METADATA_DIRECTORY: Final = "__cluster_metadata-0"
+CLUSTER_ID: Final = "cluster-id"
 SWAP_COMMIT: Final = "cleaned-segments"
 
 RECORDS: Final = ".kafka"

@@ -60,9 +60,13 @@ class DirectoryContents:
 
     @property
     def of_kafka(self) -> bool:
-        """True if there are segments of Apache Kafka."""
+        """True if there are segments of Apache Kafka, besides a member's copy of the metadata log."""
         theirs = (name for name in self.subdirectories if _KAFKA_PARTITION.fullmatch(name))
+        theirs = (name for name in theirs if not self._is_metadata_copy(name))
         return any(_holds(f"{self.path}/{name}", _KAFKA_SEGMENT) for name in theirs)
+
+    def _is_metadata_copy(self, name: str) -> bool:
+        return name == names.METADATA_DIRECTORY and os.path.exists(f"{self.path}/{name}/{names.CLUSTER_ID}")
 
     @property
     def in_use_by_cluster(self) -> bool:
