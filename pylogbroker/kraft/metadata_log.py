@@ -11,6 +11,10 @@
                                                     POSITION_OUT_OF_RANGE, damage
     either       any                                leader id or epoch that is newer    fetching, from that leader
 
+A `MetadataStore` keeps what was fetched, and a later start begins with it: `restore`. A leader must confirm these
+records before they are handed out. It does so when it answers a fetch at their end with records or none, and knows the
+high watermark. Until then, a leader that does not have them only makes the log begin again.
+
 Batches are decoded when they are handed out, record by record, so that their reader can give way to other work. Records
 are handed out below the high watermark only, and those of a metadata transaction together at its end: what is
 handed out never changes. So a divergence above the high watermark drops records that nobody has seen. One below it, or
@@ -25,9 +29,9 @@ Source: Kafka's class KafkaRaftClient, KIP-595, KIP-630, KIP-868; the formats ar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
-from typing import Final, cast
+from typing import Final, Protocol, TypeAlias, cast
 from uuid import UUID
 
 import attrs
@@ -67,6 +71,44 @@ class MetadataLogError(PylogbrokerError):
     """The log cannot be followed any more; the message says why, and what to do."""
 
 
+class MetadataStore(Protocol):
+    """Keeps what was fetched for a later start. Calls return at once, and their order is that of the changes."""
+
+    def append(self, batches: Sequence[LogEntry]) -> None:
+        """Keep batches that follow the last one."""
+
+    def cut(self, offset: int) -> None:
+        """Forget the batches from an offset on."""
+
+    def clear(self, why: str) -> None:
+        """Forget all: no leader has it."""
+
+    def snapshot_part(self, name: SnapshotName, position: int, data: bytes) -> None:
+        """Keep bytes of a snapshot that is on its way."""
+
+    def replace(self, name: SnapshotName) -> None:
+        """Let the snapshot whose parts came take the place of all before."""
+
+    def follow_leader(self, leader_id: int, epoch: int) -> None:
+        """Keep the newest leader, -1 for an unknown one, and its epoch."""
+
+
+class NoStore:
+    """Keeps nothing."""
+
+    def append(self, batches: Sequence[LogEntry]) -> None: ...
+
+    def cut(self, offset: int) -> None: ...
+
+    def clear(self, why: str) -> None: ...
+
+    def snapshot_part(self, name: SnapshotName, position: int, data: bytes) -> None: ...
+
+    def replace(self, name: SnapshotName) -> None: ...
+
+    def follow_leader(self, leader_id: int, epoch: int) -> None: ...
+
+
 @attrs.frozen
 class CommittedMetadata:
     """Records that belong together, and the offset behind the last one.
@@ -94,6 +136,9 @@ class SnapshotPart:
     is_first: bool
 
 
+Handed: TypeAlias = CommittedMetadata | SnapshotPart
+
+
 @attrs.frozen
 class _Batch:
     """Records that are fetched, but perhaps not committed; none of a control batch."""
@@ -110,35 +155,56 @@ class _Fetching:
 
 
 @attrs.define(eq=False, repr=False)
-class _Snapshot:
-    """A snapshot on its way: `rest` are the bytes behind the last complete batch."""
+class SnapshotContent:
+    """Batches of a snapshot's bytes, which come in chunks; control batches are left out."""
 
-    name: SnapshotName
-    position: int = 0
-    rest: bytes = b""
-    newest_ms: int = -1
-    """Largest timestamp of the records."""
-    has_footer: bool = False
+    batches: list[LogEntry] = attrs.field(factory=list, init=False)
+    """All of them, if the snapshot came whole."""
+    max_timestamp: int = attrs.field(default=-1, init=False)
+    _rest: bytes = attrs.field(default=b"", init=False)
+    """Bytes behind the last complete batch."""
+    _has_footer: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def of(cls, data: bytes) -> SnapshotContent:
+        """Return that of a whole snapshot; raise CorruptRecords or MetadataLogError."""
+        content = cls()
+        content.batches = content.take(data)
+        content.end()
+        return content
 
     def take(self, data: bytes) -> list[LogEntry]:
-        """Return the batches with records that a chunk completes; raise CorruptRecords or MetadataLogError."""
-        whole = self.rest + data
+        """Return the batches that the next bytes complete; raise CorruptRecords or MetadataLogError."""
+        whole = self._rest + data
         complete = complete_entries(whole)
-        rest = whole[len(complete) :]
-        if len(rest) > _BATCH_BYTES_MAX:
+        self._rest = whole[len(complete) :]
+        if len(self._rest) > _BATCH_BYTES_MAX:
             raise MetadataLogError(f"a batch of a metadata snapshot is larger than {_BATCH_BYTES_MAX} bytes")
         taken = []
         for entry in entries(complete):
-            if self.has_footer:
+            if self._has_footer:
                 raise CorruptRecords("a metadata snapshot goes on behind its footer")
             entry.check()
             if entry.is_control:
-                self.has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
+                self._has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
             else:
-                self.newest_ms = max(self.newest_ms, entry.max_timestamp)
+                self.max_timestamp = max(self.max_timestamp, entry.max_timestamp)
                 taken.append(entry)
-        self.position, self.rest = self.position + len(data), rest
         return taken
+
+    def end(self) -> None:
+        """Check that nothing is missing; raise CorruptRecords."""
+        if not self._has_footer or self._rest:
+            raise CorruptRecords("a metadata snapshot ends without its footer")
+
+
+@attrs.define(eq=False, repr=False)
+class _Snapshot:
+    """A snapshot on its way."""
+
+    name: SnapshotName
+    position: int = 0
+    content: SnapshotContent = attrs.field(factory=SnapshotContent)
 
 
 @attrs.define(eq=False, repr=False)
@@ -147,6 +213,10 @@ class _Transactions:
 
     _is_open: bool = attrs.field(default=False, init=False)
     _held: list[MetadataRecord] = attrs.field(factory=list, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
 
     def ended(self, records: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
         """Yield records, those of a transaction at its end; an aborted one has none. Raise CorruptRecords."""
@@ -172,27 +242,49 @@ class _Transactions:
 class MetadataLog:
     """Follows the log as the observer `replica_id`, a broker.
 
-    `end_offset` is behind the last record that was fetched, `committed_offset` behind the last one handed out.
+    `end_offset` is behind the last record that was fetched, `committed_offset` behind the last one handed out, and
+    `whole_offset` behind the last one of those that no transaction holds back.
     """
 
     _replica_id: int
     _cluster_id: str
     _directory: UUID
+    _store: MetadataStore = attrs.field(factory=NoStore)
     leader_id: int = attrs.field(default=-1, init=False)
     leader_epoch: int = attrs.field(default=_NO_EPOCH, init=False)
     end_offset: int = attrs.field(default=0, init=False)
     committed_offset: int = attrs.field(default=0, init=False)
     high_watermark: int = attrs.field(default=0, init=False)
+    whole_offset: int = attrs.field(default=0, init=False)
+    whole_epoch: int = attrs.field(default=0, init=False)
+    """Epoch of the record before `whole_offset`."""
+    _is_confirmed: bool = attrs.field(default=False, init=False)
+    """A leader has the records, and knows which are committed."""
     _committed_epoch: int = attrs.field(default=0, init=False)
     _pending: deque[_Batch] = attrs.field(factory=deque, init=False)
     _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
-    _loaded: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
-    """What is fetched of a snapshot, and not handed out yet."""
+    _restored: list[Handed] = attrs.field(factory=list, init=False)
+    """A stored snapshot that is not handed out yet."""
+    _loaded: list[Handed] = attrs.field(factory=list, init=False)
+    """What is fetched of a snapshot, and not handed out yet. It needs no confirmation: it came from a leader."""
     _transactions: _Transactions = attrs.field(factory=_Transactions, init=False)
 
     @property
     def _last_epoch(self) -> int:
         return self._pending[-1].epoch if self._pending else self._committed_epoch
+
+    def restore(
+        self, snapshot: tuple[SnapshotName, SnapshotContent] | None, batches: Iterable[LogEntry], leader_epoch: int
+    ) -> None:
+        """Begin with what an earlier life has stored: a snapshot, and the batches behind it."""
+        if snapshot is not None:
+            name, content = snapshot
+            records = _decoded(content.batches)
+            self._restored = [SnapshotPart(name.end_offset, records, is_first=True), _end_of(name, content)]
+            self._go_on_from(name)
+        for entry in batches:
+            self._pend(entry)
+        self.leader_epoch = leader_epoch
 
     def follow_leader(self, leader_id: int, epoch: int) -> bool:
         """Return whether this leader is newer than the known one: the next request goes there."""
@@ -200,6 +292,7 @@ class MetadataLog:
             return False
         self.leader_id, self.leader_epoch = leader_id, epoch
         self._step = _Fetching()
+        self._store.follow_leader(leader_id, epoch)
         return True
 
     def leader_lost(self) -> None:
@@ -240,9 +333,9 @@ class MetadataLog:
     # answers
 
     def fetched(self, answer: PartitionData) -> bool:
-        """Take the answer to a fetch without an error; return whether it has the leader's records, or none as yet.
+        """Take the answer to a fetch without an error; return whether the log is the leader's up to its end.
 
-        Raise CorruptRecords or MetadataLogError.
+        False, too, for a new leader that does not know yet what is committed. Raise CorruptRecords or MetadataLogError.
         """
         if answer.snapshot_id.end_offset >= 0:
             self._begin_snapshot(SnapshotName(answer.snapshot_id.end_offset, answer.snapshot_id.epoch))
@@ -251,7 +344,8 @@ class MetadataLog:
         else:
             self._append(bytes(cast(Buffer, answer.records or b"")))
             self.high_watermark = max(self.high_watermark, answer.high_watermark)
-            return True
+            self._is_confirmed |= answer.high_watermark >= self.committed_offset
+            return answer.high_watermark >= 0 and self._is_confirmed
         return False
 
     def chunk_fetched(self, chunk: SnapshotChunk) -> None:
@@ -273,10 +367,14 @@ class MetadataLog:
             raise MetadataLogError(f"a metadata snapshot of {size} bytes is larger than {_SNAPSHOT_BYTES_MAX}")
         if not data and snapshot.position < size:
             raise CorruptRecords("a chunk of a metadata snapshot is empty")
-        is_first = snapshot.position == 0
-        taken = snapshot.take(data)
+        is_first, is_last = not snapshot.position, snapshot.position + len(data) >= size
+        taken = snapshot.content.take(data)
+        if is_last:
+            snapshot.content.end()
         self._loaded = [SnapshotPart(snapshot.name.end_offset, _decoded(taken), is_first)]
-        if snapshot.position >= size:
+        self._store.snapshot_part(snapshot.name, snapshot.position, data)
+        snapshot.position += len(data)
+        if is_last:
             self._end_snapshot(snapshot)
 
     def snapshot_gone(self) -> None:
@@ -285,58 +383,87 @@ class MetadataLog:
 
     def _begin_snapshot(self, name: SnapshotName) -> None:
         if name.end_offset < self.committed_offset:
-            raise MetadataLogError(
-                f"the active controller's log begins behind offset {name.end_offset}, but offset "
-                f"{self.committed_offset} was committed before: it belongs to another cluster, or has lost records"
-            )
+            self._lost(f"begins behind offset {name.end_offset}")
         self._step = _Snapshot(name)
 
     def _end_snapshot(self, snapshot: _Snapshot) -> None:
-        if not snapshot.has_footer or snapshot.rest:
-            raise CorruptRecords("a metadata snapshot ends without its footer")
-        end = snapshot.name.end_offset
-        self._loaded.append(CommittedMetadata(end, iter(()), snapshot.newest_ms, is_snapshot=True))
-        self._step, self._transactions, self._pending = _Fetching(), _Transactions(), deque()
-        self.end_offset = self.committed_offset = end
-        self.high_watermark = max(self.high_watermark, end)
-        self._committed_epoch = snapshot.name.epoch
+        self._loaded.append(_end_of(snapshot.name, snapshot.content))
+        self._step, self._transactions, self._pending, self._restored = _Fetching(), _Transactions(), deque(), []
+        self._go_on_from(snapshot.name)
+        self.high_watermark = max(self.high_watermark, self.end_offset)
+        self._is_confirmed = True
+        self._store.replace(snapshot.name)
+
+    def _go_on_from(self, name: SnapshotName) -> None:
+        """Fetch behind a snapshot from now on."""
+        self.end_offset = self.committed_offset = self.whole_offset = name.end_offset
+        self._committed_epoch = self.whole_epoch = name.epoch
+
+    def _lost(self, why: str) -> None:
+        """Begin again without what was stored; raise MetadataLogError if some of it was handed out."""
+        problem = f"the active controller's log {why}, but offset {self.committed_offset} was committed before"
+        if self._is_confirmed:
+            raise MetadataLogError(f"{problem}: it belongs to another cluster, or has lost records")
+        self._pending, self._restored = deque(), []
+        self.end_offset = self.committed_offset = self.whole_offset = 0
+        self._committed_epoch = self.whole_epoch = 0
+        self._store.clear(problem)
 
     def _append(self, data: bytes) -> None:
-        for entry in entries(complete_entries(data)):
-            entry.check()
-            if entry.last_offset < self.end_offset:
-                continue  # of an earlier request
-            if entry.base_offset != self.end_offset or entry.leader_epoch < self._last_epoch:
-                raise CorruptRecords(
-                    f"a metadata batch is at offset {entry.base_offset} of epoch {entry.leader_epoch}, "
-                    f"behind offset {self.end_offset} of epoch {self._last_epoch}"
-                )
-            held = () if entry.is_control else (entry,)
-            self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, entry.max_timestamp, held))
-            self.end_offset = entry.next_offset
+        appended: list[LogEntry] = []
+        try:
+            for entry in entries(complete_entries(data)):
+                entry.check()
+                if entry.last_offset < self.end_offset:
+                    continue  # of an earlier request
+                if entry.base_offset != self.end_offset or entry.leader_epoch < self._last_epoch:
+                    raise CorruptRecords(
+                        f"a metadata batch is at offset {entry.base_offset} of epoch {entry.leader_epoch}, "
+                        f"behind offset {self.end_offset} of epoch {self._last_epoch}"
+                    )
+                self._pend(entry)
+                appended.append(entry)
+        finally:
+            if appended:
+                self._store.append(appended)
+
+    def _pend(self, entry: LogEntry) -> None:
+        """Hold a batch until it is committed."""
+        held = () if entry.is_control else (entry,)
+        self._pending.append(_Batch(entry.next_offset, entry.leader_epoch, entry.max_timestamp, held))
+        self.end_offset = entry.next_offset
 
     def _truncate(self, epoch: int, end_offset: int) -> None:
         """Drop batches that the leader does not have: those of newer epochs, and those behind its end of the epoch."""
         if end_offset < self.committed_offset:
-            raise MetadataLogError(
-                f"the active controller's log ends at offset {end_offset} in epoch {epoch}, but offset "
-                f"{self.committed_offset} was committed before: it belongs to another cluster, or has lost records"
-            )
+            self._lost(f"ends at offset {end_offset} in epoch {epoch}")
+            return
         while self._pending and (self._pending[-1].epoch > epoch or self._pending[-1].end_offset > end_offset):
             self._pending.pop()
         self.end_offset = self._pending[-1].end_offset if self._pending else self.committed_offset
+        self._store.cut(self.end_offset)
 
     # what is committed
 
-    def committed(self) -> Iterator[CommittedMetadata | SnapshotPart]:
+    def committed(self) -> Iterator[Handed]:
         """Yield what was committed since the last call. Decoding it may raise CorruptRecords."""
         loaded, self._loaded = self._loaded, []
         yield from loaded
+        if not self._is_confirmed:
+            return
+        restored, self._restored = self._restored, []
+        yield from restored
         while self._pending and self._pending[0].end_offset <= self.high_watermark:
             batch = self._pending.popleft()
             self.committed_offset, self._committed_epoch = batch.end_offset, batch.epoch
             records = self._transactions.ended(_decoded(batch.entries))
             yield CommittedMetadata(batch.end_offset, records, batch.timestamp_ms)
+            if not self._transactions.is_open:
+                self.whole_offset, self.whole_epoch = batch.end_offset, batch.epoch
+
+
+def _end_of(name: SnapshotName, content: SnapshotContent) -> CommittedMetadata:
+    return CommittedMetadata(name.end_offset, iter(()), content.max_timestamp, is_snapshot=True)
 
 
 def _decoded(log_entries: Iterable[LogEntry]) -> Iterator[MetadataRecord]:
