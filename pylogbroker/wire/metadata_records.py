@@ -409,12 +409,7 @@ def encode_record(record: MetadataRecord, version: int) -> bytes:
 def decode_record(value: Buffer) -> MetadataRecord:
     """Decode a record's value; raise CorruptRecords, UnknownMetadataRecord for a newer type or version."""
     view = memoryview(value)
-    try:
-        frame, at = read_uvarint(view, 0)
-        number, at = read_uvarint(view, at)
-        version, at = read_uvarint(view, at)
-    except (WireError, IndexError):
-        raise CorruptRecords("the head of a metadata record is not three variable-length integers") from None
+    frame, number, version, at = _head(view)
     if frame != _FRAME_VERSION:
         raise UnknownMetadataRecord(f"a metadata record has frame version {frame}: only {_FRAME_VERSION} is known")
     kind = RECORDS.get(number)
@@ -429,6 +424,22 @@ def decode_record(value: Buffer) -> MetadataRecord:
     except WireError as problem:
         raise CorruptRecords(f"a {kind.__name__} is invalid: {problem}") from None
     return record
+
+
+def record_version(value: Buffer) -> int:
+    """Return the version of a record's value; raise CorruptRecords."""
+    return _head(memoryview(value))[2]
+
+
+def _head(view: memoryview) -> tuple[int, int, int, int]:
+    """Return frame version, type and version of a record, and where its fields begin; raise CorruptRecords."""
+    try:
+        frame, at = read_uvarint(view, 0)
+        number, at = read_uvarint(view, at)
+        version, at = read_uvarint(view, at)
+    except (WireError, IndexError):
+        raise CorruptRecords("the head of a metadata record is not three variable-length integers") from None
+    return frame, number, version, at
 
 
 def _codec(kind: type[MetadataRecord], version: int) -> MessageCodec[Any]:

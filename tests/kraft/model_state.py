@@ -34,6 +34,7 @@ from pylogbroker.wire.metadata_records import (
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 
 TOPIC: Final = 2
@@ -142,6 +143,8 @@ class ModelState:
                 self.acls.pop(record.id, None)
             case FeatureLevelRecord():
                 self.levels[record.name] = record.feature_level
+            case UnregisterBrokerRecord():
+                self.members.pop(record.broker_id, None)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
 
@@ -163,6 +166,7 @@ class ModelState:
         if record.fenced:
             member.is_fenced = record.fenced > 0
         member.is_leaving |= record.in_controlled_shutdown > 0
+        member.directories = list(record.log_dirs or member.directories)
 
     def _remove_topic(self, topic_id: UUID) -> None:
         name = self.names.pop(topic_id)
