@@ -105,7 +105,29 @@ class LogRows(Values):
         TEXT,
         None,
         "high",
-        "Directory of the embedded coordination file, which a broker needs to start; by default the first of log.dirs.",
+        "Directory of the embedded coordination file, which a broker needs to start; by default the first of log.dirs. "
+        "A member of a cluster of KRaft controllers keeps its copy of their metadata there.",
+    )
+    metadata_log_max_record_bytes_between_snapshots = fixed(
+        "metadata.log.max.record.bytes.between.snapshots",
+        at_least(1, LONG),
+        20 << 20,
+        "high",
+        "Bytes of records in the copy of the KRaft controllers' metadata after which a snapshot replaces them.",
+    )
+    metadata_log_max_snapshot_interval_ms = fixed(
+        "metadata.log.max.snapshot.interval.ms",
+        at_least(0, LONG),
+        _HOUR,
+        "high",
+        "Time after which a snapshot replaces records in the copy of the KRaft controllers' metadata; 0 for never.",
+    )
+    metadata_log_segment_bytes = fixed(
+        "metadata.log.segment.bytes",
+        at_least(8 << 20),
+        1 << 30,
+        "high",
+        "Size at which a segment of the copy of the KRaft controllers' metadata is full.",
     )
     # batches
     message_max_bytes = cluster_wide(

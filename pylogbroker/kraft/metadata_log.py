@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, cast
 from uuid import UUID
 
 import attrs
@@ -134,9 +134,6 @@ class SnapshotPart:
     end_offset: int
     records: Iterator[MetadataRecord]
     is_first: bool
-
-
-Handed: TypeAlias = CommittedMetadata | SnapshotPart
 
 
 @attrs.frozen
@@ -263,9 +260,9 @@ class MetadataLog:
     _committed_epoch: int = attrs.field(default=0, init=False)
     _pending: deque[_Batch] = attrs.field(factory=deque, init=False)
     _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
-    _restored: list[Handed] = attrs.field(factory=list, init=False)
+    _restored: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
     """A stored snapshot that is not handed out yet."""
-    _loaded: list[Handed] = attrs.field(factory=list, init=False)
+    _loaded: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
     """What is fetched of a snapshot, and not handed out yet. It needs no confirmation: it came from a leader."""
     _transactions: _Transactions = attrs.field(factory=_Transactions, init=False)
 
@@ -445,7 +442,7 @@ class MetadataLog:
 
     # what is committed
 
-    def committed(self) -> Iterator[Handed]:
+    def committed(self) -> Iterator[CommittedMetadata | SnapshotPart]:
         """Yield what was committed since the last call. Decoding it may raise CorruptRecords."""
         loaded, self._loaded = self._loaded, []
         yield from loaded

@@ -204,6 +204,12 @@ class BrokerStart:
         )  # fmt: skip
         if not self._reactor.running:
             runtime.slices.seconds = inf  # nothing else waits for the reactor, which would never call back
+
+        async def leave_cluster() -> None:
+            broker.role.close()
+
+        if config.in_kraft:
+            self._undo.add(leave_cluster)  # also if the next steps fail: it holds the copy of the metadata log
         await broker.role.open()
         deleted = await self._load(loaded, broker)
         changes = ChangeLog(broker)

@@ -328,6 +328,9 @@ class ModelController:
             if self.is_deposed:
                 done(other_leads(request))
                 return
+            if request.cluster_id != CLUSTER_ID:
+                done(FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+                return
             data = self.log.answer(asked.fetch_offset, asked.last_fetched_epoch, 3)
             data.current_leader = LeaderIdAndEpoch(self.node_id, self.epoch)
             if asked.current_leader_epoch > self.epoch:

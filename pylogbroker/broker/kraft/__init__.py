@@ -6,6 +6,7 @@
 | addresses        | addresses of the controllers in the settings                                          |
 | quorum           | connections to the controllers, requests to the active one                            |
 | reader           | reads the metadata log                                                                |
+| metadata_copy    | the copy of the metadata log on disk                                                  |
 | publisher        | committed records become the image, nodes of the tree, and orders to the replicas     |
 | published_offset | offset of the last record whose changes are published                                 |
 | quorum_state     | state of the controllers' quorum, as its leader describes it                          |

@@ -4,6 +4,7 @@
          no answer, another leader: that one, or the next of the settings, after a pause
 
 One request is on its way at a time. Records are published before the next request, so that a busy broker reads slower.
+The copy on disk gets what was fetched, and gives a start the log up to where the last life has read it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import attrs
 from twisted.logger import Logger
 
+from pylogbroker.broker.kraft.metadata_copy import MetadataCopy
 from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
@@ -51,9 +53,12 @@ class MetadataReader:
     """`_publish` gets committed records, one after the other."""
 
     _log: MetadataLog
+    _copy: MetadataCopy
     _quorum: Quorum
     _runtime: Runtime
     _publish: Callable[[CommittedMetadata | SnapshotPart], Awaitable[None]]
+    _max_wait_ms: int = attrs.field(default=0, init=False)
+    """Of the next request. A start does not wait for records behind its copy."""
     _pauses: Pauses = attrs.field(init=False)
     _failures: int = attrs.field(default=0, init=False)
 
@@ -67,9 +72,14 @@ class MetadataReader:
 
     def stop(self) -> None:
         self._pauses.close()
+        self._copy.close()
 
     async def catch_up(self) -> None:
-        """Read up to what is committed when the first answer comes; raise Closed, ReadingEnded."""
+        """Read up to what is committed when the first answer comes, from the copy and from the controllers.
+
+        Raise StartupError, Closed, ReadingEnded.
+        """
+        await self._copy.restore(self._log)
         target = -1
         while target < 0 or self._log.committed_offset < target:
             if await self._read_once() and target < 0:
@@ -90,7 +100,8 @@ class MetadataReader:
         """
         if self._pauses.is_closed:
             raise Closed("the broker stops")
-        request = self._log.request(_MAX_WAIT_MS)
+        await self._copy.wait_for_space()
+        request = self._log.request(self._max_wait_ms)
         try:
             answer = await self._quorum.channel_to_any(_PURPOSE).request(request)
             took = self._take_fetch(answer) if isinstance(request, FetchRequest) else self._take_chunk(answer)
@@ -99,10 +110,11 @@ class MetadataReader:
         except (ClientError, KafkaError, WireError) as error:  # CorruptRecords among them
             await self._pause_after(error)
             return False
-        self._failures = 0
+        self._failures, self._max_wait_ms = 0, _MAX_WAIT_MS
         try:
             for committed in self._log.committed():
                 await self._publish(committed)
+            self._copy.published(self._log)
         except CorruptRecords as error:  # what follows would be applied to something else than the others have
             raise _ended(error) from error
         return took
@@ -142,10 +154,18 @@ class MetadataReader:
             self._quorum.follow_leader(self._log.leader_id)
         if code_of(data.error_code) in _LEADER_ERRORS:
             if self._quorum.leader_id < 0:
-                raise error_of(data.error_code, "no controller leads now")
+                raise error_of(data.error_code, self._why_without_leader(leader.leader_epoch))
             return False
         _raise_for(data.error_code)
         return self._log.fetched(data)
+
+    def _why_without_leader(self, epoch: int) -> str:
+        if not 0 <= epoch < self._log.leader_epoch:
+            return "no controller leads now"
+        return (
+            f"the controller is at epoch {epoch}, but this broker has seen epoch {self._log.leader_epoch}; if the "
+            f"controllers were formatted again, stop the broker and remove {self._copy.path}"
+        )
 
     def _take_chunk(self, answer: FetchSnapshotResponse) -> bool:
         self._heard(answer)

@@ -30,6 +30,7 @@ from pylogbroker.broker.kraft.admin import KraftAdmin
 from pylogbroker.broker.kraft.directories import DirectoryReports
 from pylogbroker.broker.kraft.forwarding import Forwarding
 from pylogbroker.broker.kraft.lifecycle import BrokerLifecycle
+from pylogbroker.broker.kraft.metadata_copy import MetadataCopy, SnapshotBounds
 from pylogbroker.broker.kraft.published_offset import PublishedOffset
 from pylogbroker.broker.kraft.publisher import MetadataPublisher
 from pylogbroker.broker.kraft.quorum import Quorum
@@ -58,6 +59,7 @@ from pylogbroker.rpc.errors import Closed
 from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.storage import LogManager
+from pylogbroker.storage.metadata.directory import MetadataDirectory
 from pylogbroker.wire.metadata_records import BrokerEndpoint, FeatureRange
 
 if TYPE_CHECKING:
@@ -121,7 +123,19 @@ class KraftRole(MemberRole):
         self._publisher = MetadataPublisher(
             self._broker_id, self._metadata, self._tree, runtime, plans, StoredSettings(config), self._published
         )
-        metadata_log = MetadataLog(self._broker_id, self._cluster_id, uuid.uuid4())
+        home = os.path.abspath(config.metadata_dir)
+        copy = MetadataCopy(
+            MetadataDirectory(home, self._cluster_id, config.metadata_log_segment_bytes),
+            runtime,
+            SnapshotBounds(
+                config.metadata_log_max_record_bytes_between_snapshots, config.metadata_log_max_snapshot_interval_ms
+            ),
+        )
+        ids = {directory.path: directory.id for directory in self._logs.directories}
+        directory_id = ids.get(home)
+        metadata_log = MetadataLog(
+            self._broker_id, self._cluster_id, parse_id(directory_id) if directory_id else uuid.uuid4(), copy
+        )
         self.kraft = KraftStatus(
             metadata_log,
             self._published,
@@ -130,7 +144,7 @@ class KraftRole(MemberRole):
             self._quorum,
             runtime,
         )
-        self._reader = MetadataReader(metadata_log, self._quorum, runtime, self._publisher.publish)
+        self._reader = MetadataReader(metadata_log, copy, self._quorum, runtime, self._publisher.publish)
         self.controller = KraftAdmin(
             self._broker_id,
             config,
