@@ -9,7 +9,7 @@ import pytest
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.kraft import metadata_log
-from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError, SnapshotPart
+from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError, SnapshotPart
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
 from pylogbroker.wire.metadata_records import (
@@ -45,11 +45,17 @@ Handed = tuple[int, tuple[MetadataRecord, ...], bool]
 
 
 def handed_out(log: MetadataLog) -> list[Handed]:
-    return [
-        (batch.end_offset, tuple(batch.records), batch.is_snapshot)
-        for batch in log.committed()
-        if isinstance(batch, CommittedMetadata)
-    ]
+    """Return what was committed; a snapshot with the records of its parts."""
+    outcome: list[Handed] = []
+    parts: list[MetadataRecord] = []
+    for committed in log.committed():
+        if isinstance(committed, SnapshotPart):
+            parts += committed.records
+        else:
+            records = (*parts, *committed.records)
+            outcome.append((committed.end_offset, records, committed.is_snapshot))
+            parts.clear()
+    return outcome
 
 
 class Cluster:

@@ -16,13 +16,13 @@ import pytest
 
 from pylogbroker.errors import StartupError
 from pylogbroker.kraft.compaction import compacted
-from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError, SnapshotContent
+from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError, SnapshotContent, SnapshotPart
 from pylogbroker.records import LogEntry
 from pylogbroker.storage.metadata.directory import MetadataDirectory, SnapshotPlace, StoredMetadata
 from pylogbroker.wire.messages.fetch import EpochEndOffset, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import SnapshotName
 from pylogbroker.wire.metadata_records import NoOpRecord, TopicRecord
-from tests.kraft.logs import batch, snapshot
+from tests.kraft.logs import LeaderLog, batch, snapshot
 from tests.kraft.test_metadata_log import Cluster, fetch, handed_out
 
 SEGMENT_BYTES = 400
@@ -234,6 +234,23 @@ def test_a_snapshot_is_handed_out_when_the_leader_knows_that_it_is_committed(tmp
     again = Life.begin(tmp_path)
     assert [again.log.fetched(PartitionData(high_watermark=end)) for end in (-1, 3, 4)] == [False, False, True]
     assert handed_out(again.log) == [(4, tuple(topics(0, 4)), True)]
+
+
+def test_a_snapshot_of_the_leader_comes_in_parts_before_the_copy_is_confirmed(tmp_path: Path) -> None:
+    filled(tmp_path)
+    life = Life.begin(tmp_path)
+    leader = LeaderLog(snapshots={20: snapshot(topics(0, 20))})
+    assert not life.log.fetched(PartitionData(snapshot_id=SnapshotId(20, 1)))
+    life.log.chunk_fetched(leader.chunk(SnapshotName(20, 1), 0, 800))
+    [part] = life.log.committed()
+    assert isinstance(part, SnapshotPart)
+    records = list(part.records)
+    assert 0 < len(records) < 20
+    assert records == topics(0, len(records))
+    life.log.snapshot_gone()
+    assert fetch(life.log) == (4, 1)
+    assert life.log.fetched(PartitionData(high_watermark=4))
+    assert [end for end, _, _ in handed_out(life.log)] == [1, 2, 3, 4]
 
 
 def test_an_own_snapshot_takes_the_place_of_segments_before_it(tmp_path: Path) -> None:
