@@ -11,9 +11,12 @@ from tests.kraft.test_members import CONTROLLER, Cluster
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Make a cluster; a parameter has the features of its controller."""
     reactor = MemoryReactor(now=1_000_000.0)
     controller = ModelController(reactor, CONTROLLER)
+    if hasattr(request, "param"):
+        controller = ModelController(reactor, CONTROLLER, levels=request.param)
     reactor.listen("127.0.0.1", CONTROLLER, controller.factory)
     made = Cluster(reactor, tmp_path, controller)
     yield made

@@ -146,6 +146,24 @@ def test_a_broker_registers_and_serves_once_it_is_unfenced(cluster: Cluster) -> 
     assert broker.features.level("group.version") == 1
 
 
+@pytest.mark.parametrize("cluster", [{}], indirect=True)
+def test_a_broker_waits_for_the_first_metadata_of_a_new_cluster(cluster: Cluster) -> None:
+    """The controllers write it in a transaction, which may be committed in part."""
+    controller = cluster.controller
+    controller.append(BeginTransactionRecord("Bootstrap records"), FeatureLevelRecord("metadata.version", 21))
+    with capturedLogs() as events:
+        service = cluster.begin(1)
+        cluster.reactor.advance(30)
+        assert not cluster.sent(BrokerRegistrationRequest)
+        controller.append(AbortTransactionRecord("another controller leads"))
+        controller.append(BeginTransactionRecord("Bootstrap records"), FeatureLevelRecord("metadata.version", 14))
+        controller.append(EndTransactionRecord())
+        cluster.reactor.run(service.listening, seconds=200)
+    assert cluster.broker(1).features.levels == {"metadata.version": 14}
+    lines = [line for line in map(eventAsText, events) if "waiting for the controllers" in line]
+    assert len(lines) == 1
+
+
 def test_clients_create_write_read_and_delete(cluster: Cluster) -> None:
     cluster.start(1)
     admin = AdminClient(cluster.bootstrap, reactor=cluster.reactor)

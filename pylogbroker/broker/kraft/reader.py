@@ -74,16 +74,20 @@ class MetadataReader:
         self._pauses.close()
         self._copy.close()
 
-    async def catch_up(self) -> None:
-        """Read up to what is committed when the first answer comes, from the copy and from the controllers.
+    async def catch_up(self, has_begun: Callable[[], bool]) -> None:
+        """Read up to what is committed when the first answer comes, and on until `has_begun`.
 
-        Raise StartupError, Closed, ReadingEnded.
+        The copy is read first, then the controllers. Raise StartupError, Closed, ReadingEnded.
         """
         await self._copy.restore(self._log)
         target = -1
-        while target < 0 or self._log.committed_offset < target:
-            if await self._read_once() and target < 0:
+        while target < 0 or self._log.committed_offset < target or not has_begun():
+            if not await self._read_once():
+                continue
+            if target < 0:
                 target = self._log.high_watermark
+            elif self._log.committed_offset >= target and not has_begun() and self._runtime.may_log("new cluster"):
+                log.info("waiting for the controllers: they have not written the first metadata of the cluster yet")
 
     async def follow(self) -> None:
         """Read until the broker stops; raise ReadingEnded."""

@@ -51,7 +51,7 @@ from pylogbroker.interfaces import ITree
 from pylogbroker.kraft.fold import PROTOCOLS
 from pylogbroker.kraft.metadata_log import MetadataLog
 from pylogbroker.kraft.registration import KraftRegistration, RegisteredIdentity
-from pylogbroker.metadata.feature_levels import KRAFT_LEVELS
+from pylogbroker.metadata.feature_levels import KRAFT_LEVELS, METADATA_VERSION
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint, parse_id
 from pylogbroker.rpc.broker_channel import BrokerChannel
@@ -207,7 +207,7 @@ class KraftRole(MemberRole):
             make_engine = (await self._runtime.in_thread(_controller_tls, self._config)).engine
         self._controller_security = ConnectionSecurity(make_engine, credentials_at_controllers(self._config))
         try:
-            await self._reader.catch_up()
+            await self._reader.catch_up(lambda: METADATA_VERSION in self._publisher.entities.levels)
         except ReadingEnded as error:
             raise StartupError(str(error)) from error
         except Closed:
