@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pylogbroker.groups.share.values import Acknowledgement
     from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
     from pylogbroker.metadata.feature_levels import LevelChange, LevelRange
-    from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
+    from pylogbroker.metadata.image import BrokerRegistration, ClusterImage, ConfigChange, ConfigResource, TopicImage
     from pylogbroker.metadata.persistent_map import PersistentMap
     from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
     from pylogbroker.replication.throttle import ReplicationThrottle
@@ -566,6 +566,7 @@ class KraftMember(Protocol):
     def log_end_offset(self) -> int: ...
     @property
     def levels(self) -> Mapping[str, int]: ...
+    def fenced_brokers(self) -> Iterable[BrokerRegistration]: ...
     async def described(self) -> DescribeQuorumResponse:
         """Return the active controller's answer about the quorum; raise KafkaError without one."""
 

@@ -11,7 +11,7 @@ from pylogbroker.cli.cluster import active_controller
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import escaped, format_option, show
 from pylogbroker.cli.topic import all_topics
-from pylogbroker.errors import ConfigError
+from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
     from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
-    from pylogbroker.client.admin import BrokerDescription, TopicDescription
+    from pylogbroker.client.admin import BrokerDescription, BrokerMembership, TopicDescription
+    from pylogbroker.client.admin.cluster_info import QuorumDescription
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     twistd = on_first_use("twisted.scripts.twistd")
 
 _CHANGED: Final = ("broker", "cluster")  # sources of settings that brokers keep, other than those of their files
+_COLUMNS: Final = ("broker", "host", "port", "rack", "controller", "leaders", "replicas")
+_MEMBERSHIP_COLUMNS: Final = ("state", "broker_epoch", "metadata_offset")
 
 
 @click.group("broker", short_help="Start a broker, and describe those of a cluster.")
@@ -56,23 +59,36 @@ def start(options: tuple[str, ...]) -> None:
 def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
     """Show address, partitions, log directories and settings of brokers; by default of all.
 
+    In a cluster of KRaft controllers, also whether a broker is active or fenced, its epoch, and the offset up to which
+    it has fetched the metadata. A fenced broker does not serve, and is not asked.
+
     The settings are those that were changed while brokers ran: `config describe broker` shows all.
     """
     with connection.admin() as admin:
         cluster = admin.cluster.describe()
-        running = {broker.broker_id: broker for broker in cluster.brokers}
+        quorum = _quorum(admin)
+        members = {} if quorum is None else admin.cluster.members()
+        offsets = {} if quorum is None else {node.node_id: node.log_end_offset for node in quorum.members}
+        brokers = {number: member.broker for number, member in members.items()}
+        brokers |= {broker.broker_id: broker for broker in cluster.brokers}
         for number in ids:
-            if number not in running:
-                raise ConfigError(f"there is no broker {number}: there are {', '.join(map(str, sorted(running)))}")
+            if number not in brokers:
+                raise ConfigError(f"there is no broker {number}: there are {', '.join(map(str, sorted(brokers)))}")
         controller = active_controller(admin, cluster)
         topics = all_topics(admin)
         described = [
-            {**_described(admin, running[number], topics), "controller": number == controller}
-            for number in ids or sorted(running)
+            {
+                **_described(admin, brokers[number], topics, members.get(number)),
+                "controller": number == controller,
+                **_membership(members.get(number)),
+                "metadata_offset": offsets.get(number),
+            }
+            for number in ids or sorted(brokers)
         ]
+    columns = (*_COLUMNS, *(_MEMBERSHIP_COLUMNS if members else ()))
     rows = [
         {
-            **{name: broker[name] for name in ("broker", "host", "port", "rack", "controller", "leaders", "replicas")},
+            **{name: broker[name] for name in columns},
             "log_dirs": [_line_of(directory) for directory in broker["log_dirs"]],
         }
         for broker in described
@@ -83,11 +99,25 @@ def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
             click.echo(escaped(f"{broker['broker']}: {name}={value}"))
 
 
-def _described(admin: BlockingAdmin, broker: BrokerDescription, topics: list[TopicDescription]) -> dict[str, Any]:
+def _quorum(admin: BlockingAdmin) -> QuorumDescription | None:
+    """Return the quorum of KRaft's controllers; None in other clusters, and without an answer."""
+    try:
+        return admin.cluster.quorum()
+    except KafkaError:
+        return None
+
+
+def _membership(member: BrokerMembership | None) -> dict[str, Any]:
+    if member is None:
+        return {"state": None, "broker_epoch": None}
+    return {"state": "fenced" if member.is_fenced else "active", "broker_epoch": member.epoch}
+
+
+def _described(
+    admin: BlockingAdmin, broker: BrokerDescription, topics: list[TopicDescription], member: BrokerMembership | None
+) -> dict[str, Any]:
     number = broker.broker_id
     partitions = [partition for topic in topics for partition in topic.partitions]
-    resource = admin_api.ConfigResource.broker(number)
-    settings = admin.configs.describe([resource])[resource].values()
     return {
         "broker": number,
         "host": broker.host,
@@ -96,6 +126,15 @@ def _described(admin: BlockingAdmin, broker: BrokerDescription, topics: list[Top
         "leaders": sum(partition.leader == number for partition in partitions),
         "replicas": sum(number in partition.replicas for partition in partitions),
         "offline_replicas": sum(number in partition.offline for partition in partitions),
+        **({"log_dirs": [], "configs": {}} if member and member.is_fenced else _of_broker(admin, number)),
+    }
+
+
+def _of_broker(admin: BlockingAdmin, number: int) -> dict[str, Any]:
+    """Return what the broker itself says."""
+    resource = admin_api.ConfigResource.broker(number)
+    settings = admin.configs.describe([resource])[resource].values()
+    return {
         "log_dirs": [
             {
                 "path": directory.path,

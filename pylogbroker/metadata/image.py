@@ -146,7 +146,7 @@ class ConfigResourceType(StrEnum):
     BROKERS = "brokers"
     GROUPS = "groups"
     CLIENT_METRICS = "client-metrics"
-    """Subscriptions to metrics of clients (KIP-714), which KRaft controllers keep; no client is asked for any here."""
+    """Subscriptions to metrics of clients (KIP-714) in the metadata of KRaft; brokers here do what plugins ask for."""
 
 
 TYPES_IN_TREE: Final = (ConfigResourceType.TOPICS, ConfigResourceType.BROKERS, ConfigResourceType.GROUPS)

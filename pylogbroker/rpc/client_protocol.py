@@ -42,7 +42,7 @@ _unpack_int = struct.Struct(">i").unpack_from
 _SASL: Final = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 _EMPTY_TAGS_AT: Final = 4  # of a response, behind the correlation id
 _START_SIZE: Final = 8  # of a header's start, up to its client id
-_READ_IN_4: Final = frozenset({"consumer_group_describe"})
+_READ_IN_4: Final = frozenset({"consumer_group_describe", "describe_cluster"})
 """Modules of APIs whose callers use what their newest versions have."""
 _NEWEST_SENT: Final = {
     APIS[module][0]: version for module, version in LAST_IN_3_9.items() if version >= 0 and module not in _READ_IN_4

@@ -13,12 +13,14 @@ from click.testing import CliRunner
 from pylogbroker.cli import main
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing import Broker
+from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pylogbroker.wire.messages.describe_quorum import QuorumReplica
 from pylogbroker.wire.messages.list_config_resources import ListConfigResourcesRequest
-from pylogbroker.wire.metadata_records import ConfigRecord
+from pylogbroker.wire.metadata_records import ConfigRecord, UnregisterBrokerRecord
 from tests.broker.security.answers import asking
-from tests.kraft.model_controller import CONTROLLER_ID
+from tests.kraft.model_controller import CONTROLLER_ID, ModelController
+from tests.kraft.model_state import registration_record
 from tests.kraft.served import ServedController, served_controller
 from tests.support.waiting import wait_until
 
@@ -97,6 +99,36 @@ def test_no_broker_is_shown_as_the_controller(broker: Broker) -> None:
     assert run(broker, "cluster", "describe")["controller"] == CONTROLLER_ID
     assert [row["controller"] for row in run(broker, "broker", "describe")] == [False]
     assert run(broker, "cluster", "health")["controller"] == CONTROLLER_ID
+
+
+def test_brokers_are_described_with_their_membership(served: ServedController, broker: Broker) -> None:
+    """One that is fenced is not asked for the rest."""
+    gone = registration_record(served.call(lambda controller: last_registration(controller)), 0)
+    gone.broker_id, gone.fenced = 8, True
+    served.call(lambda controller: controller.append(gone))
+    wait_until(lambda: len(run(broker, "broker", "describe")) == 2)
+    active, fenced = run(broker, "broker", "describe")
+    assert (active["broker"], active["state"], active["metadata_offset"]) == (7, "active", 3)
+    assert active["broker_epoch"] == served.call(lambda controller: controller.members[7].epoch)
+    assert active["log_dirs"]
+    assert (fenced["broker"], fenced["state"], fenced["broker_epoch"]) == (8, "fenced", 0)
+    assert (fenced["metadata_offset"], fenced["log_dirs"], fenced["configs"]) == (None, [], {})
+    table = CliRunner().invoke(main, ["broker", "describe", "8", "--bootstrap-server", broker.bootstrap]).stdout
+    assert table.splitlines()[0].endswith("state   broker epoch  metadata offset  log dirs"), table
+    done = CliRunner().invoke(main, ["broker", "describe", "9", "--bootstrap-server", broker.bootstrap])
+    assert done.stderr == "Error: there is no broker 9: there are 7, 8\n"
+    served.call(lambda controller: controller.append(UnregisterBrokerRecord(8, 0)))
+
+
+def last_registration(controller: ModelController) -> BrokerRegistrationRequest:
+    requests = [request for request in controller.requests if isinstance(request, BrokerRegistrationRequest)]
+    return requests[-1]
+
+
+def test_a_broker_of_another_cluster_has_no_membership() -> None:
+    with Broker() as alone:
+        [described] = run(alone, "broker", "describe")
+        assert (described["state"], described["broker_epoch"], described["metadata_offset"]) == (None, None, None)
 
 
 def test_a_cluster_without_kraft_controllers_is_named() -> None:

@@ -141,6 +141,7 @@ class KraftRole(MemberRole):
             self._published,
             lambda: self._lifecycles[0] if self._lifecycles else None,
             lambda: self._publisher.entities.levels,
+            lambda: self._publisher.fold.brokers,
             self._quorum,
             runtime,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -13,7 +13,9 @@ from pylogbroker.broker.kraft.quorum import Quorum
 from pylogbroker.broker.kraft.quorum_state import described_quorum
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.kraft.fold import RegisteredBroker
 from pylogbroker.kraft.metadata_log import MetadataLog
+from pylogbroker.metadata.image import BrokerRegistration
 from pylogbroker.wire.messages.describe_quorum import DescribeQuorumResponse
 
 _FRESH_SECONDS: Final = 1.0
@@ -36,6 +38,7 @@ class KraftStatus:
     _published: PublishedOffset
     _lifecycle: Callable[[], BrokerLifecycle | None]
     _levels: Callable[[], Mapping[str, int]]
+    _registered: Callable[[], Mapping[int, RegisteredBroker]]
     _quorum: Quorum
     _runtime: Runtime
     _answers: list[_Answer] = attrs.field(factory=list, init=False)
@@ -81,6 +84,10 @@ class KraftStatus:
     def levels(self) -> Mapping[str, int]:
         """Levels of the cluster's features by name."""
         return self._levels()
+
+    def fenced_brokers(self) -> Iterable[BrokerRegistration]:
+        """Yield brokers that are registered and fenced: most of them do not run."""
+        return (broker.registration for broker in self._registered().values() if broker.is_fenced)
 
     async def described(self) -> DescribeQuorumResponse:
         """Return the active controller's answer about the quorum, which may be a second old.

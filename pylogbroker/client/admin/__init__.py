@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pylogbroker.client.admin.client import AdminClient
     from pylogbroker.client.admin.cluster_info import (
         BrokerDescription,
+        BrokerMembership,
         ClusterDescription,
         FeatureLevels,
         UpgradeType,
@@ -99,6 +100,7 @@ __all__ = [
     "AdminClient",
     "AnyName",
     "BrokerDescription",
+    "BrokerMembership",
     "ClusterDescription",
     "CommittedOffset",
     "ConfigEntry",
@@ -150,6 +152,7 @@ _MODULES: Final = {
     "AdminClient": ".client",
     "AnyName": ".quotas",
     "BrokerDescription": ".cluster_info",
+    "BrokerMembership": ".cluster_info",
     "ClusterDescription": ".cluster_info",
     "CommittedOffset": ".groups",
     "ConfigEntry": ".configs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -14,7 +15,7 @@ from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.errors import CorruptRecords, KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation
-from pylogbroker.wire import UnsupportedVersion
+from pylogbroker.wire import EncodingError, UnsupportedVersion
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from pylogbroker.wire.messages.describe_quorum import (
@@ -45,6 +46,15 @@ class BrokerDescription:
     host: str
     port: int
     rack: str | None
+
+
+@attrs.frozen
+class BrokerMembership:
+    """A broker of a cluster of KRaft controllers; `epoch` is None in the answer of Apache Kafka."""
+
+    broker: BrokerDescription
+    is_fenced: bool
+    epoch: int | None
 
 
 @attrs.frozen
@@ -119,6 +129,24 @@ class ClusterInfoAdmin:
         except UnsupportedVersion:
             return None
         return described_quorum(response)
+
+    @deferred
+    async def members(self) -> dict[int, BrokerMembership]:
+        """Return the registered brokers by number; those that are fenced only if a broker of Kafka 4 answers."""
+        for has_fenced in (True, False):
+            request = DescribeClusterRequest(include_fenced_brokers=has_fenced, with_epochs=True)
+            with suppress(UnsupportedVersion, EncodingError):
+                response: DescribeClusterResponse = await self._router.anywhere(request)
+                raise_for(response.error_code, response.error_message)
+                return {
+                    broker.broker_id: BrokerMembership(
+                        BrokerDescription(broker.broker_id, broker.host, broker.port, broker.rack),
+                        broker.is_fenced,
+                        broker.epoch if broker.epoch >= 0 else None,
+                    )
+                    for broker in response.brokers
+                }
+        return {}
 
     @deferred
     async def may_describe(self) -> bool:

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pylogbroker.client.admin.acls import Bindings
-from pylogbroker.client.admin.cluster_info import ClusterDescription, FeatureLevels, QuorumDescription, UpgradeType
+from pylogbroker.client.admin.cluster_info import (
+    BrokerMembership,
+    ClusterDescription,
+    FeatureLevels,
+    QuorumDescription,
+    UpgradeType,
+)
 from pylogbroker.client.admin.configs import ConfigResource, Configs
 from pylogbroker.client.admin.group_descriptions import GroupDescription
 from pylogbroker.client.admin.groups import CommittedOffset, GroupListing, MemberToRemove
@@ -38,6 +44,7 @@ class BlockingAclAdmin(Protocol):
 class BlockingClusterInfoAdmin(Protocol):
     def describe(self, *, timeout: float | None = None) -> ClusterDescription: ...
     def quorum(self, *, timeout: float | None = None) -> QuorumDescription | None: ...
+    def members(self, *, timeout: float | None = None) -> dict[int, BrokerMembership]: ...
     def may_describe(self, *, timeout: float | None = None) -> bool: ...
     def features(self, *, timeout: float | None = None) -> dict[str, FeatureLevels]: ...
     def update_features(

@@ -5,22 +5,28 @@ Versions::
     0  flexible
     1  `endpoint_type`: brokers (1) or controllers (2) (KIP-919)
     2  fenced brokers, if requested
+
+Brokers of pylogbroker are asked for broker epochs by tagged fields of their own, which Kafka skips.
 """
 
 from typing import Annotated
 
 from pylogbroker.wire.api_table import APIS
 from pylogbroker.wire.schema import (
+    IGNORABLE,
     NOT_ASKED,
+    OWN_TAGS,
     Boolean,
     ErrorText,
     Int8,
     Int16,
     Int32,
+    Int64,
     Request,
     Response,
     Since,
     String,
+    Tag,
     fresh,
     struct,
 )
@@ -33,6 +39,7 @@ class DescribeClusterRequest(Request):
     include_cluster_authorized_operations: Boolean = False
     endpoint_type: Annotated[Int8, Since(1)] = 1
     include_fenced_brokers: Annotated[Boolean, Since(2)] = False
+    with_epochs: Annotated[Boolean, Tag(OWN_TAGS), IGNORABLE] = False
 
 
 @struct
@@ -42,6 +49,7 @@ class DescribeClusterBroker:
     port: Int32 = 0
     rack: String | None = None
     is_fenced: Annotated[Boolean, Since(2)] = False
+    epoch: Annotated[Int64, Tag(OWN_TAGS), IGNORABLE] = -1
 
 
 @struct
