@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
@@ -332,7 +333,8 @@ async def difference(before: ClusterImage, after: ClusterImage) -> list[Change]:
         if present is None or present.id != topic.id:
             changes.append(TopicDeleted(topic))
     gone = {topic_resource(change.topic.name) for change in changes if isinstance(change, TopicDeleted)}
-    async for resource in over({**dict.fromkeys(before.configs), **dict.fromkeys(after.configs)}):
+    new = (resource for resource in after.configs if resource not in before.configs)
+    async for resource in over(chain(before.configs, new)):
         settings = after.settings(resource)
         settings_before = {} if resource in gone else before.settings(resource)
         if settings != settings_before:

@@ -39,10 +39,11 @@ from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITr
 from pylogbroker.interfaces.network import INetwork
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
 from pylogbroker.metadata.feature_levels import initial_levels
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
-from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, load_logs
+from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, TopicIds, load_logs
 from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import plugins, preflight, schema_registry
 from pylogbroker.tap.change_log import ChangeLog
@@ -270,9 +271,8 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
-        topics = (*broker.metadata.topics.values(), *broker.role.interrupted_deletions)
-        slices = broker.runtime.slices
-        topic_ids = {(topic.name, index): topic.id async for topic in slices.over(topics) for index in topic.partitions}
+        deleted = {topic.name: topic for topic in broker.role.interrupted_deletions}
+        topic_ids = _TopicIds(broker.metadata.topics, deleted)
         configs = opening_configs(self.config, broker.metadata.image)
 
         def config_of(topic: str) -> LogConfig:
@@ -310,6 +310,18 @@ class BrokerStart:
             in_thread(_remove, deleted)
 
 
+@attrs.frozen(eq=False, repr=False)
+class _TopicIds:
+    """Implements `TopicIds` for the topics of an image and those under deletion."""
+
+    _topics: Mapping[str, TopicImage]
+    _deleted: Mapping[str, TopicImage]
+
+    def get(self, key: tuple[str, int], /) -> UUID | None:
+        topic = self._deleted.get(key[0]) or self._topics.get(key[0])
+        return None if topic is None or key[1] not in topic.partitions else topic.id
+
+
 @attrs.define(eq=False, repr=False)
 class _LoadedLogs:
     """Logs, closed cleanly only if all were loaded, and the other brokers know of a crash before the start.
@@ -323,7 +335,7 @@ class _LoadedLogs:
     _is_complete: bool = attrs.field(init=False, default=False)
 
     async def load(
-        self, config_of: Callable[[str], LogConfig], now_ms: int, topic_ids: Mapping[tuple[str, int], UUID]
+        self, config_of: Callable[[str], LogConfig], now_ms: int, topic_ids: TopicIds
     ) -> list[DeletedDirectory]:
         findings: list[Notice | Recovered] = []
         try:

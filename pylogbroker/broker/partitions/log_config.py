@@ -24,12 +24,13 @@ def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str]
     """Return the configuration with which to open a topic's logs.
 
     Topics of format 0.7 and archived ones have their own, others the default until `Partitions.open` configures them.
+    Any thread may ask, for a topic that has a log here: those are few of a large cluster's.
     """
     default = log_config(config.topic({}))
-    settings = {name: config.topic(image.settings(topic_resource(name))) for name in image.topics}
-    own = {
-        name: log_config(topic_config)
-        for name, topic_config in settings.items()
-        if topic_config.byte_addressed or (topic_config.remote_storage_enable and name not in INTERNAL_TOPICS)
-    }
-    return lambda topic: own.get(topic, default)
+
+    def config_of(name: str) -> LogConfig:
+        settings = config.topic(image.settings(topic_resource(name)))
+        is_archived = settings.remote_storage_enable and name not in INTERNAL_TOPICS
+        return log_config(settings) if settings.byte_addressed or is_archived else default
+
+    return config_of

@@ -14,8 +14,7 @@ A directory named like a partition may be an earlier topic's, a copy, or other d
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -28,7 +27,13 @@ from pylogbroker.storage.log.partition_metadata import id_text, read_topic_id
 FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
 
-TopicIds = Mapping[TopicPartition, UUID]
+
+class TopicIds(Protocol):
+    """Topic ids by partition: a mapping, or what looks them up elsewhere."""
+
+    def get(self, key: TopicPartition, /) -> UUID | None: ...
+
+
 """Topic ids in the coordination tree."""
 
 
