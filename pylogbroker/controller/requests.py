@@ -9,6 +9,8 @@
 Each broker gets them in this order. Requests name partitions; their states are read when the batch is sent, so that
 several changes of one event become one. All carry the controller's epoch and the epoch of the broker they are for.
 
+The metadata of a batch are encoded once for all brokers.
+
 A request names at most PARTITIONS_MAX partitions: encoding it keeps the reactor from other work. For the same reason,
 events that touch more partitions send the batch after each so many (`ControlledCluster.steps`).
 """
@@ -70,6 +72,8 @@ class UpdateMetadata:
     broker_epoch: int
     partitions: tuple[MetadataPartition, ...]
     live_brokers: tuple[BrokerRegistration, ...]
+    bodies: dict[int, bytes] = attrs.field(factory=dict, eq=False, repr=False)
+    """Encoded once by version: requests with the same partitions share it, and differ in the broker epoch."""
 
 
 @attrs.frozen
@@ -160,15 +164,18 @@ class RequestBatch:
                 yield broker, LeaderAndIsr(*self._head(image, broker), some, live_leaders)
 
     def _metadata_requests(self, image: ClusterImage, live: _LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
+        if not self._all_brokers and not self._metadata_to:
+            return
         live_brokers = tuple(image.brokers.values())
         changed = {key: _metadata(key, image, live) for key in _known(self._metadata, image)}
         common = (*changed.values(), *self._deleted.values())
+        shared = _with_bodies(common)
         for broker in image.brokers:
             if self._all_brokers or broker in self._metadata_to:
                 own = [key for key in self._metadata_to.get(broker, {}) if key not in changed]
                 present = tuple(_metadata(key, image, live) for key in _known(own, image))
-                for some in _parts(present + common):
-                    yield broker, UpdateMetadata(*self._head(image, broker), some, live_brokers)
+                for some, bodies in _with_bodies(present + common) if present else shared:
+                    yield broker, UpdateMetadata(*self._head(image, broker), some, live_brokers, bodies)
 
     def _stop_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
         for broker, replicas in sorted(self._stops.items()):
@@ -184,6 +191,12 @@ def _parts(partitions: tuple[P, ...]) -> Iterator[tuple[P, ...]]:
     """Yield at least one part, which may be empty."""
     for start in range(0, len(partitions) or 1, PARTITIONS_MAX):
         yield partitions[start : start + PARTITIONS_MAX]
+
+
+def _with_bodies(
+    partitions: tuple[MetadataPartition, ...],
+) -> list[tuple[tuple[MetadataPartition, ...], dict[int, bytes]]]:
+    return [(some, {}) for some in _parts(partitions)]
 
 
 def _known(keys: Iterable[PartitionKey], image: ClusterImage) -> list[PartitionKey]:

@@ -117,6 +117,15 @@ def test_a_new_broker_gets_all_and_the_others_the_list_of_brokers(batch: Request
     assert summary(rendered(batch)) == [(2, "UpdateMetadata")]
 
 
+def test_brokers_that_get_the_same_metadata_share_what_is_encoded(batch: RequestBatch) -> None:
+    batch.update_metadata([("t", 0)])
+    batch.update_metadata_of(3, [("t", 1)])
+    first, second, other = (request for _, request in rendered(batch) if isinstance(request, UpdateMetadata))
+    assert first.bodies is second.bodies
+    assert first.broker_epoch != second.broker_epoch
+    assert other.bodies is not first.bodies
+
+
 def test_stopped_replicas_are_not_sent_a_role(batch: RequestBatch) -> None:
     batch.lead_and_follow(("t", 0), (1, 2))
     batch.stop(2, ("t", 0), 3, delete=False)

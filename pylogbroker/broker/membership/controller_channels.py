@@ -24,12 +24,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.membership.controller_requests import errors_of, to_wire
-from pylogbroker.controller.requests import BrokerRequest
+from pylogbroker.broker.membership.controller_requests import errors_of, prepared_update, to_wire
+from pylogbroker.controller.requests import BrokerRequest, UpdateMetadata
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import Closed, NotConnected
 from pylogbroker.rpc.retries import Pauses
 from pylogbroker.rpc.security import OPEN, ConnectionSecurity
@@ -45,7 +46,7 @@ AnswerHandler = Callable[[int, BrokerRequest, Mapping[PartitionKey, ErrorCode]],
 class OrderedChannel(Protocol):
     """A `BrokerChannel`, or a fake one."""
 
-    def request(self, request: Request, /) -> Deferred[Any]: ...
+    def request(self, request: Request | PreparedRequest, /) -> Deferred[Any]: ...
     def close(self) -> None: ...
 
 
@@ -68,7 +69,10 @@ class ChannelSettings:
         address = listener_address(broker, self.listener)
         return BrokerChannel(self.reactor, address, settings, self.protocol.fixed_versions)
 
-    def to_wire(self, request: BrokerRequest) -> Request:
+    def to_wire(self, request: BrokerRequest) -> Request | PreparedRequest:
+        """Return the message of a request; raise EncodingError."""
+        if isinstance(request, UpdateMetadata):
+            return prepared_update(request, self.protocol)
         return to_wire(request, self.protocol, self.listener)
 
 
@@ -78,7 +82,7 @@ class ControllerChannels:
 
     _clock: IReactorTime
     _connect: Callable[[BrokerRegistration], OrderedChannel]
-    _to_wire: Callable[[BrokerRequest], Request]
+    _to_wire: Callable[[BrokerRequest], Request | PreparedRequest]
     _answered: AnswerHandler
     _may_log: Callable[[str], bool]
     _queues: dict[int, _RequestQueue] = attrs.field(factory=dict, init=False)
@@ -116,7 +120,7 @@ class _RequestQueue:
     _broker: BrokerRegistration
     _clock: IReactorTime
     _connect: Callable[[BrokerRegistration], OrderedChannel]
-    _to_wire: Callable[[BrokerRequest], Request]
+    _to_wire: Callable[[BrokerRequest], Request | PreparedRequest]
     _answered: Callable[[BrokerRequest, Mapping[PartitionKey, ErrorCode]], None]
     _may_log: Callable[[str], bool]
     _requests: deque[BrokerRequest] = attrs.field(factory=deque, init=False)
@@ -144,7 +148,7 @@ class _RequestQueue:
             if self._channel is None:
                 self._channel = self._connect(self._broker)
             sent = self._channel.request(self._to_wire(request))
-        except NotConnected:
+        except (NotConnected, EncodingError):
             self._failed(Failure())
             return
         sent.addCallbacks(self._done, self._failed, callbackArgs=(request,))

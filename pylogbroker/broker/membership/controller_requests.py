@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from pylogbroker.controller.requests import (
@@ -21,8 +22,9 @@ from pylogbroker.controller.requests import (
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.rpc.client_protocol import PreparedRequest
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.wire import Request
+from pylogbroker.wire import Request, request_codec, response_codec
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -39,6 +41,7 @@ from pylogbroker.wire.messages.update_metadata import (
 )
 
 P = TypeVar("P", LeaderAndIsrPartition, MetadataPartition, StoppedReplica)
+_EPOCH_BYTES: Final = 8
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
@@ -115,6 +118,30 @@ def _update_metadata(request: UpdateMetadata) -> UpdateMetadataRequest:
     )
 
 
+def prepared_update(request: UpdateMetadata, protocol: InterBrokerProtocol) -> PreparedRequest:
+    """Return the message of an UpdateMetadata, encoded once for all brokers; raise EncodingError."""
+    version = protocol.version_of(UpdateMetadataRequest.api_key)
+    body = request.bodies.get(version)
+    if body is None:
+        body = request.bodies[version] = _encoded_update(_update_metadata(request), version)
+    at = _place_of_broker_epoch(version)
+    epoch = request.broker_epoch.to_bytes(_EPOCH_BYTES, "big", signed=True)
+    own = b"".join((body[:at], epoch, body[at + _EPOCH_BYTES :]))
+    decode = response_codec(UpdateMetadataRequest.api_key, version).decode_first
+    return PreparedRequest(UpdateMetadataRequest, version, own, decode)
+
+
+def _encoded_update(message: UpdateMetadataRequest, version: int) -> bytes:
+    return request_codec(message.api_key, version).encode(message)
+
+
+@cache
+def _place_of_broker_epoch(version: int) -> int:
+    """Return where the broker epoch begins in the body."""
+    zeros, ones = (_encoded_update(UpdateMetadataRequest(broker_epoch=epoch), version) for epoch in (0, -1))
+    return next(at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one)
+
+
 def _endpoints(broker: BrokerRegistration) -> list[UpdateMetadataEndpoint]:
     """Return the listeners that have a protocol of Kafka's; the protocol of Kafka 0.7 has no number."""
     return [
@@ -147,11 +174,14 @@ def _by_topic(partitions: Iterable[P]) -> dict[str, list[P]]:
 
 
 def errors_of(request: BrokerRequest, response: Any) -> dict[PartitionKey, ErrorCode]:
-    """Return the error of each partition that a response names; an error of the whole is that of each partition."""
+    """Return the error of each partition that a response names; an error of the whole is that of each partition.
+
+    Nobody acts on the errors of UpdateMetadata.
+    """
     whole = code_of(response.error_code)
     match request:
-        case UpdateMetadata(partitions=partitions):
-            return {(partition.topic, partition.number): whole for partition in partitions}
+        case UpdateMetadata():
+            return {}
         case LeaderAndIsr(partitions=partitions):
             if whole is not ErrorCode.NONE:
                 return {(partition.topic, partition.number): whole for partition in partitions}

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.membership.controller_channels import RETRY_SECONDS, ChannelSettings, ControllerChannels
-from pylogbroker.controller.requests import BrokerRequest, StoppedReplica, StopReplica
+from pylogbroker.controller.requests import BrokerRequest, StoppedReplica, StopReplica, UpdateMetadata
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerListener, BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL
@@ -109,6 +109,12 @@ class ControllerChannelsTests(SynchronousTestCase):
         self.assertEqual(self.made, [])
         self.unreachable = False
         self.clock.advance(RETRY_SECONDS)
+        self.assertEqual(self.made[0].numbers(), [0])
+
+    def test_metadata_that_cannot_be_written_are_dropped(self) -> None:
+        self.channels.send(2, UpdateMetadata(2**40, 1, 1, (), ()))
+        self.assertEqual(len(self.flushLoggedErrors(EncodingError)), 1)
+        self.channels.send(2, stop(0))
         self.assertEqual(self.made[0].numbers(), [0])
 
     def test_a_request_that_cannot_be_written_is_dropped(self) -> None:

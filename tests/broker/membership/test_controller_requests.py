@@ -7,9 +7,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from pylogbroker.broker.membership.controller_requests import errors_of, to_wire
+from pylogbroker.broker.membership.controller_requests import errors_of, prepared_update, to_wire
 from pylogbroker.controller.requests import (
     BrokerRequest,
     LeaderAndIsr,
@@ -22,7 +23,7 @@ from pylogbroker.controller.requests import (
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerListener, BrokerRegistration, LeaderRecovery, PartitionState
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
-from pylogbroker.wire import request_codec
+from pylogbroker.wire import request_codec, response_codec
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -144,6 +145,29 @@ def test_only_listeners_of_kafkas_protocols_are_sent() -> None:
     assert without.live_leaders == []
 
 
+@pytest.mark.parametrize("text", ["2.7", "2.8", "3.9"])
+def test_metadata_are_encoded_once_for_all_brokers(text: str) -> None:
+    protocol = InterBrokerProtocol.parse(text)
+    version = protocol.version_of(UpdateMetadataRequest.api_key)
+    partitions = tuple(MetadataPartition("t", ID, number, STATE, (3,)) for number in range(3))
+    brokers = (BrokerRegistration(1, listeners={"INTERNAL": BrokerListener("here", 1, "PLAINTEXT")}),)
+    first = UpdateMetadata(1, 2, 3, partitions, brokers)
+    for epoch in (3, 2**40, -1):
+        request = attrs.evolve(first, broker_epoch=epoch)
+        prepared = prepared_update(request, protocol)
+        expected = request_codec(UpdateMetadataRequest.api_key, version).encode(to_wire(request, protocol, "INTERNAL"))
+        assert (prepared.version, prepared.body) == (version, expected)
+    body = first.bodies[version]
+    prepared_update(attrs.evolve(first, broker_epoch=9), protocol)
+    assert first.bodies[version] is body
+
+
+def test_the_answer_to_prepared_metadata_is_decoded() -> None:
+    prepared = prepared_update(UpdateMetadata(1, 2, 3, (), ()), NEWEST_PROTOCOL)
+    answer = response_codec(UpdateMetadataRequest.api_key, prepared.version).encode(UpdateMetadataResponse(77))
+    assert prepared.decode(memoryview(answer), 0) == UpdateMetadataResponse(77)
+
+
 LEAD = lead_and_follow(*(LeaderAndIsrPartition("t", ID, number, STATE, False) for number in (0, 1)))
 STOP = StopReplica(1, 2, 3, (StoppedReplica("t", 0, 1, True), StoppedReplica("t", 1, 1, True)))
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -180,7 +204,11 @@ STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
             StopReplicaResponse(77),
             {("t", 0): ErrorCode.STALE_BROKER_EPOCH, ("t", 1): ErrorCode.STALE_BROKER_EPOCH},
         ),
-        (UpdateMetadata(1, 2, 3, (), ()), UpdateMetadataResponse(77), {}),
+        (
+            UpdateMetadata(1, 2, 3, (MetadataPartition("t", ID, 0, STATE, ()),), ()),
+            UpdateMetadataResponse(77),
+            {},
+        ),
     ],
 )
 def test_errors_of_responses(request_: BrokerRequest, response: Any, errors: dict[Any, ErrorCode]) -> None:
