@@ -229,7 +229,7 @@ class Cluster:
         return self._metadata.controller_id
 
     def controller_is_stale(self) -> None:
-        self._metadata.controller_id = -1
+        self._metadata.controller_unknown()
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Request all topics, now and in later refreshes."""

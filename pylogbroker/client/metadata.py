@@ -7,7 +7,8 @@ leaders    by topic and partition, for the hot path
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -18,7 +19,8 @@ from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 #: Errors of a topic that leave its cached metadata valid.
-_TRANSIENT = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
+_TRANSIENT: Final = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
+_PARTITIONS_AT_ONCE: Final = 500
 
 
 @attrs.frozen
@@ -48,18 +50,31 @@ class MetadataCache:
     leaders: dict[tuple[str, int], int] = attrs.field(factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
+    changes: int = 0
+    """Grows with each response and each loss of something known."""
 
-    def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
+    def learn(self, response: MetadataResponse, names: Iterable[str] | None) -> None:
         """Merge a response about the requested topics (None: all); remove absent ones."""
+        for _ in self.learn_in_parts(response, names):
+            pass
+
+    def learn_in_parts(self, response: MetadataResponse, names: Iterable[str] | None) -> Iterator[None]:
+        """Merge a response as `learn` does; yield after some hundred partitions."""
         self.learn_brokers(response)
         given = {topic.name: topic for topic in response.topics if topic.name is not None}
+        partitions = 0
         for name, topic in given.items():
             self._learn_topic(name, topic)
-        for name in set(self.topics if asked is None else asked) - given.keys():
+            partitions += len(topic.partitions)
+            if partitions >= _PARTITIONS_AT_ONCE:
+                partitions = 0
+                yield
+        for name in set(self.topics if names is None else names) - given.keys():
             self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
 
     def learn_brokers(self, response: MetadataResponse) -> None:
         """Merge a response without its topics."""
+        self.changes += 1
         if response.brokers:
             self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
             self.racks = {broker.node_id: broker.rack for broker in response.brokers}
@@ -67,7 +82,12 @@ class MetadataCache:
         self.controller_id = response.controller_id
 
     def leader_unknown(self, topic: str, partition: int) -> None:
+        self.changes += 1
         self.leaders.pop((topic, partition), None)
+
+    def controller_unknown(self) -> None:
+        self.changes += 1
+        self.controller_id = -1
 
     def topic(self, name: str) -> TopicInfo:
         """Raise the error of the topic's last response."""
@@ -102,7 +122,9 @@ class MetadataCache:
         partitions = _partitions(topic, previous)
         self.errors.pop(name, None)
         self._forget_leaders(name)
-        self.topics[name] = TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
+        info = TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
+        if info != before:  # users compare the objects
+            self.topics[name] = info
         for number, partition in enumerate(partitions):
             if partition.leader >= 0:
                 self.leaders[name, number] = partition.leader
@@ -134,4 +156,15 @@ def _partitions(topic: MetadataResponseTopic, previous: tuple[PartitionInfo, ...
 def _newer(given: MetadataResponsePartition, previous: PartitionInfo) -> PartitionInfo:
     if 0 <= given.leader_epoch < previous.leader_epoch:
         return previous
+    if _is_same(given, previous):
+        return previous
     return PartitionInfo(given.leader_id, given.leader_epoch, tuple(given.replica_nodes), tuple(given.isr_nodes))
+
+
+def _is_same(given: MetadataResponsePartition, previous: PartitionInfo) -> bool:
+    return (
+        given.leader_epoch == previous.leader_epoch
+        and given.leader_id == previous.leader
+        and tuple(given.replica_nodes) == previous.replicas
+        and tuple(given.isr_nodes) == previous.isr
+    )

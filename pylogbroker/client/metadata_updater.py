@@ -12,18 +12,22 @@ from math import inf
 from typing import Any, Final
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, IReactorThreads
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.background import run_in_background
-from pylogbroker.client.errors import Closed
+from pylogbroker.client.errors import Closed, ConnectionLost
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
-from pylogbroker.rpc.connection import BrokerConnection
+from pylogbroker.rpc.connection import BrokerConnection, UndecodedResponse
+from pylogbroker.wire import WireError
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = Logger()
@@ -32,6 +36,24 @@ log = Logger()
 _MISSES_MAX = 4
 _SHOWN_MAX = 3
 _IDS_VERSION: Final = 12
+_THREAD_BYTES_MIN: Final = 32_768
+"""Size from which a response is decoded in a thread."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class _LearnedResponse:
+    """A response with all topics, and `MetadataCache.changes` after it."""
+
+    _version: int
+    _response: UndecodedResponse
+    _changes: int
+
+    def is_still_true(self, version: int, response: UndecodedResponse, changes: int) -> bool:
+        """Return whether a newer response says nothing else, and nothing else has changed the cache."""
+        return (version, changes) == (self._version, self._changes) and response.equals(self._response)
+
+
+_NOTHING_LEARNED: Final = _LearnedResponse(-1, UndecodedResponse(bytes, memoryview(b"")), -1)
 
 
 class MetadataUpdater:
@@ -43,6 +65,7 @@ class MetadataUpdater:
         honour_throttle: Callable[[Any, BrokerConnection], object],
     ) -> None:
         self.metadata = MetadataCache()
+        self._last = _NOTHING_LEARNED
         self.trouble = ""  # why the last request failed, or the topics that it did not find
         self.all_topics = False
         self.wanted: set[str] = set()  # in every request
@@ -119,7 +142,7 @@ class MetadataUpdater:
         self._forget_idle_topics()
         connection = await self._reach()
         if self.all_topics:
-            await self._ask(connection, None)
+            await self._ask_for_all(connection)
         names = self.wanted.union(self._asked_for)
         if self.all_topics:
             names -= self.metadata.topics.keys()
@@ -128,15 +151,19 @@ class MetadataUpdater:
 
     async def request(self, connection: BrokerConnection, names: Sequence[str] | None) -> MetadataResponse:
         """Request topics, or all (None), which creates none; nothing is remembered."""
+        request, version = self._request_of(connection, names)
+        response: MetadataResponse = await connection.request(request, version=version)
+        self._honour_throttle(response, connection)
+        return response
+
+    def _request_of(self, connection: BrokerConnection, names: Sequence[str] | None) -> tuple[MetadataRequest, int]:
         version = connection.version_of(MetadataRequest)
         request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
         if names is None and version == 0:
             request.topics = []  # all topics, in version 0
         if version >= 4:
             request.allow_auto_topic_creation = self._auto_create and names is not None
-        response: MetadataResponse = await connection.request(request, version=version)
-        self._honour_throttle(response, connection)
-        return response
+        return request, version
 
     async def request_by_id(self, connection: BrokerConnection, topic_ids: Collection[UUID]) -> MetadataResponse:
         """Request topics by their ids, which creates none; raise KafkaError if the broker does not know ids."""
@@ -151,6 +178,31 @@ class MetadataUpdater:
 
     async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
         self.metadata.learn(await self.request(connection, names), names)
+
+    async def _ask_for_all(self, connection: BrokerConnection) -> None:
+        """Merge a response with all topics, of which there may be thousands; as a rule it equals the last one."""
+        request, version = self._request_of(connection, None)
+        undecoded: UndecodedResponse = await connection.request(request, version=version, decode_later=True)
+        if self._last.is_still_true(version, undecoded, self.metadata.changes):
+            return
+        try:
+            response: MetadataResponse = await self._decoded(undecoded)
+        except WireError as error:
+            lost = ConnectionLost(f"{connection.address} sent an answer that cannot be decoded: {error}")
+            connection.close(lost)
+            raise lost from error
+        self._honour_throttle(response, connection)
+        changes = self.metadata.changes + 1
+        for _ in self.metadata.learn_in_parts(response, None):
+            await deferLater(self._reactor, 0)
+        if not response.throttle_time_ms:
+            self._last = _LearnedResponse(version, undecoded, changes)
+
+    async def _decoded(self, undecoded: UndecodedResponse) -> Any:
+        reactor = self._reactor
+        if len(undecoded) < _THREAD_BYTES_MIN or not IReactorThreads.providedBy(reactor):
+            return undecoded()
+        return await deferToThreadPool(reactor, reactor.getThreadPool(), undecoded)
 
     def _forget_idle_topics(self) -> None:
         limit = self._reactor.seconds() - self._max_idle

@@ -24,7 +24,8 @@ from pylogbroker.client.simple_consumer import EARLIEST, SimpleConsumer
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch, new_batch
-from pylogbroker.mirror.chunks import Lag, ReadyChunks, SourceChunk, lags
+from pylogbroker.mirror.chunks import ReadyChunks, SourceChunk
+from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.records import NO_TIMESTAMP
 from pylogbroker.rpc.errors import Closed, NotConnected
@@ -136,6 +137,7 @@ class Legacy07Reader:
         self._on_failed = on_failed
         self._buffers: dict[TopicPartition, FetchBuffer] = {}
         self._ready = ReadyChunks()
+        self.lags = LagTable()
         self._wake_up = WakeUp(reactor)
         self._pauses = Pauses(reactor)
         self._polling = run_in_background(log, self._poll(), "fetching from a broker of Kafka 0.7 failed")
@@ -152,9 +154,10 @@ class Legacy07Reader:
         for key, offset in positions.items():
             first = (await self._consumer.get_offsets_before(*key, EARLIEST) or [0])[0] if offset is None else offset
             buffer = self._buffers.setdefault(key, FetchBuffer(*key, _BUFFER_BYTES))
-            buffer.on_space = self._wake_up.call
+            buffer.on_change = self._wake_up.call
             self._ready.forget(buffer)
             buffer.begin(first)
+            self.lags.update(buffer)
         self._wake_up.call()
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -163,12 +166,13 @@ class Legacy07Reader:
             if buffer is not None:
                 self._ready.forget(buffer)
                 buffer.close()
+                self.lags.remove(key)
 
     def take(self) -> tuple[FetchBuffer, SourceChunk] | None:
-        return self._ready.take()
-
-    def lags(self) -> dict[TopicPartition, Lag]:
-        return lags(self._buffers)
+        taken = self._ready.take()
+        if taken is not None:
+            self.lags.update(taken[0])
+        return taken
 
     def close(self) -> None:
         self._pauses.close()
@@ -198,6 +202,8 @@ class Legacy07Reader:
         for buffer, begun, messages in zip(buffers, rounds, sets, strict=True):
             if not buffer.closed and buffer.round == begun:
                 is_news = self._take(buffer, messages) or is_news
+                if not buffer.closed:
+                    self.lags.update(buffer)
         self._on_ready()
         return is_news
 

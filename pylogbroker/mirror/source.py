@@ -17,7 +17,8 @@ from pylogbroker.client.consumer.list_offsets import list_offsets
 from pylogbroker.client.errors import RecordTooLarge, TopicRecreated, is_retriable
 from pylogbroker.errors import KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.chunks import Lag, RawChunk, ReadyChunks, SourceChunk, lags
+from pylogbroker.mirror.chunks import RawChunk, ReadyChunks, SourceChunk
+from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import error_of
@@ -50,6 +51,9 @@ class SourceReader:
     _on_failed: Callable[[TopicPartition, Exception], object]
     _fetcher: Fetcher = attrs.field(init=False)
     _ready: ReadyChunks = attrs.field(factory=ReadyChunks)
+    lags: LagTable = attrs.field(factory=LagTable, init=False)
+    _bytes: int = 0
+    """Size of the chunks that wait."""
 
     def __attrs_post_init__(self) -> None:
         self._fetcher = Fetcher(
@@ -62,6 +66,7 @@ class SourceReader:
             self._failed,
             self._truncated,
             self._recreated,
+            self._has_space,
         )
         self._unwatch = self._cluster.watch(self._fetcher.wake)
 
@@ -83,17 +88,18 @@ class SourceReader:
         limit = self._limit(len(self.partitions.keys() | positions.keys()))
         for key, offset in positions.items():
             buffer = self._fetcher.buffers.get(key) or FetchBuffer(*key, limit)
-            self._ready.forget(buffer)
+            self._forget(buffer)
             buffer.begin(first[key] if offset is None else offset)
             self._fetcher.add(buffer)
-        self._fetcher.wake()
+            self.lags.update(buffer)
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         for key in partitions:
             buffer = self._fetcher.buffers.get(key)
             if buffer is not None:
-                self._ready.forget(buffer)
+                self._forget(buffer)
                 self._fetcher.remove(buffer)
+                self.lags.remove(key)
 
     def _limit(self, partitions: int) -> int:
         share = self._buffer_bytes // max(1, 2 * partitions)
@@ -121,16 +127,32 @@ class SourceReader:
 
     def take(self) -> tuple[FetchBuffer, SourceChunk] | None:
         """Remove and return the oldest chunk of the next partition, each in turn; None without one."""
-        return self._ready.take()
+        taken = self._ready.take()
+        if taken is not None:
+            buffer, chunk = taken
+            had_space = self._has_space()
+            self._bytes -= chunk.size
+            if not had_space:
+                self._fetcher.wake()
+            self.lags.update(buffer)
+        return taken
 
-    def lags(self) -> dict[TopicPartition, Lag]:
-        return lags(self._fetcher.buffers)
+    def _has_space(self) -> bool:
+        return self._bytes < self._buffer_bytes
+
+    def _forget(self, buffer: FetchBuffer) -> None:
+        """Drop the chunks of a partition."""
+        self._ready.forget(buffer)
+        self._bytes -= buffer.buffered
 
     # what the fetcher reports
 
     def _unpack(self, buffer: FetchBuffer, data: PartitionData) -> RawChunk | None:
+        self.lags.update(buffer)
         if data.records:
-            return _unpacked(buffer, data)
+            chunk = _unpacked(buffer, data)
+            self._bytes += chunk.size
+            return chunk
         self._on_ready()  # the end of the partition is known
         return None
 
@@ -139,7 +161,8 @@ class SourceReader:
         self._on_ready()
 
     def _failed(self, buffer: FetchBuffer, error: Exception) -> None:
-        self._ready.forget(buffer)
+        self._forget(buffer)
+        self.lags.remove(buffer.key)
         self._on_failed(buffer.key, error)
 
     def _recreated(self, buffer: FetchBuffer, error: TopicRecreated) -> None:
@@ -155,12 +178,13 @@ class SourceReader:
             end=end,
             position=buffer.position,
         )
+        self._forget(buffer)
         buffer.restart(end)
-        self._ready.forget(buffer)
-        self._fetcher.wake()
+        self.lags.update(buffer)
 
     def _out_of_range(self, buffer: FetchBuffer) -> None:
-        position, buffer.position = buffer.position, -1
+        position = buffer.position
+        buffer.lose_position()
         problem = "the range of {topic}-{partition} in the source is not known"
         work = self._go_on(buffer, position, buffer.round)
         run_in_background(log, work, problem, topic=buffer.topic, partition=buffer.partition)
@@ -179,8 +203,7 @@ class SourceReader:
                 continue
             if not buffer.closed and buffer.round == begun:
                 log.warn(_lost(position, first, end), topic=buffer.topic, partition=buffer.partition)
-                buffer.position = min(max(position, first), end)
-                self._fetcher.wake()
+                buffer.continue_at(min(max(position, first), end))
             return
 
     async def _edge(self, partition: TopicPartition, time: int) -> int:

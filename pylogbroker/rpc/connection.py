@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail
 from twisted.internet.defer import TimeoutError as DeferredTimeout
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pylogbroker.security.sasl.credentials import Credentials
 else:
     authentication = on_first_use("pylogbroker.rpc.authentication")
+
+_CORRELATION_ID_BYTES: Final = 4
 
 
 class BrokerConnection(PipelinedConnection):
@@ -69,7 +71,7 @@ class BrokerConnection(PipelinedConnection):
     ) -> Deferred[Any]:
         """Send a request; return a Deferred of its response, or of None if none is expected.
 
-        With `decode_later`, it fires with a function that returns the response or raises WireError, in any thread.
+        With `decode_later`, it fires with an UndecodedResponse.
 
         Without a response, it fires when the socket has accepted the request. It fails with ConnectionLost,
         RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError. Do
@@ -95,7 +97,7 @@ class BrokerConnection(PipelinedConnection):
             return fail(error)
         if not expect_answer:
             return self._send_unanswered(chunks)
-        return self._send_request(name, chunks, partial(_postponed, decode) if decode_later else decode, timeout)
+        return self._send_request(name, chunks, partial(UndecodedResponse, decode) if decode_later else decode, timeout)
 
     def assume_versions(self, newest: Mapping[int, int]) -> None:
         """Use the newest versions by API key, and older ones if asked for, without a negotiation."""
@@ -167,9 +169,24 @@ class BrokerConnection(PipelinedConnection):
         super()._end(error)
 
 
-def _postponed(decode: Callable[[memoryview], Any], frame: memoryview) -> Callable[[], Any]:
-    """Return what decodes a copy of the frame, whose buffer may be used again."""
-    return partial(decode, memoryview(bytes(frame)))
+class UndecodedResponse:
+    """A response; a call returns it decoded, or raises WireError, in any thread."""
+
+    __slots__ = ("_decode", "_frame")
+
+    def __init__(self, decode: Callable[[memoryview], Any], frame: memoryview) -> None:
+        self._decode = decode
+        self._frame = bytes(frame)  # the buffer of the frame may be used again
+
+    def __call__(self) -> Any:
+        return self._decode(memoryview(self._frame))
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def equals(self, other: UndecodedResponse) -> bool:
+        """Return whether both have the same bytes, except for the correlation id."""
+        return self._frame[_CORRELATION_ID_BYTES:] == other._frame[_CORRELATION_ID_BYTES:]
 
 
 async def connect(

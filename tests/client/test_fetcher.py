@@ -37,9 +37,9 @@ def forgotten(request: FetchRequest) -> set[TopicPartition]:
     return {(topic.topic, each) for topic in request.forgotten_topics_data for each in topic.partitions}
 
 
-def sent(session: ClientFetchSession, wanted: dict[TopicPartition, SessionPartition]) -> FetchRequest:
+def sent(session: ClientFetchSession, changes: dict[TopicPartition, SessionPartition | None]) -> FetchRequest:
     request = FetchRequest()
-    session.fill(request, wanted)
+    session.fill(request, changes)
     return request
 
 
@@ -51,7 +51,7 @@ def test_a_session_sends_only_changes() -> None:
     second = sent(session, {A: SessionPartition(6, 100, ONE), B: SessionPartition(7, 100, TWO)})
     assert (second.session_id, second.session_epoch, asked(second), forgotten(second)) == (99, 1, {A: 6}, set())
     session.answered(99)
-    third = sent(session, {A: SessionPartition(6, 100, ONE)})
+    third = sent(session, {B: None})
     assert (third.session_epoch, asked(third), forgotten(third)) == (2, {}, {B})
     session.answered(99)
     fourth = sent(session, {A: SessionPartition(6, 100, ONE), B: SessionPartition(7, 100, TWO)})
@@ -70,8 +70,8 @@ def test_a_topic_that_was_recreated() -> None:
 
 def test_a_broker_without_sessions() -> None:
     session = ClientFetchSession()
-    for _ in range(2):
-        request = sent(session, {A: SessionPartition(5, 100)})
+    for changes in ({A: SessionPartition(5, 100)}, {}):
+        request = sent(session, changes)
         assert (request.session_id, request.session_epoch, asked(request)) == (0, 0, {A: 5})
         session.answered(0)
 

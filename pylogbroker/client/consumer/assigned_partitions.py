@@ -150,7 +150,7 @@ class AssignedPartitions:
         """Drop messages not yet given; `resume` fetches them again."""
         buffer, done = self.buffers[key], self.buffers[key].done
         self.paused.add(key)
-        self.fetcher.buffers.pop(key, None)
+        self.fetcher.leave_out(buffer)
         if buffer.delivered >= 0:
             buffer.restart(self.given()[key])
             self._moved(buffer)

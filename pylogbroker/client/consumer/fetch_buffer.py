@@ -35,6 +35,10 @@ def _nobody() -> None:
     pass
 
 
+def _ignore(buffer: FetchBuffer) -> None:
+    pass
+
+
 @attrs.define(eq=False, repr=False)
 class Chunk:
     pieces: Iterator[Piece]
@@ -113,7 +117,8 @@ class FetchBuffer:
     checked_epoch: int = -1  # last leader epoch whose log is known to reach `position`
     topic_id: UUID = NO_ID
     """Id of the topic that has the position, as answers to fetches show it; NO_ID before the first one."""
-    on_space: Callable[[], object] = _nobody
+    on_change: Callable[[FetchBuffer], object] = _ignore
+    """Called when there is another position, or space in a buffer that was full."""
     on_done: Callable[[], object] = _nobody
 
     @property
@@ -139,6 +144,7 @@ class FetchBuffer:
         self.epoch = -1
         self.round += 1
         self._forget()
+        self.on_change(self)
 
     def forget_topic(self) -> None:
         """Drop the position, and all messages and offsets of a topic that is deleted."""
@@ -150,6 +156,17 @@ class FetchBuffer:
         self.position, self.epoch, self.topic_id = offset, -1, NO_ID
         if not self.chunks:
             self.delivered = self.done = offset
+        self.on_change(self)
+
+    def continue_at(self, offset: int) -> None:
+        """Fetch from `offset` of the same topic; keep fetched messages."""
+        self.position = offset
+        self.on_change(self)
+
+    def lose_position(self) -> None:
+        """Do not fetch until there is another position; keep fetched messages."""
+        self.position = _NO_POSITION
+        self.on_change(self)
 
     def add(self, chunk: Chunk) -> None:
         self.chunks.append(chunk)
@@ -168,10 +185,11 @@ class FetchBuffer:
 
     def take(self) -> Chunk:
         """Remove the oldest chunk, and make space for more."""
-        chunk = self.chunks.popleft()
+        chunk, was_full = self.chunks.popleft(), self.full
         self.buffered -= chunk.size
-        self.full_since = None
-        self.on_space()
+        if was_full:
+            self.full_since = None
+            self.on_change(self)
         return chunk
 
     def mark_processed(self) -> None:
@@ -181,7 +199,7 @@ class FetchBuffer:
 
     def close(self) -> None:
         self.closed = True
-        self.on_space = _nobody
+        self.on_change = _ignore
         self._forget()
 
     def _forget(self) -> None:

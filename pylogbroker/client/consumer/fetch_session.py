@@ -38,27 +38,44 @@ class SessionPartition:
 class ClientFetchSession:
     id: int = 0
     epoch: int = _NEW
+    is_unavailable: bool = False
+    """Whether the last answer has begun no session."""
     _held: dict[TopicPartition, SessionPartition] = attrs.field(factory=dict)
 
-    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, SessionPartition]) -> None:
-        """Add changes, which count as sent: call `answered` or `broken` next."""
-        before = {} if self.epoch == _NEW else self._held
-        forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
+    def fill(self, request: FetchRequest, changes: Mapping[TopicPartition, SessionPartition | None]) -> None:
+        """Add changes since the last request, None for a partition to forget, or all partitions without a session.
+
+        They count as sent: call `answered` or `broken` next.
+        """
+        named: dict[TopicPartition, SessionPartition] = {}
+        forgotten: list[tuple[TopicPartition, UUID]] = []
+        held = self._held
+        for key, partition in changes.items():
+            before = held.get(key)
+            if before is not None and (partition is None or partition.topic_id != before.topic_id):
+                forgotten.append((key, before.topic_id))
+            if partition is None:
+                held.pop(key, None)
+            elif partition != before:
+                held[key] = named[key] = partition
+        is_new = self.epoch == _NEW
         request.session_id, request.session_epoch = self.id, self.epoch
-        request.topics = _asked({key: partition for key, partition in wanted.items() if before.get(key) != partition})
-        request.forgotten_topics_data = _forgotten((key, before[key].topic_id) for key in forgotten)
-        self._held = dict(wanted)
+        request.topics = _asked(held if is_new else named)
+        request.forgotten_topics_data = [] if is_new else _forgotten(forgotten)
 
     def answered(self, session_id: int) -> None:
         self.id = session_id
+        self.is_unavailable = not session_id
         if not session_id:
             self.epoch = _NEW
         else:
             self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def broken(self, *, lost: bool = False) -> None:
-        """Restart the session. A `lost` one needs no closing."""
+        """Restart the session, without partitions. A `lost` one needs no closing."""
         self.epoch = _NEW
+        self.is_unavailable = False
+        self._held.clear()
         if lost:
             self.id = 0
 

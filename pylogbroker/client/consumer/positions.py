@@ -110,7 +110,7 @@ class Positions:
             partition=buffer.partition,
             offset=offset,
         )
-        buffer.position = -1
+        buffer.lose_position()
         try:
             if _POLICIES[self._policy] is None:
                 first, end = [await self._edge(buffer, time) for time in (EARLIEST, LATEST)]
@@ -132,7 +132,7 @@ class Positions:
         """Return whether to reread after a truncation below given messages; otherwise report it."""
         error = Truncated(buffer.topic, buffer.partition, offset, end)
         if _POLICIES[self._policy] is None:
-            buffer.position = -1
+            buffer.lose_position()
             self._on_error(buffer, error)
             return False
         log.warn("{error}", error=error)

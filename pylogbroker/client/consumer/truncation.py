@@ -43,7 +43,7 @@ class TruncationChecks:
     _on_truncated: Callable[[FetchBuffer, int], None]
     _on_out_of_range: Callable[[FetchBuffer], None]
     _retry: Callable[[FetchBuffer], None]
-    _settled: Callable[[], None]
+    _settled: Callable[[FetchBuffer], None]
     _asking: dict[FetchBuffer, Deferred[None]] = attrs.field(factory=dict)
 
     def must_wait(self, buffer: FetchBuffer, node: int, epoch: int) -> bool:
@@ -70,7 +70,7 @@ class TruncationChecks:
             pass
         finally:
             self._asking.pop(buffer, None)
-            self._settled()
+            self._settled(buffer)
 
     async def _check_payload(self, buffer: FetchBuffer, node: int, epoch: int) -> None:
         begun, position = buffer.round, buffer.position

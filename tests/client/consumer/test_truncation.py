@@ -33,7 +33,7 @@ class Harness:
             lambda buffer, end: self.reported.append(("truncated", end)),
             lambda buffer: self.reported.append("out of range"),
             lambda buffer: self.reported.append("retry"),
-            lambda: self.reported.append("settled"),
+            lambda buffer: self.reported.append("settled"),
         )
         self.buffer = FetchBuffer("a", 0, limit=100)
         self.buffer.begin(10)
