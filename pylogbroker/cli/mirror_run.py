@@ -25,6 +25,8 @@ from zope.interface import implementer
 from pylogbroker.cli.mirror_choice import chosen_mirrors
 from pylogbroker.cli.output import escaped_lines, note
 from pylogbroker.features import on_first_use
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.lag_table import Lag
 from pylogbroker.mirror.mirror import Mirror, MirrorStatus
 from pylogbroker.mirror.settings import MirrorSettings
 
@@ -130,6 +132,7 @@ class _Progress:
         self._seconds = seconds
         self._loop = LoopingCall(self._show)
         self._before: dict[str, tuple[float, int, int]] = {}
+        self._shown: dict[tuple[str, str], dict[TopicPartition, Lag]] = {}
         self._last_line = ""
 
     def start(self) -> None:
@@ -142,9 +145,11 @@ class _Progress:
             self.show_last()
 
     def show_last(self) -> None:
-        """Show the last figures, and end the line."""
+        """Show the last figures, those of all partitions, and end the line."""
         if self._is_quiet:
             return
+        self._shown.clear()
+        self._last_line = ""
         self._show()
         if not self._is_json and sys.stderr.isatty():
             click.echo(err=True)
@@ -154,7 +159,8 @@ class _Progress:
             status = mirror.status
             records_rate, bytes_rate = self._rates(status)
             if self._is_json:
-                self._write(json.dumps(_row(status, records_rate, bytes_rate)), sys.stdout)
+                partitions = self._changed_partitions(status)
+                self._write(json.dumps(_row(status, records_rate, bytes_rate, partitions)), sys.stdout)
             else:
                 self._write(_line(status, records_rate, bytes_rate), sys.stderr)
 
@@ -165,6 +171,18 @@ class _Progress:
         self._before[name] = now, records, size
         elapsed = max(now - at, 0.001)
         return (records - records_before) / elapsed, (size - size_before) / elapsed
+
+    def _changed_partitions(self, status: MirrorStatus) -> list[dict[str, Any]]:
+        """Return the partitions whose offsets are not those of the last object."""
+        shown = self._shown.setdefault((status.source, status.target), {})
+        lags = status.lags.partitions
+        changed = [(key, lag) for key, lag in lags.items() if shown.get(key) is not lag]
+        shown.clear()
+        shown.update(lags)
+        return [
+            {"topic": topic, "partition": partition, "position": lag.next_offset, "end": lag.end, "lag": lag.records}
+            for (topic, partition), lag in sorted(changed)
+        ]
 
     def _write(self, line: str, stream: TextIO) -> None:
         is_terminal = not self._is_json and stream.isatty()
@@ -178,7 +196,9 @@ class _Progress:
             click.echo(escaped_lines(line), file=stream)
 
 
-def _row(status: MirrorStatus, records_rate: float, bytes_rate: float) -> dict[str, Any]:
+def _row(
+    status: MirrorStatus, records_rate: float, bytes_rate: float, partitions: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "source": status.source,
         "target": status.target,
@@ -189,10 +209,9 @@ def _row(status: MirrorStatus, records_rate: float, bytes_rate: float) -> dict[s
         "bytes": status.counts.bytes,
         "records_per_second": round(records_rate, 1),
         "bytes_per_second": round(bytes_rate),
-        "partitions": [
-            {"topic": topic, "partition": partition, "position": lag.next_offset, "end": lag.end, "lag": lag.records}
-            for (topic, partition), lag in sorted(status.lags.items())
-        ],
+        "topics": len(status.lags.topics),
+        "partition_count": len(status.lags.partitions),
+        "partitions": partitions,
         "stopped": dict(status.stopped),
         "trouble": status.trouble,
     }
@@ -207,7 +226,7 @@ def _line(status: MirrorStatus, records_rate: float, bytes_rate: float) -> str:
         state = "caught up"
     else:
         state = f"lag {status.lag}"
-    topics = _counted(len({topic for topic, _ in status.lags}), "topic")
+    topics = _counted(len(status.lags.topics), "topic")
     stopped = f", {_counted(len(status.stopped), 'topic')} stopped" if status.stopped else ""
     return (
         f"{status.source}->{status.target}: {state}; {_counted(status.counts.records, 'record')} of {topics}{stopped},"

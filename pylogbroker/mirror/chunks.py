@@ -7,7 +7,6 @@ import abc
 import attrs
 
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
-from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.batches import ConvertedRecords, mirrored
 from pylogbroker.records import Buffer
 
@@ -63,25 +62,3 @@ class ReadyChunks:
             buffer.delivered = buffer.done = chunk.next_offset
             return buffer, chunk
         return None
-
-
-def lags(buffers: dict[TopicPartition, FetchBuffer]) -> dict[TopicPartition, Lag]:
-    return {key: Lag(buffer.delivered, _end(buffer)) for key, buffer in buffers.items()}
-
-
-@attrs.frozen
-class Lag:
-    """Offsets of a partition: what was taken, and where committed records end. -1 is unknown."""
-
-    next_offset: int
-    end: int
-
-    @property
-    def records(self) -> int:
-        """Return the offsets between both; -1 if unknown."""
-        return -1 if self.end < 0 or self.next_offset < 0 else max(0, self.end - self.next_offset)
-
-
-def _end(buffer: FetchBuffer) -> int:
-    stable = buffer.last_stable_offset
-    return stable if stable >= 0 else buffer.high_watermark

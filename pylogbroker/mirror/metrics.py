@@ -67,8 +67,8 @@ def exposition(mirrors: Iterable[MeasuredMirror]) -> bytes:
         add("records_total", status.counts.records, **labels)
         add("bytes_total", status.counts.bytes, **labels)
         add("commits_total", status.counts.commits, **labels)
-        for topic, lag in _lags(status).items():
-            add("lag_records", lag, **labels, topic=topic)
+        for name, topic_lag in status.lags.topics.items():
+            add("lag_records", topic_lag.records, **labels, topic=name)
         for topic in status.stopped:
             add("topic_stopped", 1, **labels, topic=topic)
         add("groups", groups.groups, **labels)
@@ -106,13 +106,6 @@ class _Metrics(Resource):
             return missing
         request.setHeader(b"content-type", _CONTENT_TYPE)  # type: ignore[no-untyped-call]
         return exposition(self._mirrors())
-
-
-def _lags(status: MirrorStatus) -> dict[str, int]:
-    lags: dict[str, int] = {}
-    for (topic, _), lag in status.lags.items():
-        lags[topic] = lags.get(topic, 0) + max(0, lag.records)
-    return lags
 
 
 def _head(name: str) -> str:

@@ -31,8 +31,6 @@ from pylogbroker.client.producer.options import options_of
 from pylogbroker.client.settings import CLIENT, PRODUCER, read
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
 from pylogbroker.mirror.copy_rates import CopyRates
 from pylogbroker.mirror.election import Election
@@ -40,6 +38,7 @@ from pylogbroker.mirror.errors import MirrorError, TopicStopped
 from pylogbroker.mirror.follow_up import FollowUp, NoFollowUp
 from pylogbroker.mirror.followed_cluster import FollowedCluster
 from pylogbroker.mirror.group_sync import GroupSyncCounts
+from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.legacy07_source import Legacy07Source, is_legacy07
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.preparation import TargetPreparation
@@ -67,14 +66,14 @@ _CLIENT: Final[Mapping[str, str]] = {"allow.auto.create.topics": "false", "retry
 
 @attrs.frozen
 class MirrorStatus:
-    """Figures of a mirror; `lags` are by partition of the source."""
+    """Figures of a mirror. `lags` has the present lags also later on."""
 
     source: str
     target: str
     is_active: bool
     """Whether this process copies; else it stands by, or reconnects."""
     is_caught_up: bool
-    lags: Mapping[TopicPartition, Lag]
+    lags: LagTable
     counts: CopyCounts
     stopped: Mapping[str, str]
     """Topics that are not mirrored, and why."""
@@ -84,7 +83,7 @@ class MirrorStatus:
     @property
     def lag(self) -> int:
         """Records that are not mirrored yet, of the partitions whose ends are known."""
-        return sum(max(0, lag.records) for lag in self.lags.values())
+        return self.lags.records
 
 
 class Mirror:
@@ -170,7 +169,7 @@ class Mirror:
             *self._aliases,
             isinstance(session, MirrorSession),
             session.is_caught_up,
-            session.lags(),
+            session.lags,
             attrs.evolve(self._counts),
             self._stopped.reasons(),
             self._trouble,
@@ -255,7 +254,7 @@ class Mirror:
         """Return figures for those who can read the target alone."""
         status = self.status
         records, size = self._rates.since_last(self._reactor.seconds(), status.counts)
-        lags = {partition: lag.records for partition, lag in status.lags.items()}
+        lags = {name: (topic.partitions, topic.records) for name, topic in status.lags.topics.items()}
         return StatusReport(
             status.lag,
             status.counts.records,

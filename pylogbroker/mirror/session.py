@@ -20,10 +20,10 @@ from pylogbroker.client.errors import TopicRecreated, is_retriable
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.committed_records import CommittedRecords
 from pylogbroker.mirror.copier import Copier
 from pylogbroker.mirror.errors import TopicStopped
+from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.legacy07_source import Legacy07Reader, Legacy07Source
 from pylogbroker.mirror.loops import LoopCheck
 from pylogbroker.mirror.parts import MirrorParts
@@ -107,11 +107,11 @@ class NoSession:
     is_caught_up: Final = False
     topics: Final[Mapping[str, str]] = {}
 
+    def __init__(self) -> None:
+        self.lags = LagTable()
+
     def stop(self) -> None:
         """Do nothing."""
-
-    def lags(self) -> Mapping[TopicPartition, Lag]:
-        return {}
 
 
 class MirrorSession:
@@ -171,14 +171,15 @@ class MirrorSession:
     def stop(self) -> None:
         self._copier.stop()
 
-    def lags(self) -> Mapping[TopicPartition, Lag]:
-        return self._reader.lags()
+    @property
+    def lags(self) -> LagTable:
+        return self._reader.lags
 
     @property
     def is_caught_up(self) -> bool:
         """True if the target has all that the source had at the last fetch of each partition."""
         is_idle = self._has_compared and self._copier.is_committed and not self._reader.has_chunks
-        return is_idle and all(lag.records == 0 for lag in self._reader.lags().values())
+        return is_idle and self._reader.lags.are_zero
 
     # topics
 

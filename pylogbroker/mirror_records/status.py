@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from math import isfinite
 from typing import Any, Final
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror_records.formats import MirrorHeartbeat
 from pylogbroker.records import Header
 
@@ -83,15 +83,10 @@ class MirrorSign:
         return now - self.timestamp / 1000 < _SILENT_SECONDS
 
 
-def topics_of(lags: Mapping[TopicPartition, int], names: Mapping[str, str]) -> tuple[MirroredTopicReport, ...]:
-    """Return the topics of partitions with their lags, by the target's name of each source topic."""
-    totals: dict[str, list[int]] = {}
-    for (topic, _), lag in lags.items():
-        totals.setdefault(topic, []).append(max(0, lag))
-    return tuple(
-        MirroredTopicReport(topic, names.get(topic, topic), len(listed), sum(listed))
-        for topic, listed in totals.items()
-    )
+def topics_of(lags: Mapping[str, tuple[int, int]], names: Mapping[str, str]) -> tuple[MirroredTopicReport, ...]:
+    """Return the topics with the greatest lags, from partitions and lag of each, and its name in the target."""
+    greatest = nsmallest(TOPICS_MAX, lags, key=lambda name: (-lags[name][1], name))
+    return tuple(MirroredTopicReport(topic, names.get(topic, topic), *lags[topic]) for topic in greatest)
 
 
 def signs_of(rows: Iterable[tuple[bytes | None, bytes | None, Sequence[Header]]]) -> list[MirrorSign]:

@@ -15,14 +15,15 @@ from twisted.internet import reactor
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.threads import deferToThread
 
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.errors import ConfigError
-from pylogbroker.mirror.chunks import Lag
 from pylogbroker.mirror.copier import CopyCounts
 from pylogbroker.mirror.group_sync import GroupSyncCounts
+from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.metrics import exposition, listen
 from pylogbroker.mirror.mirror import MirrorStatus
 
-LAGS = {("orders", 0): Lag(5, 12), ("orders", 1): Lag(3, 4), ("orders", 2): Lag(-1, -1), ('b"\\\n', 0): Lag(1, 1)}
+LAGS = {("orders", 0): (5, 12), ("orders", 1): (3, 4), ("orders", 2): (-1, -1), ('b"\\\n', 0): (1, 1)}
 
 
 @attrs.frozen
@@ -33,7 +34,10 @@ class Measured:
 
 def measured(source: str) -> Measured:
     counts = CopyCounts(records=100, bytes=2000, commits=3)
-    status = MirrorStatus(source, "offline", True, False, LAGS, counts, {"bills": "no right"}, "")
+    lags = LagTable()
+    for (topic, partition), (next_offset, end) in LAGS.items():
+        lags.update(FetchBuffer(topic, partition, 100, delivered=next_offset, high_watermark=end))
+    status = MirrorStatus(source, "offline", True, False, lags, counts, {"bills": "no right"}, "")
     return Measured(status, GroupSyncCounts(runs=1, groups=4, to_target=5, to_source=6))
 
 

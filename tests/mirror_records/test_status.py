@@ -53,8 +53,8 @@ def test_only_topics_with_the_greatest_lag_are_reported():
     assert [topic.lag for topic in report.topics] == list(range(199, 199 - TOPICS_MAX, -1))
 
 
-def test_lags_of_partitions_make_those_of_topics():
-    lags = {("orders", 0): 5, ("orders", 1): -1, ("bills", 0): 2}
+def test_topics_have_their_names_in_the_target_and_come_by_their_lags():
+    lags = {"bills": (1, 2), "orders": (2, 5)}
     assert topics_of(lags, {"orders": "A.orders"}) == (
         MirroredTopicReport("orders", "A.orders", 2, 5),
         MirroredTopicReport("bills", "bills", 1, 2),
