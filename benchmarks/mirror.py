@@ -4,6 +4,7 @@
     python -m benchmarks.mirror --mirror-maker      # and MirrorMaker 2, with exactly-once support and without
     python -m benchmarks.mirror --kafka             # between brokers of Apache Kafka 3.9
     python -m benchmarks.mirror --only 100-byte-lz4
+    python -m benchmarks.mirror --partitions 50 --partitions 5000    # what many partitions cost
 
 Both copy the same kind of topic from one source to one target, in alternation, each run from and to new topics.
 Throughput is that of a backlog, from a tenth of its records to all: before that, a JVM has not compiled its code.
@@ -43,6 +44,7 @@ from benchmarks.brokers import (
 )
 from benchmarks.driver import Block, pump
 from benchmarks.errors import BenchmarkError
+from benchmarks.mirror_partitions import HEAD, measure_partitions
 from benchmarks.requests import produce_request
 from benchmarks.session import try_produce
 from pylogbroker.records import Codec, Record, build
@@ -278,6 +280,7 @@ def check_records(target: Running, topic: str, records: int, *, exactly: bool) -
 @click.option("--kafka", "with_kafka", is_flag=True, help="Mirror between brokers of Apache Kafka 3.9.")
 @click.option("--only", multiple=True, type=click.Choice([form.name for form in FORMS]), help="Measure these only.")
 @click.option("--rounds", default=3, show_default=True, help="Number of runs of each mirror.")
+@click.option("--partitions", multiple=True, type=int, help="Measure a mirror of so many partitions instead.")
 @click.option("--scale", default=1.0, show_default=True, help="Shorten or lengthen the backlog.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Put the data here.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
@@ -287,6 +290,7 @@ def main(
     with_kafka: bool,
     only: Sequence[str],
     rounds: int,
+    partitions: Sequence[int],
     scale: float,
     directory: Path | None,
     markdown: bool,
@@ -299,6 +303,10 @@ def main(
     with ExitStack() as stack:
         files = stack.enter_context(scratch(directory))
         source, target = (stack.enter_context(broker(directory)) for _ in range(2))
+        if partitions:
+            phases = [(count, measure_partitions(files, source, target, count)) for count in partitions]
+            show(Console(), HEAD, [costs.row(count) for count, of_count in phases for costs in of_count], markdown)
+            return
         for form in [form for form in FORMS if not only or form.name in only]:
             runs: Mapping[str, list[Figures]] = {kind.name: [] for kind in kinds}
             for _, kind in itertools.product(range(rounds), kinds):
