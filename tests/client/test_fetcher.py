@@ -401,3 +401,89 @@ def test_the_rack_is_not_answered() -> None:
     reading._clock.advance(0)
     [(_, request, _)] = cluster.requests
     assert request.rack_id == ""
+
+
+class ManyPartitions:
+    """A fetcher of one topic with thousands of partitions."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.looked_up = 0
+        self.harness = Harness(a=1)
+        brokers = self.harness.brokers
+        info = {"a": TopicInfo("a", brokers.ids["a"], (PartitionInfo(1, 4, (), ()),) * count)}
+        brokers.topics = lambda: info  # type: ignore[method-assign]
+        brokers.leader_of = self.leader_of  # type: ignore[method-assign]
+        for partition in range(count):
+            buffer = FetchBuffer("a", partition, 100)
+            buffer.begin(0)
+            self.harness.fetcher.add(buffer)
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        self.looked_up += 1
+        return 1
+
+    def answer(self, *partitions: int, session: int = 7) -> list[int]:
+        """Answer the last request with a record of these partitions; return those that the next request names."""
+        data = [PartitionData(partition, records=b"x") for partition in partitions]
+        topics = [FetchableTopicResponse(topic_id=self.harness.brokers.ids["a"], partitions=data)]
+        self.harness.brokers.requests[-1][2].callback(FetchResponse(session_id=session, responses=topics))
+        return self.next_request()
+
+    def next_request(self) -> list[int]:
+        for _ in range(self.count // 50):
+            self.harness.clock.advance(0)
+        requests = self.harness.iterate()
+        assert len(requests) <= 1
+        return sorted(partition for _, asked_for in requests for _, partition in asked_for)
+
+
+def test_session_of_many_partitions_begins_in_parts_that_do_not_wait() -> None:
+    many = ManyPartitions(1700)
+    parts = [many.next_request()]
+    while many.harness.brokers.requests[-1][1].max_wait_ms == 0:
+        parts.append(many.answer())
+    assert [len(part) for part in parts] == [500, 500, 500, 200]
+    assert sorted(partition for part in parts for partition in part) == list(range(1700))
+    assert many.harness.brokers.requests[-1][1].max_wait_ms == 500
+
+
+def test_request_without_a_session_has_all_partitions() -> None:
+    many = ManyPartitions(1700)
+    many.next_request()
+    assert many.answer(3, session=0) == list(range(1700))
+    assert many.answer(4, session=0) == list(range(1700))
+
+
+def test_requests_and_looks_are_for_the_partitions_that_changed() -> None:
+    many = ManyPartitions(1700)
+    many.next_request()
+    while many.harness.brokers.requests[-1][1].max_wait_ms == 0:
+        many.answer()
+    many.looked_up = 0
+    assert many.answer(5, 900) == [5, 900]
+    many.harness.fetcher.wake()
+    assert many.next_request() == []
+    assert many.looked_up == 2
+    assert many.answer() == []
+
+
+def test_answer_of_many_partitions_lets_other_work_run() -> None:
+    many = ManyPartitions(1000)
+    many.next_request()
+    many.answer()
+    other_work: list[int] = []
+    many.harness.clock.callLater(0, lambda: other_work.append(len(many.harness.reported)))
+    assert many.answer(*range(1000)) == list(range(1000))
+    assert other_work == [0]
+    assert len(many.harness.reported) == 1000
+
+
+def test_partition_that_leaves_while_a_request_is_made_is_not_in_it() -> None:
+    many = ManyPartitions(400)
+    fetcher = many.harness.fetcher
+    many.harness.clock.callLater(0, lambda: fetcher.remove(fetcher.buffers["a", 399]))  # between parts of the request
+    assert many.next_request() == list(range(399))
+    fetcher.remove(fetcher.buffers["a", 5])
+    many.answer()
+    assert forgotten(many.harness.brokers.requests[-1][1]) == {("a", 5)}
