@@ -54,7 +54,9 @@ class Cluster:
         self._propagation = settings.integer("topic.metadata.propagation.max.ms") / 1000
         self._seconds = reactor.seconds
         self._first_contact = FirstContact(reactor.seconds, settings)
-        self._updater = MetadataUpdater(reactor, settings, self._reachable, self._pool.honour_throttle)
+        self._updater = MetadataUpdater(
+            reactor, settings, self._reachable, self._pool.honour_throttle, self._first_contact
+        )
         self._metadata = self._updater.metadata
         self._leader: Callable[[tuple[str, int]], int | None] = self._metadata.leaders.get
         self._coordinators: dict[tuple[str, CoordinatorType], int] = {}
@@ -131,7 +133,6 @@ class Cluster:
         if connection is None:
             why = "; ".join(failures) or "no broker is known"
             raise self._first_contact.failed(why) or NoBrokers(why)
-        self._first_contact.succeeded()
         return connection
 
     async def _first_of(self, nodes: Iterable[int], failures: list[str]) -> BrokerConnection | None:

@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed, ConnectionLost
+from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -63,6 +64,7 @@ class MetadataUpdater:
         settings: Values,
         reach: Callable[[], Awaitable[BrokerConnection]],
         honour_throttle: Callable[[Any, BrokerConnection], object],
+        first_contact: FirstContact,
     ) -> None:
         self.metadata = MetadataCache()
         self._last = _NOTHING_LEARNED
@@ -73,6 +75,7 @@ class MetadataUpdater:
         self._reactor = reactor
         self._reach = reach
         self._honour_throttle = honour_throttle
+        self._first_contact = first_contact
         self._max_age = settings.integer("metadata.max.age.ms") / 1000
         self._max_idle = settings.integer("metadata.max.idle.ms") / 1000
         self._auto_create = settings.boolean("allow.auto.create.topics")
@@ -141,6 +144,13 @@ class MetadataUpdater:
     async def _refresh_once(self) -> None:
         self._forget_idle_topics()
         connection = await self._reach()
+        try:
+            await self._ask_for_topics(connection)
+        except ConnectionLost as error:  # such as by a listener with SASL, which answers ApiVersions alone
+            raise self._first_contact.failed(str(error)) or error from None
+        self._first_contact.succeeded()
+
+    async def _ask_for_topics(self, connection: BrokerConnection) -> None:
         if self.all_topics:
             await self._ask_for_all(connection)
         names = self.wanted.union(self._asked_for)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from twisted.internet import reactor
+from twisted.internet.defer import ensureDeferred, gatherResults
 
 from pylogbroker.cli.mirror import command
 from pylogbroker.client import Producer
@@ -93,6 +96,41 @@ async def test_certificate_of_another_authority_is_named(east: Broker, offline: 
     source = cluster("east", east.client_settings(), **{"ssl.ca.location": other})
     with pytest.raises(MirrorError, match=r"the source east .* certificate is not trusted .* ssl\.ca\.location"):
         await copy_all(mirror(source, cluster("offline", offline.client_settings())))
+
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "PLAINTEXT": {},
+    "SSL": {"tls": True},
+    "SASL_PLAINTEXT": {"users": {"mirror": "secret"}},
+    "SASL_SSL": {"users": {"mirror": "secret"}, "tls": True},
+}
+
+
+async def test_every_wrong_security_protocol_ends_soon_with_that_setting() -> None:
+    with ExitStack() as stack:
+        brokers = {name: stack.enter_context(Broker(**options)) for name, options in PROTOCOLS.items()}
+        mixes = [(listener, client) for listener in PROTOCOLS for client in PROTOCOLS if listener != client]
+
+        async def error_of(listener: str, client: str, *, is_source: bool) -> str:
+            settings = brokers[client].client_settings() | {"bootstrap.servers": brokers[listener].bootstrap}
+            if "ssl.ca.location" in settings:
+                settings["ssl.ca.location"] = (
+                    brokers[listener].client_settings().get("ssl.ca.location", settings["ssl.ca.location"])
+                )
+            wrong, right = cluster("wrong", settings), cluster("right", brokers["PLAINTEXT"].client_settings())
+            with pytest.raises(MirrorError) as caught:
+                await mirror(*((wrong, right) if is_source else (right, wrong))).run().addTimeout(30, reactor)
+            return str(caught.value)
+
+        works = [
+            ensureDeferred(error_of(*mix, is_source=is_source))
+            for mix in mixes
+            for is_source in ((True, False) if mix[1] in ("PLAINTEXT", "SSL") else (True,))
+        ]
+        errors = await gatherResults(works, consumeErrors=True)
+    assert len(errors) == 18
+    assert [error for error in errors if "security.protocol" not in error] == []
+    assert {error.split(" wrong ")[0] for error in errors} == {"the source", "the target"}
 
 
 @pytest.mark.kafka
