@@ -3,6 +3,7 @@
 The processes are members of a consumer group on the positions topic. The member with its first partition copies. A
 process that finds the group without members begins at once: a new group waits seconds for more members. The group
 decides only who works: who does not know yet that another process has the partition is fenced by the transactional id.
+So a process that was out of the group for a while, such as on a machine without time for it, goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -28,21 +29,24 @@ _SETTINGS: Final[Mapping[str, str]] = {
 class _Listener:
     _partition: TopicPartition
     _changed: Callable[[bool], Awaitable[None] | None]
+    _not_assigned: Callable[[], Awaitable[None] | None]
+    _lost: Callable[[], Awaitable[None] | None]
 
     def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        return self._changed(True) if self._partition in partitions else None
+        return self._changed(True) if self._partition in partitions else self._not_assigned()
 
     def revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
         return self._changed(False) if self._partition in partitions else None
 
     def lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        return self.revoked(partitions)
+        return self._lost() if self._partition in partitions else None
 
 
 class Election:
     """Membership of one process. `changed` is called when it is elected; `stopped` when it is not any more.
 
-    Another process begins when the result of `stopped` has fired.
+    Another process begins when the result of `stopped` has fired. With `is_fenced`, another one that begins ends the
+    work of this one: so it goes on while it is not known to the group.
     """
 
     def __init__(
@@ -54,10 +58,13 @@ class Election:
         reactor: Any,
         changed: Callable[[], object],
         stopped: Callable[[], Awaitable[None]],
+        *,
+        is_fenced: bool,
     ) -> None:
         self._topic = topic
         self._on_elected = changed
         self._stopped = stopped
+        self._is_fenced = is_fenced
         self.is_elected = False
         self._is_assigned = False
         self._connector = ConsumerConnector(
@@ -65,7 +72,7 @@ class Election:
             group=group,
             reactor=reactor,
             settings={**_DEFAULTS, **settings, **_SETTINGS},
-            listener=_Listener((topic, 0), self._changed),
+            listener=_Listener((topic, 0), self._changed, self._assigned_without, self._lost),
         )
 
     def begin(self) -> None:
@@ -86,6 +93,17 @@ class Election:
     async def leave(self) -> None:
         self.is_elected = False
         await self._connector.shutdown()
+
+    def _assigned_without(self) -> Awaitable[None] | None:
+        """Note an assignment that adds nothing: this process may have the partition already."""
+        return None if self._is_assigned else self._changed(False)
+
+    def _lost(self) -> Awaitable[None] | None:
+        """Note that the group has not heard of this process for too long. It joins again."""
+        if not self._is_fenced:
+            return self._changed(False)
+        self.is_elected = self._is_assigned = False
+        return None
 
     def _changed(self, is_elected: bool) -> Awaitable[None] | None:
         self.is_elected = self._is_assigned = is_elected

@@ -289,6 +289,7 @@ class Mirror:
             self._reactor,
             self._wake_up.call,
             self._end_session,
+            is_fenced=self.settings.exactly_once,
         )
 
     async def _copy_if_elected(self, parts: MirrorParts, election: Election) -> None:
