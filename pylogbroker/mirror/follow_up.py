@@ -184,7 +184,8 @@ class FollowUp:
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
-        self.recorder.store()
+        while self.recorder.store():
+            await deferLater(self._reactor, 0)
         if topics and self._settings.checkpoints_interval:
             last = ensureDeferred(self._try("offsets of groups", lambda: self._follow_groups(topics)))
             try:
@@ -264,7 +265,8 @@ class FollowUp:
         await self._try("writing checkpoints in the source", self._write_back)
 
     async def _store(self) -> None:
-        self.recorder.store()
+        while self.recorder.store():
+            await deferLater(self._reactor, 0)
 
     async def _beat(self) -> None:
         await self._make_topic(self._target, HEARTBEATS_TOPIC)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -38,6 +39,8 @@ from pylogbroker.wire import NO_ID
 WriteSync = Callable[[OffsetSync, Header], Deferred[bool]]
 """Writes an offset sync; fires with whether it is stored."""
 RUNS_PER_SYNC_MAX: Final = 100
+STORED_AT_ONCE: Final = 100
+"""Partitions whose runs are written before other work runs."""
 HEADER_RUNS_MAX: Final = 1000
 UNSTORED_RUNS_MAX: Final = 4096
 """Runs of one partition that wait until they can be stored; older ones are dropped."""
@@ -98,6 +101,8 @@ class OffsetRecorder(CopyListener):
     """Those of the last session."""
     _prepared: dict[TopicPartition, list[Run]] = attrs.field(factory=dict)
     """Runs that are being committed."""
+    _waiting: dict[TopicPartition, None] = attrs.field(factory=dict)
+    """Partitions that may have runs to write."""
     _is_loaded: bool = False
 
     def unload(self) -> None:
@@ -149,6 +154,7 @@ class OffsetRecorder(CopyListener):
                 copied.last = runs[-1].copied_to
             if self._write_sync is not None or not self._is_loaded:
                 copied.add(runs)
+                self._waiting[partition] = None
             if self._is_loaded:
                 translation = self.translation.of(partition)
                 for run in runs:
@@ -157,18 +163,29 @@ class OffsetRecorder(CopyListener):
                 if len(copied.unstored) - copied.in_flight >= RUNS_PER_SYNC_MAX:
                     self._store(partition, copied)
 
-    def store(self) -> None:
-        """Write the runs that are not stored yet."""
-        if self._is_loaded:
-            for partition, copied in self._partitions.items():
-                self._store(partition, copied)
+    def store(self) -> bool:
+        """Write runs that are not stored yet, of a limited number of partitions; return whether there are more."""
+        if not self._is_loaded:
+            return False
+        for partition in list(islice(self._waiting, STORED_AT_ONCE)):
+            del self._waiting[partition]
+            if partition in self._partitions:
+                self._store(partition, self._partitions[partition])
+        return bool(self._waiting)
 
     def _store(self, partition: TopicPartition, copied: _PartitionRuns) -> None:
         while self._write_sync is not None and copied.in_flight < len(copied.unstored):
             runs = list(_following(copied.unstored, copied.in_flight))
             copied.in_flight += len(runs)
             written = self._write_sync(*sync_of(*partition, runs))
-            written.addCallback(partial(_note_written, copied, runs, copied.attempt))
+            written.addCallback(partial(self._note_written, partition, copied, runs, copied.attempt))
+
+    def _note_written(
+        self, partition: TopicPartition, copied: _PartitionRuns, runs: Sequence[Run], attempt: int, is_stored: bool
+    ) -> None:
+        copied.written(runs, attempt, is_stored=is_stored)
+        if not is_stored:
+            self._waiting[partition] = None
 
     def _moving(self, partition: TopicPartition, position: Position) -> _PartitionRuns:
         """Return the end of a partition's copy, which is at its start if the topic was recreated."""
@@ -182,6 +199,8 @@ class OffsetRecorder(CopyListener):
         copied = self._partitions.get(partition)
         if copied is None:
             copied = self._partitions[partition] = self._begun(partition)
+            if copied.unstored:
+                self._waiting[partition] = None
         return copied
 
     def _begun(self, partition: TopicPartition) -> _PartitionRuns:
@@ -206,10 +225,6 @@ class OffsetRecorder(CopyListener):
         if self._write_sync is None:
             copied.unstored.clear()
         translation.resume(copied.position, copied.last)
-
-
-def _note_written(copied: _PartitionRuns, runs: Sequence[Run], attempt: int, is_stored: bool) -> None:
-    copied.written(runs, attempt, is_stored=is_stored)
 
 
 def _after(runs: Sequence[Run], last: int) -> int:

@@ -77,9 +77,13 @@ def position_key(source: str, topic: str, partition: int) -> bytes:
     return _json([_CONNECTOR, {"cluster": source, "partition": partition, "topic": topic}])
 
 
-@lru_cache(_CACHED_KEYS_MAX)
 def position_partition(source: str, topic: str, partition: int, partitions: int) -> int:
     """Return the partition of the positions topic that has a position."""
+    return 0 if partitions == 1 else _partition_of(source, topic, partition, partitions)
+
+
+@lru_cache(_CACHED_KEYS_MAX)
+def _partition_of(source: str, topic: str, partition: int, partitions: int) -> int:
     return partition_of_key(position_key(source, topic, partition), partitions)
 
 

@@ -18,6 +18,7 @@ from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
 log = Logger()
 
 PARTITIONS_AT_ONCE: Final = 500
+_NAMES_SHOWN: Final = 5
 _RIGHTS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
@@ -80,7 +81,7 @@ class TargetPreparation:
             errors = {name: error for name, error in errors.items() if name not in names} | later
         created = [topic.target for topic in topics.values() if topic.target not in errors]
         if created:
-            log.info("created in the target: {topics}", topics=", ".join(created))
+            log.info("created in the target: {topics}", topics=_listed(created))
         return _stopped(topics, errors, "cannot be created in the target")
 
     def _new_topic(self, topic: MirroredTopic, settings: Mapping[str, str]) -> NewTopic:
@@ -93,6 +94,12 @@ class TargetPreparation:
             if topic not in errors:
                 log.info("{topic} has {total} partitions in the target now", topic=topic, total=total)
         return _stopped(topics, errors, "cannot get as many partitions in the target as it has in the source")
+
+
+def _listed(names: list[str]) -> str:
+    others = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return f"{shown}, and {others} others" if others > 0 else shown
 
 
 def _in_pieces(topics: Mapping[str, MirroredTopic]) -> Iterator[dict[str, MirroredTopic]]:

@@ -30,7 +30,8 @@ EXCLUDED: Final = (
     r"unclean\.leader\.election\.enable",
     r"min\.insync\.replicas",
 )
-TOPICS_AT_ONCE: Final = 100
+TOPICS_AT_ONCE: Final = 30
+"""Topics of one request, whose answer has some dozens of settings for each."""
 _OF_TOPIC: Final = "topic"
 
 

@@ -47,7 +47,7 @@ log = Logger()
 _WAIT_MS_MIN: Final = 5
 _READ_COMMITTED: Final = 1
 _PLACED_AT_ONCE: Final = 1000
-_PARTITIONS_AT_ONCE: Final = 200
+_PARTITIONS_AT_ONCE: Final = 100
 """Partitions of a request or an answer that are handled before other work runs."""
 
 _SESSION_ERRORS: Final = {
