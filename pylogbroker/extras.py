@@ -36,7 +36,7 @@ EXTRAS: Final = {
 """Extras by the package that is imported."""
 
 
-_PROJECTS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools"}
+_PROJECTS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools", "puresasl": "pure-sasl", "yaml": "pyyaml"}
 """Names of projects that are not those of their packages."""
 
 
@@ -53,10 +53,13 @@ def required_by(feature: str, extra: str = "") -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        project = _PROJECTS.get(package, package)
-        raise MissingExtra(
-            f"{feature} needs {project}, which is not installed: {_install(extra or EXTRAS[package])}"
-        ) from error
+        raise MissingExtra(f"{feature} {missing(package, extra or EXTRAS[package])}") from error
+
+
+def missing(package: str, extra: str) -> str:
+    """Say that a package is needed which an extra installs, and how."""
+    project = _PROJECTS.get(package, package)
+    return f"needs {project}, which is not installed (extra {extra}): {_install(extra)}"
 
 
 def _install(extra: str) -> str:

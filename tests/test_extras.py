@@ -75,26 +75,35 @@ def test_a_missing_package_of_an_extra_is_named_with_the_command_that_installs_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "joserfc", None)
-    expected = re.escape(f"OAUTHBEARER needs joserfc, which is not installed: {sys.executable} -m pip install 'joserfc")
+    expected = re.escape(
+        f"OAUTHBEARER needs joserfc, which is not installed (extra oauth): {sys.executable} -m pip install 'joserfc"
+    )
     with pytest.raises(MissingExtra, match=expected), required_by("OAUTHBEARER"):
         import joserfc.jwt  # noqa: F401
 
 
 @pytest.mark.parametrize(
-    ("package", "command", "feature"),
+    ("package", "command", "error"),
     [
-        ("pyspark", "load a -b 127.0.0.1:1 -t x", "the command"),
-        ("joserfc", f"broker start --data-dir {{}}/data {TOKENS}", "OAUTHBEARER on the listener SASL_PLAINTEXT"),
-        ("yaml", "verify --data-dir {} --format yaml", "--format yaml"),
+        ("pyspark", "load a -b 127.0.0.1:1 -t x", "the command needs pyspark, which is not installed (extra spark)"),
+        (
+            "joserfc",
+            f"broker start --data-dir {{}}/data {TOKENS}",
+            "OAUTHBEARER on the listener SASL_PLAINTEXT needs joserfc, which is not installed (extra oauth)",
+        ),
+        (
+            "yaml",
+            "verify --data-dir {} --format yaml",
+            "--format yaml needs pyyaml, which is not installed (extra yaml)",
+        ),
     ],
 )
-def test_commands_name_the_missing_extra_in_one_line(package: str, command: str, feature: str, tmp_path: Path) -> None:
+def test_commands_name_the_missing_extra_in_one_line(package: str, command: str, error: str, tmp_path: Path) -> None:
     script = f"import sys; sys.modules[{package!r}] = None\nfrom pylogbroker.cli import main; main()"
     arguments = [sys.executable, "-c", script, *command.format(tmp_path).split()]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
-    error = f"{feature} needs {package}, which is not installed: {sys.executable} -m pip install "
     assert done.returncode == 1, done.stderr
-    assert error in done.stderr.splitlines()[-1]
+    assert f"{error}: {sys.executable} -m pip install " in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
@@ -109,7 +118,8 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.startswith(
-        f"pylogbroker.spark needs pyarrow, which is not installed: {sys.executable} -m pip install 'pyspark"
+        "pylogbroker.spark needs pyarrow, which is not installed (extra spark): "
+        f"{sys.executable} -m pip install 'pyspark"
     )
 
 

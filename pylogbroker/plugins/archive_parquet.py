@@ -35,6 +35,7 @@ from twisted.logger import Logger
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
+from pylogbroker.extras import missing
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogFiles, LogView, SegmentView
 from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
 
@@ -224,7 +225,7 @@ class ArchivePolicyFactory:
         needs = {"pyarrow": "tables"} if is_directory else {"pyarrow": "iceberg", "pyiceberg": "iceberg"}
         for package, extra in needs.items():
             if find_spec(package) is None:
-                raise ValueError(f"it needs {package}, which is not installed: pip install 'pylogbroker[{extra}]'")
+                raise ValueError(f"it {missing(package, extra)}")
         return ArchivePolicy(
             os.path.normpath(argument) if is_directory else argument,
             RecordTimePolicy(cast(int, settings["retention.ms"])),

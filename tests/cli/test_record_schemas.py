@@ -257,4 +257,4 @@ def test_a_missing_extra_is_named_in_one_line(run: Command, served: Broker, topi
     )
     assert result.returncode == 1
     [line] = result.stderr.splitlines()
-    assert "Avro by a schema registry needs fastavro, which is not installed:" in line
+    assert "Avro by a schema registry needs fastavro, which is not installed (extra registry):" in line

@@ -248,4 +248,6 @@ def test_a_missing_package_is_named_like_its_project(package: str, project: str)
         "except MissingExtra as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
-    assert done.stdout.startswith(f"Protobuf by a schema registry needs {project}, which is not installed: ")
+    assert done.stdout.startswith(
+        f"Protobuf by a schema registry needs {project}, which is not installed (extra registry): "
+    )

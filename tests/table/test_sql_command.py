@@ -201,5 +201,5 @@ def test_a_missing_package_is_named(run: Command, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     monkeypatch.delitem(__import__("sys").modules, "pylogbroker.table.sql", raising=False)
     result = run("SELECT 1", code=1)
-    assert "pylogbroker sql needs duckdb, which is not installed: " in result.stderr
+    assert "pylogbroker sql needs duckdb, which is not installed (extra tables): " in result.stderr
     assert "pip install" in result.stderr
