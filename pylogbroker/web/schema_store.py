@@ -99,7 +99,7 @@ class SchemaStore:
 
     _runtime: Runtime
     _client: RegistryClient | None
-    problem: str = ""
+    reason: str = ""
     """Why the registry cannot be asked now; empty if it can."""
     _asked_again_at: float = 0.0
     _entries: OrderedDict[SchemaKey, tuple[LoadedSchema, float]] = attrs.field(factory=OrderedDict, init=False)
@@ -125,7 +125,7 @@ class SchemaStore:
             where = endpoint.RegistryEndpoint.of(settings)
             client = None if where is None else blocking_exchange.blocking_client(where, _REQUEST_SECONDS)
         except ConfigError as error:
-            return cls(runtime, None, _sentence(f"{error}: keys and values are shown as they are"))
+            return cls(runtime, None, str(error))
         return cls(runtime, client)
 
     @classmethod
@@ -135,6 +135,16 @@ class SchemaStore:
         store.own = own
         return store
 
+    @property
+    def problem(self) -> str:
+        """Sentence for contents that stay as they are since the registry cannot be asked now; empty if it can."""
+        return _sentence(f"{self.reason}: keys and values are shown as they are") if self.reason else ""
+
+    @property
+    def where(self) -> str:
+        """Address of the registry, without credentials; empty if the settings have none that can be used."""
+        return "" if self._client is None else self._client.where
+
     async def ask(self, sender: RegistrySender, question: Callable[[RegistryClient], Coroutine[Any, Any, T]]) -> T:
         """Return what a question gets from the registry; raise SchemaError.
 
@@ -143,8 +153,8 @@ class SchemaStore:
         if self.own is not None:
             return await question(RegistryClient(partial(self.own.ask_for, sender), _OWN, denied_remedy=""))
         client = self._client
-        if client is None or (self.problem and self._runtime.clock.seconds() < self._asked_again_at):
-            raise RegistryUnavailable(self.problem)
+        if client is None or (self.reason and self._runtime.clock.seconds() < self._asked_again_at):
+            raise RegistryUnavailable(self.reason)
         try:
             answer: T = await self._lock.run(self._runtime.in_thread, lambda: blocking(question(client)))
         except RegistryUnavailable as error:
@@ -163,7 +173,7 @@ class SchemaStore:
         await self.load([key])
         entry = self._entries.get(key)
         if entry is None:
-            raise RegistryUnavailable(self.problem)
+            raise RegistryUnavailable(self.reason)
         if entry[0].codec is None:
             raise InvalidSchema(entry[0].problem)
         return entry[0]
@@ -183,21 +193,21 @@ class SchemaStore:
             if self._is_fresh(key):  # another request has asked meanwhile
                 continue
             now = self._runtime.clock.seconds()
-            if self.problem and now < self._asked_again_at:
+            if self.reason and now < self._asked_again_at:
                 return
             try:
                 schema = await self._loaded(client, key)
             except (RegistryUnavailable, RegistryDenied, MissingExtra, ConfigError) as error:
                 self._fail(error)
                 return
-            self.problem = ""
+            self.reason = ""
             self._entries[key] = schema, now + (_FORGET_SECONDS if schema.codec is None else float("inf"))
             while len(self._entries) > ENTRIES_MAX:
                 self._entries.popitem(last=False)
 
     def _fail(self, error: Exception) -> None:
         """Do not ask the registry for some time."""
-        self.problem = _sentence(f"{error}: keys and values are shown as they are")
+        self.reason = str(error)
         self._asked_again_at = self._runtime.clock.seconds() + _RETRY_SECONDS
 
     async def _loaded(self, client: RegistryClient, key: SchemaKey) -> LoadedSchema:

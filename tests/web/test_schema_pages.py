@@ -6,9 +6,11 @@ import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from pylogbroker.schemas.registry_client import RegistryClient
 from pylogbroker.schemas.values import JSON, PROTOBUF, Schema
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.schema_pages.differences import LINES_MAX, SHOWN_CHARACTERS_MAX, difference, shown_text
+from pylogbroker.web.schema_store import SchemaSource, SchemaStore
 from tests.web.hosted_registry import LONGER, OBJECT, ORDER, HostedRegistryTests
 from tests.web.test_changes import FORM, ChangeTests
 from tests.web.test_pages import HOSTILE, PageTests
@@ -138,6 +140,18 @@ class TestSubject(SchemaPageTests):
         self.source.schemas._made.clear()
         self.assertIn("schema.registry.listeners", self.show("/schemas", 404).text)
         self.assertNotIn("/schemas", self.show("/topics").links)
+
+    def test_another_registry_is_named(self) -> None:
+        services: Any = self.node.broker
+        for store, text in (
+            (
+                SchemaStore(services.runtime, RegistryClient(self.registry.ask, "http://r:8081")),
+                "list -r http://r:8081`",
+            ),
+            (SchemaStore(services.runtime, None, "the file ca.pem is missing"), "and the file ca.pem is missing"),
+        ):
+            self.source.schemas = SchemaSource({services.config: store})
+            self.assertIn(text, self.show("/schemas", 404).text)
 
     def test_a_read_only_subject_keeps_its_level(self) -> None:
         self.register("s", ORDER)

@@ -18,6 +18,7 @@ from pylogbroker.web.parameters import Index, Name, Search
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import Trimmed
 from pylogbroker.web.schema_pages.differences import SHOWN_CHARACTERS_MAX, DiffLine, difference, shown_text
+from pylogbroker.web.schema_store import SchemaStore
 from pylogbroker.web.visitors import Visitor
 
 NO_REGISTRY: Final = (
@@ -144,10 +145,22 @@ async def subjects_of_topic(visitor: Visitor, topic: str) -> Sequence[SubjectSum
 
 
 def _registry(visitor: Visitor) -> HostedRegistry:
-    own = None if visitor.schemas is None else visitor.schemas.own
-    if own is None:
+    schemas = visitor.schemas
+    if schemas is None:
         raise KafkaError(NO_REGISTRY, ErrorCode.RESOURCE_NOT_FOUND)
-    return own
+    if schemas.own is None:
+        raise KafkaError(_elsewhere(schemas), ErrorCode.RESOURCE_NOT_FOUND)
+    return schemas.own
+
+
+def _elsewhere(schemas: SchemaStore) -> str:
+    """Say where the schemas are that this page does not show."""
+    if not schemas.where:
+        return f"this page shows the schemas of a broker's own registry, and {schemas.reason}"
+    return (
+        f"the schemas are in the registry at {schemas.where}, which schema.registry.url names; this page shows those of"
+        f" a broker's own registry alone: `pylogbroker schema list -r {schemas.where}` lists them"
+    )
 
 
 def _row(visitor: Visitor, summary: SubjectSummary) -> SubjectRow:

@@ -345,6 +345,6 @@ class TestOtherRegistry(AnonymousTests, HostedTests):
         assert store is not None
         store.own = None
         for subject, code in (("payments-value", 40301), ("clicks-value", 503)):
-            store.problem, store._asked_again_at = "it is away", float("inf")
+            store.reason, store._asked_again_at = "it is away", float("inf")
             value = {"type": "AVRO", "schema": ORDER, "subject": subject, "data": {"id": 1}}
             self.assertEqual(self.produce({"value": value})[0]["error_code"], code)

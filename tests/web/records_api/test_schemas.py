@@ -89,6 +89,10 @@ class TestDecoded(FollowingTests):
         [row] = self.rows()
         self.assertIn("is not reached: Connection refused: keys and values are shown as they are", row["value_problem"])
         self.assertIn("value_base64", row)
+        for _ in range(2):  # the second time, the registry is not asked again
+            written = self.post({"value": {"id": 1}, "value_schema": {"id": 17}})
+            self.assertEqual(written.code, 503)
+            self.assertTrue(json.loads(written.body)["error"].endswith("is not reached: Connection refused"), written)
 
     def test_without_a_registry(self) -> None:
         self.source.schemas = SchemaSource({self.node.broker.config: None})
