@@ -164,7 +164,8 @@ class ClusterRows(Values):
         at_least(0),
         1_000,
         "medium",
-        "Pause before a follower fetches a partition again after an error.",
+        "Pause before a follower fetches a partition again after an error. If the leader has not heard yet that it "
+        "leads, the first pauses are shorter, from 10 ms on.",
     )
     leader_replication_throttled_rate = cluster_wide(
         "leader.replication.throttled.rate",

@@ -25,6 +25,8 @@
                       it does not, or is unknown     LISTING_LOCAL
     TRUNCATING        not restored                   FETCHING          fetch again after a delay
     all that ask      FENCED_LEADER_EPOCH            FENCED            none: the next state has a later leader epoch
+                      NOT_LEADER_OR_FOLLOWER, say    (same)            ask again after 10 ms, 20 ms, ...: the leader
+                                                                       may hear of its epoch after us
                       other error, no answer         (same)            ask again after a delay
     any               log failed                     FAILED            none
 
@@ -127,6 +129,16 @@ _LISTED: Final = {
     FollowerState.LISTING_LOCAL: LeaderOffset.LOCAL_START,
     FollowerState.LISTING_TIERED: LeaderOffset.LAST_TIERED,
 }
+#: Answers of a leader that has not heard of this leader epoch, or of the topic.
+_UNAWARE: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+_UNAWARE_PAUSE_MS: Final = 10
 _NOTHING_FETCHED: Final = FetchedData(UNKNOWN_OFFSET, UNKNOWN_OFFSET, False)
 
 
@@ -145,6 +157,8 @@ class FollowerReplica:
         self._after_truncation = FollowerState.FETCHING
         self._fetched = _NOTHING_FETCHED
         self._leader_high_watermark = UNKNOWN_OFFSET
+        self._unaware_pause_ms = min(_UNAWARE_PAUSE_MS, settings.replica_fetch_backoff_ms)
+        """Pause after the next answer of a leader that has not heard of this epoch."""
 
     def begin(self) -> Actions:
         log = self._log
@@ -239,6 +253,9 @@ class FollowerReplica:
             self.state = FollowerState.LISTING_TIERED if skips else FollowerState.LISTING_LOCAL
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
             self.state = FollowerState.FENCED
+        elif error in _UNAWARE:
+            self.retry_at_ms = now_ms + self._unaware_pause_ms
+            self._unaware_pause_ms = min(2 * self._unaware_pause_ms, self._settings.replica_fetch_backoff_ms)
         else:
             self.retry_at_ms = now_ms + self._settings.replica_fetch_backoff_ms
 

@@ -332,9 +332,7 @@ def test_a_fenced_follower_waits_for_the_next_state() -> None:
     assert follower.next_request(10 * BACKOFF_MS) is None
 
 
-@pytest.mark.parametrize(
-    "error", [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NETWORK_EXCEPTION]
-)
+@pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NETWORK_EXCEPTION])
 def test_other_errors_are_retried_later(error: ErrorCode) -> None:
     follower = follower_of(log_of(1))
     request = asked(follower)
@@ -342,6 +340,34 @@ def test_other_errors_are_retried_later(error: ErrorCode) -> None:
     assert follower.retry_at_ms == 100 + BACKOFF_MS
     assert follower.next_request(99 + BACKOFF_MS) is None
     assert asked(follower, 100 + BACKOFF_MS) == request
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ],
+)
+def test_a_leader_that_has_not_heard_of_its_epoch_is_asked_again_soon(error: ErrorCode) -> None:
+    follower = follower_of(log_of(1))
+    now_ms, pauses = 100, []
+    for _ in range(9):
+        request = asked(follower, now_ms)
+        follower.request_failed(request, error, now_ms)
+        assert follower.retry_at_ms is not None
+        assert follower.next_request(follower.retry_at_ms - 1) is None
+        pauses.append(follower.retry_at_ms - now_ms)
+        now_ms = follower.retry_at_ms
+    assert pauses == [10, 20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS]
+
+
+def test_a_short_backoff_is_the_longest_pause() -> None:
+    follower = FollowerReplica(log_of(1), EPOCH, ReplicationSettings(replica_fetch_backoff_ms=3), 0)
+    follower.request_failed(asked(follower), ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+    assert follower.retry_at_ms == 3
 
 
 def test_a_failed_append_is_fetched_again_later() -> None:
