@@ -8,6 +8,8 @@
                  and those to forget            an error, no response    no session
 
 A partition that is not fetched now is forgotten: the leader would take its last fetch offset for a new one.
+
+Without sessions (`FollowerFetchSession.none`), each request has epoch -1 and names all partitions.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchT
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
+_FINAL_EPOCH = -1
+"""Epoch of a request that wants no session."""
 
 
 class FetchedPartition(NamedTuple):
@@ -32,10 +36,19 @@ class FetchedPartition(NamedTuple):
 
 @attrs.define(eq=False, repr=False)
 class FollowerFetchSession:
-    id: int = _NO_SESSION
-    epoch: int = _FIRST_EPOCH
+    _first_epoch: int = _FIRST_EPOCH
+    id: int = attrs.field(default=_NO_SESSION, init=False)
+    epoch: int = attrs.field(init=False)
     """Of the next request."""
-    _sent: dict[FetchedPartition, FetchPartition] = attrs.field(factory=dict)
+    _sent: dict[FetchedPartition, FetchPartition] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.epoch = self._first_epoch
+
+    @classmethod
+    def none(cls) -> FollowerFetchSession:
+        """Return what fills requests that have no session."""
+        return cls(_FINAL_EPOCH)
 
     @property
     def is_incremental(self) -> bool:
@@ -70,7 +83,7 @@ class FollowerFetchSession:
         return True
 
     def answered(self, session_id: int) -> None:
-        if session_id == _NO_SESSION:
+        if session_id == _NO_SESSION or self._first_epoch == _FINAL_EPOCH:
             self.end()
         else:
             self.id = session_id
@@ -78,7 +91,7 @@ class FollowerFetchSession:
 
     def end(self) -> None:
         """Begin a new session with the next request."""
-        self.id, self.epoch = _NO_SESSION, _FIRST_EPOCH
+        self.id, self.epoch = _NO_SESSION, self._first_epoch
         self._sent.clear()
 
 

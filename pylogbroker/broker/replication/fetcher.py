@@ -6,36 +6,40 @@
 Rounds follow each other. A replica that waits after an error is asked again when its time has come. Throttled replicas
 are left out while their rate is exceeded. While `flush.messages` lets a replica write to the disk, the others' fetch
 does not wait for long, so that the next one reports what was written.
+
+Replicas that become ready while a fetch waits at the leader are fetched on a `SecondConnection` meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
+from pylogbroker.broker.replication.fetch_sessions import FollowerFetchSession
 from pylogbroker.broker.replication.followed_replicas import FollowedReplicas
 from pylogbroker.broker.replication.followership import Followership
-from pylogbroker.broker.replication.leader_requests import FetcherSettings, Fetches, LeaderRequests, RequestChannel
+from pylogbroker.broker.replication.leader_requests import FetcherSettings, LeaderRequests, RequestChannel
+from pylogbroker.broker.replication.second_connection import SHORT_WAIT_MS, SecondConnection
 from pylogbroker.broker.runtime.idle_pause import IdlePause
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
-from pylogbroker.replication import FetchFrom, FollowerRequest
+from pylogbroker.rpc.errors import NotConnected
 
 log = Logger()
 _IDLE_SECONDS = 1.0
-_SYNCING_WAIT_MS = 5
-"""Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 
 
 @attrs.define(eq=False, repr=False)
 class ReplicaFetcher:
-    """Fetcher of one leader."""
+    """Fetcher of one leader; `_open_channel` returns a new channel, or raises NotConnected."""
 
     leader: int
     _channel: RequestChannel
+    _open_channel: Callable[[], RequestChannel]
     _settings: FetcherSettings
     _runtime: Runtime
     _broker_epoch: int = -1
@@ -43,6 +47,10 @@ class ReplicaFetcher:
     """Time in seconds."""
     replicas: FollowedReplicas = attrs.field(factory=FollowedReplicas, init=False)
     _requests: LeaderRequests = attrs.field(init=False)
+    _fetches_until: float = attrs.field(default=0.0, init=False)
+    """Time until which the fetch that is under way may wait; 0 without one."""
+    _second: list[SecondConnection] = attrs.field(factory=list, init=False)
+    """One, while it is needed."""
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
     _is_woken: bool = attrs.field(default=False, init=False)
     """A replica has become ready since the loop began to look for requests."""
@@ -61,7 +69,13 @@ class ReplicaFetcher:
 
     def set_broker_epoch(self, epoch: int) -> None:
         """Take this broker's epoch, for the next requests."""
-        self._requests.broker_epoch = epoch
+        for requests in self._connections():
+            requests.broker_epoch = epoch
+
+    def _connections(self) -> Iterator[LeaderRequests]:
+        yield self._requests
+        for second in self._second:
+            yield second.requests
 
     def start(self) -> None:
         run_in_background(log, self._run(), "the fetcher of broker {leader} failed", leader=self.leader)
@@ -70,10 +84,13 @@ class ReplicaFetcher:
         """Stop; the replicas may go to another fetcher, and answers that still come are ignored."""
         self._is_stopped = True
         replicas = self.replicas.clear()
-        self._requests.pending.clear()
+        for requests in self._connections():
+            requests.pending.clear()
         for replica in replicas:
             replica.connection_lost()
         self._requests.close()
+        for second in self._second:
+            second.close()
         self._idle.wake()
 
     def add(self, replica: Followership) -> None:
@@ -86,11 +103,17 @@ class ReplicaFetcher:
         self._wake()
 
     def _wake(self) -> None:
-        self._is_woken = True
-        self._idle.wake()
+        """Look for requests in the reactor's next iteration: other replicas of a topic become ready until then."""
+        if self._fetches_until:
+            self._is_woken = True
+            self._fetch_meanwhile()
+        elif not self._is_woken:
+            self._is_woken = True
+            self._runtime.deferred_actions.defer(self._idle.wake)
 
     def remove(self, key: TopicPartition) -> None:
-        self._requests.take_pending(key)
+        for requests in self._connections():
+            requests.take_pending(key)
         self.replicas.remove(key)
 
     def set_topic_id(self, replica: Followership, topic_id: UUID) -> None:
@@ -109,27 +132,63 @@ class ReplicaFetcher:
             is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
             if is_exceeded:
                 self._hold_back_throttled()
-            is_syncing = False
-            lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
-            fetches: Fetches = {}
-            resting, requests = self.replicas.resting, self._requests
-            async for key, replica in self._runtime.slices.over(tuple(resting.items())):
-                if resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
-                    continue
-                request = replica.next_request()
-                if isinstance(request, FetchFrom):
-                    requests.add(key, replica, request, fetches)
-                elif request is not None:
-                    lookups[key] = replica, request
-                else:
-                    is_syncing |= replica.is_syncing
+            requests = self._requests
+            lookups, fetches, is_syncing = await requests.next_round(is_exceeded)
             if self._is_stopped:
                 return
             if lookups or requests.pending:
-                wait_ms = self._settings.wait_max_ms
-                await requests.round(lookups, fetches, min(wait_ms, _SYNCING_WAIT_MS) if is_syncing else wait_ms)
+                wait_ms = self._wait_ms(is_syncing)
+                self._fetches_until = self._runtime.clock.seconds() + wait_ms / 1000
+                if self._is_woken:
+                    self._fetch_meanwhile()
+                await requests.round(lookups, fetches, wait_ms)
+                self._fetches_until = 0.0
             elif not self._is_woken:
                 await self._wait()
+
+    def _wait_ms(self, is_syncing: bool) -> int:
+        """Return how long a fetch waits for records: less if other replicas may become ready meanwhile."""
+        wait_ms = self._settings.wait_max_ms
+        if is_syncing:
+            wait_ms = min(wait_ms, SHORT_WAIT_MS)
+        for second in self._second:
+            if second.fetches_until:
+                left_ms = round((second.fetches_until - self._runtime.clock.seconds()) * 1000)
+                wait_ms = min(wait_ms, max(left_ms, 0) + 1)
+        if self.replicas.resting:
+            now_ms = self._runtime.now_ms()
+            retry_ms = self.replicas.next_retry_ms(now_ms)
+            wait_ms = wait_ms if retry_ms is None else min(wait_ms, retry_ms - now_ms)
+        return wait_ms
+
+    def _fetch_meanwhile(self) -> None:
+        """Let the second connection fetch for replicas that have become ready, unless all are fetched soon."""
+        if self._second:
+            self._second[0].wake()
+        elif self._fetches_until - self._runtime.clock.seconds() >= SHORT_WAIT_MS / 1000:
+            try:
+                channel = self._open_channel()
+            except NotConnected:  # the leader has just died
+                return
+            settings, runtime, replicas = self._settings, self._runtime, self.replicas
+            epoch, session = self._requests.broker_epoch, FollowerFetchSession.none()
+            requests = LeaderRequests(self.leader, channel, settings, runtime, replicas, epoch, session)
+            second = SecondConnection(requests, replicas, settings.throttle, runtime, lambda: self._fetches_until)
+            self._second.append(second)
+            runtime.deferred_actions.defer(self._run_second)
+
+    def _run_second(self) -> None:
+        run_in_background(
+            log, self._use_second(), "the second connection to broker {leader} failed", leader=self.leader
+        )
+
+    async def _use_second(self) -> None:
+        [second] = self._second
+        try:
+            await second.run()
+        finally:
+            second.close()
+            self._second.clear()
 
     def _hold_back_throttled(self) -> None:
         for key, (replica, request) in tuple(self._requests.pending.items()):
@@ -149,7 +208,4 @@ class ReplicaFetcher:
         if throttled_ms:
             due.append(now_ms + throttled_ms)
         seconds = min([_IDLE_SECONDS, *((at - now_ms) / 1000 for at in due)])
-        timer = self._runtime.clock.callLater(max(seconds, 0.0), self._idle.wake)
-        await self._idle.until_woken()
-        if timer.active():
-            timer.cancel()
+        await self._idle.for_seconds(self._runtime.clock, seconds)

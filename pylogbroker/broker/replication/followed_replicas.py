@@ -53,6 +53,11 @@ class FollowedReplicas:
         """Return the name of a topic, or "" if no replica of it is fetched any more."""
         return next((name for name, _ in self._by_topic_id.get(topic_id, ())), "")
 
+    def next_retry_ms(self, now_ms: int) -> int | None:
+        """Return the next time after now at which a replica may be fetched again after an error; None without one."""
+        times = (replica.follower.retry_at_ms for replica in self.resting.values())
+        return min((at_ms for at_ms in times if at_ms is not None and at_ms > now_ms), default=None)
+
     def follows(self, key: TopicPartition, replica: Followership) -> bool:
         """Return whether the replica still follows this leader in the same leader epoch."""
         return self.by_key.get(key) is replica

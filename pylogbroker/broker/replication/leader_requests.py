@@ -10,7 +10,7 @@ a round costs what changes, not what is followed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -62,6 +62,13 @@ Lookups = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
 Fetches = dict[FetchedPartition, FetchPartition]
 
 
+class NextRound(NamedTuple):
+    lookups: Lookups
+    fetches: Fetches
+    is_syncing: bool
+    """A replica writes to the disk, and has something to report soon."""
+
+
 class RequestChannel(Protocol):
     def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]: ...
     def close(self) -> None: ...
@@ -89,13 +96,13 @@ class LeaderRequests:
     _runtime: Runtime
     _replicas: FollowedReplicas
     broker_epoch: int = -1
+    _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession)
     fetches: int = attrs.field(default=0, init=False)
     """Number of fetches that were sent."""
     pending: dict[TopicPartition, tuple[Followership, FetchFrom]] = attrs.field(factory=dict, init=False)
     """Fetches that the leader has not answered."""
     _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
     """Partitions that are not pending any more, since the last request."""
-    _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _is_session_outdated: bool = attrs.field(default=False, init=False)
     _forms: dict[tuple[FetchedPartition, int], PreparedFetch | None] = attrs.field(factory=dict, init=False)
     """By partition and `max_wait_ms`; None if it was named alone once: many in turn would not repay to learn each."""
@@ -117,14 +124,30 @@ class LeaderRequests:
         pending = self.pending.pop(key, None)
         if pending is not None:
             self._replicas.resting[key] = pending[0]
-            self._answered.add(key_of(pending[0]))
+            self._answered.add(_key_of(pending[0]))
         return pending
 
-    def add(self, key: TopicPartition, replica: Followership, request: FetchFrom, fetches: Fetches) -> None:
-        """Let a fetch be pending, and add it to those of the next round."""
-        del self._replicas.resting[key]
-        self.pending[key] = replica, request
-        fetches[key_of(replica)] = self._partition(replica, request)
+    async def next_round(self, is_exceeded: bool) -> NextRound:
+        """Ask the resting replicas what they need; their fetches are pending from now on.
+
+        Throttled replicas are left out if the rate that they share `is_exceeded`.
+        """
+        resting, is_syncing = self._replicas.resting, False
+        lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
+        fetches: Fetches = {}
+        async for key, replica in self._runtime.slices.over(tuple(resting.items())):
+            if resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
+                continue
+            request = replica.next_request()
+            if isinstance(request, FetchFrom):
+                del resting[key]
+                self.pending[key] = replica, request
+                fetches[_key_of(replica)] = self._partition(replica, request)
+            elif request is not None:
+                lookups[key] = replica, request
+            else:
+                is_syncing |= replica.is_syncing
+        return NextRound(lookups, fetches, is_syncing)
 
     async def round(self, lookups: Lookups, new: Fetches, wait_ms: int) -> None:
         """Look up, and fetch with what is `new` among the pending fetches."""
@@ -158,7 +181,7 @@ class LeaderRequests:
         if not was_incremental:
             fetches = {}
             async for replica, position in self._runtime.slices.over(tuple(self.pending.values())):
-                fetches[key_of(replica)] = self._partition(replica, position)
+                fetches[_key_of(replica)] = self._partition(replica, position)
         answered, self._answered = self._answered, set()
         over = [key for key in answered if not self._is_pending(key)]
         for key in over:
@@ -334,7 +357,7 @@ def _of_kind(requests: Lookups, kind: type[FollowerRequest]) -> Lookups:
     return {key: pending for key, pending in requests.items() if isinstance(pending[1], kind)}
 
 
-def key_of(replica: Followership) -> FetchedPartition:
+def _key_of(replica: Followership) -> FetchedPartition:
     return FetchedPartition(replica.topic, replica.topic_id, replica.index)
 
 

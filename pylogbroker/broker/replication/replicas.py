@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -391,12 +392,14 @@ class Replicas:
         number = index % self._settings.fetchers_per_leader
         fetcher = self._fetchers.get((leader, number))
         if fetcher is None and not self._is_closed:
+            open_channel = partial(self._fetch_channel, leader, number)
             try:
-                channel = self._fetch_channel(leader, number)
+                channel = open_channel()
             except NotConnected as error:
                 log.info("nothing is fetched from broker {leader} now: {why}", leader=leader, why=error)
                 return None
-            fetcher = ReplicaFetcher(leader, channel, self._fetcher_settings, self._runtime, self.broker_epoch)
+            settings, runtime = self._fetcher_settings, self._runtime
+            fetcher = ReplicaFetcher(leader, channel, open_channel, settings, runtime, self.broker_epoch)
             self._fetchers[leader, number] = fetcher
             fetcher.start()
         return fetcher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
 
 @attrs.define(eq=False, repr=False)
@@ -15,6 +16,13 @@ class IdlePause:
     async def until_woken(self) -> None:
         self._pausing = Deferred()
         await self._pausing
+
+    async def for_seconds(self, clock: IReactorTime, seconds: float) -> None:
+        """Pause until `wake`, or for so long."""
+        timer = clock.callLater(max(seconds, 0.0), self.wake)
+        await self.until_woken()
+        if timer.active():
+            timer.cancel()
 
     def wake(self) -> None:
         """Let the loop go on; without effect while it works, so the loop looks for work before it pauses."""

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import inf
 from typing import Any, cast
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.replication.fetcher import ReplicaFetcher
-from pylogbroker.broker.replication.leader_requests import FetcherSettings
-from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.replicas import FetchRates
-from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, LeaderOffset, ListOffset
-from pylogbroker.replication.settings import ReplicationSettings
-from pylogbroker.rpc.client_protocol import PreparedRequest
-from pylogbroker.wire import Request
-from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from pylogbroker.replication import FindEpochEnd, LeaderOffset, ListOffset
+from pylogbroker.wire.messages.fetch import FetchResponse
 from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
     LATEST,
@@ -32,71 +21,15 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tests.broker.nodes import Threads
-from tests.broker.prepared_requests import decoded
-from tests.replication.model_log import ModelLog
-
-TOPIC_ID = UUID(int=3)
-
-
-@attrs.define(eq=False)
-class Replica:
-    """Stands for `Followership`: notes what it hears."""
-
-    index: int
-    wanted: list[FollowerRequest]
-    topic: str = "t"
-    topic_id: UUID = TOPIC_ID
-    heard: list[Any] = attrs.field(factory=list)
-    is_syncing: bool = False
-    on_ready: Any = None
-    on_asked: Callable[[], None] | None = None
-    follower: FollowerReplica = attrs.field(
-        factory=lambda: FollowerReplica(ModelLog(), 1, ReplicationSettings(), 0), init=False
-    )
-
-    def next_request(self) -> FollowerRequest | None:
-        if self.on_asked is not None:
-            call, self.on_asked = self.on_asked, None
-            call()
-        return self.wanted.pop(0) if self.wanted else None
-
-    def fetched(self, request: FollowerRequest, answer: Any) -> None:
-        self.heard.append("fetched")
-
-    def not_answered(self, request: FollowerRequest) -> None:
-        self.heard.append("not answered")
-
-    def offset_listed(self, request: FollowerRequest, offset: int) -> None:
-        self.heard.append(offset)
-
-    def request_failed(self, request: FollowerRequest, error: ErrorCode) -> None:
-        self.heard.append(error)
-
-    def connection_lost(self) -> None:
-        self.heard.append("lost")
-
-
-@attrs.define(eq=False)
-class Channel:
-    sent: list[tuple[Request, Deferred[Any]]] = attrs.field(factory=list)
-    is_closed: bool = False
-    prepared: int = 0
-
-    def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]:
-        response: Deferred[Any] = Deferred()
-        self.sent.append((decoded(request), response))
-        self.prepared += isinstance(request, PreparedRequest)
-        return response
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def answer(self, response: Any) -> Any:
-        """Answer the oldest request; return it."""
-        request, waiting = self.sent.pop(0)
-        waiting.callback(response)
-        return request
+from tests.broker.replication.fetcher_case import (
+    TOPIC_ID,
+    FetcherCase,
+    Replica,
+    fetch_from,
+    fetched,
+    forgotten_of,
+    partitions_of,
+)
 
 
 @attrs.define(eq=False)
@@ -107,40 +40,7 @@ class CountedFetcher:
     started: float = 0.0
 
 
-def fetch_from(offset: int) -> FetchFrom:
-    return FetchFrom(1, offset, 1, 0)
-
-
-def fetched(*indexes: int, session: int = 0) -> FetchResponse:
-    partitions = [PartitionData(index, records=b"") for index in indexes]
-    topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)] if indexes else []
-    return FetchResponse(session_id=session, responses=topics)
-
-
-def partitions_of(request: Any) -> list[int]:
-    return [each.partition for topic in request.topics for each in topic.partitions]
-
-
-def forgotten_of(request: Any) -> list[int]:
-    return [index for topic in request.forgotten_topics_data for index in topic.partitions]
-
-
-class FetcherTests(SynchronousTestCase):
-    def setUp(self) -> None:
-        self.clock = Clock()
-        self.runtime = Runtime.on(self.clock, Threads(), Threads())
-        self.runtime.slices.seconds = inf  # the test's clock does not go on by itself
-        self.channel = Channel()
-        settings = FetcherSettings(2, InterBrokerProtocol.parse("3.9"))
-        self.fetcher = ReplicaFetcher(1, self.channel, settings, self.runtime)
-
-    def add(self, *wanted: list[FollowerRequest]) -> list[Replica]:
-        replicas = [Replica(index, requests) for index, requests in enumerate(wanted)]
-        for replica in replicas:
-            self.fetcher.add(replica)  # type: ignore[arg-type]
-        self.fetcher.start()
-        return replicas
-
+class FetcherTests(FetcherCase):
     def test_fetches_are_counted(self) -> None:
         self.add([fetch_from(0), fetch_from(1)])
         self.assertEqual(self.fetcher.requests, 1)
@@ -172,6 +72,7 @@ class FetcherTests(SynchronousTestCase):
         self.assertEqual(self.channel.sent, [])
         waiting.wanted, syncing.is_syncing = [fetch_from(1)], True
         waiting.on_ready()
+        self.clock.advance(0)
         request: Any = self.channel.answer(fetched(session=7))
         self.assertEqual((partitions_of(request), request.max_wait_ms), ([0], 5))
         syncing.wanted, syncing.is_syncing = [fetch_from(1)], False
@@ -243,6 +144,7 @@ class FetcherTests(SynchronousTestCase):
         second = Replica(1, [fetch_from(0)])
         first.on_asked = lambda: self.fetcher.add(second)  # type: ignore[arg-type]
         first.on_ready()
+        self.clock.advance(0)
         self.assertEqual([partitions_of(request) for request, _ in self.channel.sent], [[1]])
 
     def test_a_stop_while_the_next_request_is_made(self) -> None:
@@ -255,6 +157,7 @@ class FetcherTests(SynchronousTestCase):
 
     def test_a_stop_while_nothing_is_asked_leaves_no_timer(self) -> None:
         self.add([])
+        self.clock.advance(0)
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
         self.fetcher.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
