@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pylogbroker.metrics.families import FAMILIES, Family
+from pylogbroker.metrics.declarations import Family
+from pylogbroker.metrics.families import FAMILIES
 
 _HEAD = """# Metrics
 

@@ -9,8 +9,8 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.partitions.archived import Archive
 from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
+from pylogbroker.metrics.declarations import Family
 from pylogbroker.metrics.exposition import Exposition
-from pylogbroker.metrics.families import Family
 
 
 async def collect_archive(out: Exposition, broker: Broker) -> None:

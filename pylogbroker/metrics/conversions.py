@@ -10,8 +10,8 @@ import attrs
 from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
 from pylogbroker.broker.runtime.distribution import Distribution
 from pylogbroker.metrics import families
+from pylogbroker.metrics.declarations import Family
 from pylogbroker.metrics.exposition import Exposition
-from pylogbroker.metrics.families import Family
 from pylogbroker.metrics.latencies import QUANTILES, RecentBuckets, number_text, quantile
 
 _NS_PER_MS = 1e6

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.long_loops import give_way
-from pylogbroker.metrics.families import Family
+from pylogbroker.metrics.declarations import Family
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LINES_PER_STEP: Final = 2000

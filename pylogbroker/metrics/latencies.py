@@ -17,8 +17,8 @@ import attrs
 from pylogbroker.broker.runtime.distribution import BUCKETS, Distribution
 from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
+from pylogbroker.metrics.declarations import Family
 from pylogbroker.metrics.exposition import Exposition
-from pylogbroker.metrics.families import Family
 from pylogbroker.metrics.recent_rate import WINDOW_SECONDS
 from pylogbroker.net.latencies import Latency
 

@@ -9,8 +9,8 @@ from pylogbroker.broker.partitions.traffic import TopicTraffic, Traffic
 from pylogbroker.errors import ErrorCode, RejectionReason
 from pylogbroker.long_loops import give_way
 from pylogbroker.metrics import families
+from pylogbroker.metrics.declarations import Family
 from pylogbroker.metrics.exposition import Exposition
-from pylogbroker.metrics.families import Family
 
 _REJECTIONS: Final = {
     RejectionReason.NO_KEY: families.RECORDS_WITHOUT_KEY,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.metrics.families import Family, Kind
+from pylogbroker.metrics.declarations import Family, Kind
 
 
 def sample_name(family: Family) -> str:

@@ -7,8 +7,8 @@ from collections import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from pylogbroker.long_loops import at_once
+from pylogbroker.metrics.declarations import Family, Kind
 from pylogbroker.metrics.exposition import Exposition
-from pylogbroker.metrics.families import Family, Kind
 from pylogbroker.metrics.network import ERRORS_MAX, bounded_errors
 from pylogbroker.metrics.recent_rate import RecentRate
 

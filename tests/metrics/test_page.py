@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from pylogbroker.metrics.__main__ import as_markdown
-from pylogbroker.metrics.families import FAMILIES, Kind
+from pylogbroker.metrics.declarations import Kind
+from pylogbroker.metrics.families import FAMILIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
