@@ -286,6 +286,8 @@ def assemble(
             remote_storage.storage,
             remote_storage.in_reading_thread,
             remote_storage.in_copying_thread,
+            cluster_id,
+            lambda: [directory.path for directory in logs.directories.online],
         )
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)

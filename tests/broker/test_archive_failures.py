@@ -84,7 +84,7 @@ class StoreAwayTests(ArchiveTests):
         log = self.create().log
         self.append("t", *VALUES)
         self.archive_all()
-        [directory] = [path for path, _, files in os.walk(self.store) if files]
+        [directory] = [path for path, _, files in os.walk(self.store) if len(files) > 1]
         first = min(name for name in os.listdir(directory) if name.endswith(".log"))
         os.unlink(f"{directory}/{first}")
         with logged_lines() as lines:
@@ -102,19 +102,117 @@ class StoreAwayTests(ArchiveTests):
         self.partition().log.sync()
         self.unmount()
         tries: list[float] = []
-        listing = DirectoryStorage.list
+        read = DirectoryStorage.read
 
-        def counted(store: DirectoryStorage, prefix: str) -> Any:
-            tries.append(self.node.clock.seconds())
-            return listing(store, prefix)
+        def counted(store: DirectoryStorage, *arguments: Any) -> Any:
+            if self.node.clock.seconds() not in tries:
+                tries.append(self.node.clock.seconds())
+            return read(store, *arguments)
 
-        with patch.object(DirectoryStorage, "list", counted):
+        with patch.object(DirectoryStorage, "read", counted):
             for _ in range(120):
                 self.node.clock.advance(0.5)
         pauses = [later - earlier for earlier, later in pairwise(tries)]
         self.assertEqual(pauses[:5], sorted(pauses[:5]))
         self.assertGreaterEqual(pauses[4], 8)
         self.assertLess(len(tries), 12)
+
+
+class MountPointTests(ArchiveTests):
+    """The store's directory is there, and empty: its file system is not mounted, or the setting names another place."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.local_start, self.stored = log.local_start_offset, self.objects()
+        self.assertGreater(self.local_start, 0)
+
+    def unmount(self) -> None:
+        os.rename(self.store, self.store + "-away")
+        os.mkdir(self.store)
+
+    def mount(self) -> None:
+        self.assertEqual(os.listdir(self.store), [])
+        os.rmdir(self.store)
+        os.rename(self.store + "-away", self.store)
+
+    def work(self) -> None:
+        """Let rounds and retention do what they would, for hours."""
+        for _ in range(3):
+            self.append("t", *VALUES)
+            self.archive_all()
+            self.node.clock.advance(3601)
+
+    def test_nothing_is_lost_by_a_start_without_the_file_system(self) -> None:
+        self.unmount()
+        with logged_lines() as lines:
+            self.restart()
+            self.work()
+        log = self.partition().log
+        self.assertEqual((log.log_start_offset, log.local_start_offset), (0, self.local_start))
+        [line] = [line for line in lines if "the remote storage fails: " in line]
+        self.assertIn("it lacks the object clusters/cluster-of-one-node-xx, which this cluster keeps there", line)
+        self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.mount()
+        self.work()
+        self.assertEqual(self.objects()[: len(self.stored)], self.stored)
+        self.assertEqual(self.read_all(), list(enumerate(VALUES * 7)))
+
+    def test_nothing_is_lost_if_the_file_system_goes_while_the_broker_runs(self) -> None:
+        self.unmount()
+        self.work()
+        self.partition().leader_epoch += 1  # the contents are listed again
+        self.work()
+        self.assertEqual(self.partition().log.log_start_offset, 0)
+        self.mount()
+        self.work()
+        self.assertEqual(self.read_all(), list(enumerate(VALUES * 10)))
+
+    def test_a_lost_log_waits_for_the_file_system(self) -> None:
+        path = self.partition().log.path
+        self.stop()
+        shutil.rmtree(path)
+        self.unmount()
+        self.restart()
+        self.assertEqual(self.fetched(0).error_code, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.mount()
+        for _ in range(3):
+            self.node.clock.advance(10)
+        self.assertEqual(self.read_all(), ALL[: self.local_start])
+
+    def test_a_copy_to_the_wrong_place_does_not_count(self) -> None:
+        """The file system goes within a copy."""
+        put = DirectoryStorage.put
+
+        def interrupted(store: DirectoryStorage, name: str, parts: Any) -> None:
+            if name.endswith(".manifest"):
+                self.unmount()
+            put(store, name, parts)
+
+        self.append("t", *VALUES)
+        with patch.object(DirectoryStorage, "put", interrupted):
+            self.copy()
+        shutil.rmtree(self.store)
+        os.rename(self.store + "-away", self.store)
+        self.expire()
+        self.assertEqual(self.partition().log.local_start_offset, self.local_start)
+        self.node.clock.advance(3601)
+        self.archive_all()
+        self.assertEqual(self.read_all(), list(enumerate(VALUES * 2)))
+
+    def test_an_empty_store_is_used_from_now_on_if_it_has_the_mark(self) -> None:
+        self.unmount()
+        os.mkdir(f"{self.store}/clusters")
+        with open(f"{self.store}/clusters/cluster-of-one-node-xx", "w"):
+            pass
+        self.restart()
+        with logged_lines() as lines:
+            self.work()
+        self.assertTrue(any("records may be lost: the archive of t-0 has none from offset 0" in line for line in lines))
+        self.assertEqual(self.offset(EARLIEST), self.local_start)
+        self.assertEqual(self.read_all(), list(enumerate(VALUES * 4))[self.local_start :])
 
 
 class LostLocalRecordsTests(ArchiveTests):

@@ -116,7 +116,7 @@ class ArchiveCatalog:
                 earlier = self.reader.epochs_before(loaded.segments, first, latest)
             return ArchiveListing.of(epoch, loaded, choose(loaded.segments, joined(earlier, epochs), start)), earlier
 
-        listing, earlier = await access.listings.run(access.calls.read, load)
+        listing, earlier = await access.listings.run(access.calls.list, load)
         if partition.leader_epoch != epoch:
             raise KafkaError("the leader has changed", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._listed_ms = access.runtime.now_ms()
@@ -153,7 +153,17 @@ class ArchiveCatalog:
         """Let the log start where its records begin, if nobody has those before. For the leader."""
         pieces = listing.pieces
         first = min(pieces[0].first_offset if pieces else self.log.local_start_offset, self.log.local_start_offset)
-        if not listing.contents.damaged and first > self.log.log_start_offset:
+        start = self.log.log_start_offset
+        if not listing.contents.damaged and first > start:
+            if all(name.end_offset <= start for name in listing.contents.deleted):  # else a leader has deleted them
+                log.warn(
+                    "records may be lost: the archive of {topic}-{partition} has none from offset {start} to {first}. "
+                    "The log begins at {first}",
+                    topic=self.partition.topic,
+                    partition=self.partition.index,
+                    start=start,
+                    first=first,
+                )
             self.log.start_at(first)
 
     def may_list_again(self) -> bool:
@@ -173,7 +183,7 @@ class ArchiveCatalog:
     async def load(self) -> Contents:
         """Return the contents, which no listing has: nobody leads the partition, or this broker follows."""
         access = self.access
-        return await access.calls.read(contents.load, access.store, self.topic_id, self.partition.index)
+        return await access.calls.list(contents.load, access.store, self.topic_id, self.partition.index)
 
     def report(self, problem: str) -> None:
         about = f"the archive of {self.partition.topic}-{self.partition.index}"

@@ -38,6 +38,7 @@ from pylogbroker.storage.remote import deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.copying import CopyAborted
+from pylogbroker.storage.remote.store_marker import StoreMarker
 
 _INTERVAL_SECONDS_MAX: Final = 7 * 24 * 3600.0
 _PENDING_MS_MAX: Final = 3_600_000
@@ -109,7 +110,10 @@ class ArchiveService:
         storage: IRemoteStorage,
         in_reading_thread: InThread,
         in_copying_thread: InThread,
+        cluster_id: str,
+        log_directories: Callable[[], Iterable[str]],
     ) -> ArchiveService:
+        """Return the service. The log directories remember that the store was used."""
         store = CheckedStore(storage)
         health = StoreHealth(
             runtime.now_ms,
@@ -141,7 +145,7 @@ class ArchiveService:
                 ),
                 runtime.clock,
             ),
-            StoreCalls(in_reading_thread, in_copying_thread, health),
+            StoreCalls(in_reading_thread, in_copying_thread, health, StoreMarker(store, cluster_id, log_directories)),
             partitions.is_led,
             SharedReads(
                 runtime.clock, lambda: config.remote_log_reader_threads + config.remote_log_reader_max_pending_tasks

@@ -1,5 +1,8 @@
 """Calls of the remote storage in worker threads.
 
+A change or a listing counts only if the mark of the cluster's store is there afterwards. What a mount point has without
+its file system is no archive, and a copy there is none.
+
 Coroutines of the archive wait for such calls, for the quota of reads (`limits.ReadLimits`), or for a lock of another
 coroutine that waits for these. A stop fails all calls and quotas, those of later on, too: so no coroutine is left.
 """
@@ -15,6 +18,7 @@ from twisted.internet.defer import Deferred, fail
 from pylogbroker.broker.runtime.resources import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage.remote.checked_store import MissingObject, StoreFailure
+from pylogbroker.storage.remote.store_marker import StoreMarker
 
 T = TypeVar("T")
 
@@ -40,6 +44,7 @@ class StoreCalls:
     _in_reading_thread: InThread
     _in_copying_thread: InThread
     _health: HealthNotes
+    _marker: StoreMarker
     _pending: set[Deferred[Any]] = attrs.field(factory=set, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
 
@@ -49,12 +54,16 @@ class StoreCalls:
         return len(self._pending)
 
     async def read(self, call: Callable[..., T], *arguments: object) -> T:
-        """Return the result of a call that reads. Raise StoreFailure, or ArchiveStopped."""
+        """Return the result of a call that reads objects. Raise StoreFailure, or ArchiveStopped."""
         return await self._noted(self._in_reading_thread, call, *arguments)
+
+    async def list(self, call: Callable[..., T], *arguments: object) -> T:
+        """Return the result of a call that lists objects. Raise StoreFailure, or ArchiveStopped."""
+        return await self._noted(self._in_reading_thread, self._marked, call, *arguments)
 
     async def write(self, call: Callable[..., T], *arguments: object) -> T:
         """Return the result of a call that copies or deletes. Raise StoreFailure, or ArchiveStopped."""
-        return await self._noted(self._in_copying_thread, call, *arguments)
+        return await self._noted(self._in_copying_thread, self._change, call, *arguments)
 
     def stop(self) -> None:
         """Fail all calls. Their threads may run on, and nobody gets their results."""
@@ -71,6 +80,15 @@ class StoreCalls:
             self._health.note_failure(failure)
             raise
         self._health.note_success()
+        return result
+
+    def _change(self, call: Callable[..., T], *arguments: object) -> T:
+        self._marker.check()
+        return self._marked(call, *arguments)
+
+    def _marked(self, call: Callable[..., T], *arguments: object) -> T:
+        result = call(*arguments)
+        self._marker.check()
         return result
 
     def _result(self, in_thread: InThread, call: Callable[..., T], *arguments: object) -> Deferred[T]:
