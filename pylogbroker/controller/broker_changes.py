@@ -65,10 +65,13 @@ async def _start(cluster: ControlledCluster, *registrations: BrokerRegistered) -
         cluster.channels.open(registration.broker)
     await _resend(cluster, started)
     await cluster.elect_offline()
-    cluster.send()
-    await reassignment_phases.resume(
-        cluster, [key for key, state in cluster.partitions() if not set(started).isdisjoint(state.target)]
-    )
+    await cluster.send()
+    reassigned = [
+        key
+        async for key, state in cluster.partitions()
+        if state.is_reassigned and not set(started).isdisjoint(state.target)
+    ]
+    await reassignment_phases.resume(cluster, reassigned)
     await deletions.resume(cluster, started)
 
 
@@ -78,10 +81,10 @@ async def _resend(cluster: ControlledCluster, brokers: Collection[int]) -> None:
     Metadata goes first: a follower needs its leader's address.
     """
     cluster.requests.update_metadata()
-    async for some in cluster.steps(cluster.stored_partitions()):
+    async for some in cluster.steps(await cluster.stored_partitions()):
         for broker in brokers:
             cluster.requests.update_metadata_of(broker, some)
-    cluster.send()
+    await cluster.send()
     await cluster.resend(brokers)
 
 
@@ -89,8 +92,8 @@ async def _fail(cluster: ControlledCluster, dead: Collection[int]) -> None:
     for broker in dead:
         cluster.channels.close(broker)
         cluster.offline_replicas.pop(broker, None)
-    await _lose_replicas(cluster, {broker: cluster.partitions_on(broker) for broker in dead})
-    cluster.send()
+    await _lose_replicas(cluster, await cluster.partitions_on(dead))
+    await cluster.send()
 
 
 async def _lose_replicas(cluster: ControlledCluster, replicas: Mapping[int, Collection[PartitionKey]]) -> None:
@@ -106,9 +109,9 @@ async def read_log_dir_events(cluster: ControlledCluster) -> None:
     for node in events.values():
         broker = zk_schema.decode_log_dir_event(node.data)
         if broker is not None:
-            for key in cluster.partitions_on(broker):
+            for key in (await cluster.partitions_on([broker]))[broker]:
                 cluster.requests.lead_and_follow(key, [broker])
-    cluster.send()
+    await cluster.send()
     await cluster.tree.write([Delete(zk_paths.log_dir_event(name)) for name in events])
 
 

@@ -74,16 +74,23 @@ class ControlledCluster:
         topic = self.image.topics.get(key[0])
         return None if topic is None else topic.partitions.get(key[1])
 
-    def partitions(self) -> Iterator[tuple[PartitionKey, PartitionState]]:
-        for topic in self.image.topics.values():
+    async def partitions(self) -> AsyncIterator[tuple[PartitionKey, PartitionState]]:
+        """Yield all partitions of the present image; let the reactor serve others between topics."""
+        async for topic in self.slices.over(self.image.topics.values()):
             for number, state in topic.partitions.items():
                 yield (topic.name, number), state
 
-    def stored_partitions(self) -> list[PartitionKey]:
-        return [key for key, state in self.partitions() if state.is_stored]
+    async def stored_partitions(self) -> list[PartitionKey]:
+        return [key async for key, state in self.partitions() if state.is_stored]
 
-    def partitions_on(self, broker: int) -> list[PartitionKey]:
-        return [key for key, state in self.partitions() if broker in state.replicas and state.is_stored]
+    async def partitions_on(self, brokers: Collection[int]) -> dict[int, list[PartitionKey]]:
+        """Return the stored partitions with a replica on some brokers, by broker."""
+        on: dict[int, list[PartitionKey]] = {broker: [] for broker in brokers}
+        async for key, state in self.partitions():
+            for broker in state.replicas if state.is_stored else ():
+                if broker in on:
+                    on[broker].append(key)
+        return on
 
     def live_brokers(self) -> list[int]:
         """Return brokers that can lead and be in sync."""
@@ -105,8 +112,13 @@ class ControlledCluster:
     def apply(self, *changes: Change) -> None:
         self.image = Delta(changes).apply(self.image)
 
-    def send(self) -> None:
-        """Send the collected requests with the present states."""
+    async def send(self) -> None:
+        """Send the collected requests with the present states; let the reactor serve others between brokers."""
+        async for broker, request in self.slices.over(self.requests.rendered(self.image, self.live)):
+            self.channels.send(broker, request)
+
+    def send_at_once(self) -> None:
+        """Send the collected requests, of which there are few: those of the last step of an event."""
         for broker, request in self.requests.rendered(self.image, self.live):
             self.channels.send(broker, request)
 
@@ -117,7 +129,7 @@ class ControlledCluster:
             end = start + PARTITIONS_MAX
             yield partitions[start:end]
             if end < len(partitions):
-                self.send()
+                await self.send()
 
     async def update(
         self, keys: Iterable[PartitionKey], decide: Decision, *, without: int | None = None, new: Collection[int] = ()
@@ -142,7 +154,7 @@ class ControlledCluster:
 
     async def resend(self, brokers: Collection[int]) -> None:
         """Collect LeaderAndIsr of all replicas on some brokers."""
-        async for some in self.steps(self.stored_partitions()):
+        async for some in self.steps(await self.stored_partitions()):
             for key in some:
                 state = self.state(key)
                 if state is not None:
@@ -253,7 +265,7 @@ class ControlledCluster:
     async def elect_offline(self) -> None:
         """Elect leaders of all partitions without a live one, and create those that had no live replica before."""
         leaderless, missing = [], []
-        for key, state in self.partitions():
+        async for key, state in self.partitions():
             if not state.is_stored:
                 missing.append(key)
             elif not self.is_live(key, state.leader):
@@ -274,7 +286,9 @@ class ControlledCluster:
             if state is not None:
                 self.requests.stop(broker, key, state.leader_epoch, delete=False)
         await self.update(keys, lambda _, state: partition_changes.without_replica(state, broker), without=broker)
-        self.requests.update_metadata(keys)
+        self.requests.update_metadata()
+        async for some in self.steps(keys):
+            self.requests.update_metadata(some)
 
     async def assign(
         self, name: str, assignments: Mapping[int, PartitionState], topic_id: uuid.UUID | None = None

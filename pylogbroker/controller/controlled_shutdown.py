@@ -41,7 +41,7 @@ async def shut_down(cluster: ControlledCluster, broker_id: int, broker_epoch: in
     shutting_down = [other.id for other in cluster.image.brokers.values() if other.shutting_down]
     led: list[PartitionKey] = []
     followed: list[PartitionKey] = []
-    for key, state in cluster.partitions():
+    async for key, state in cluster.partitions():
         if broker_id in state.replicas and len(state.replicas) > 1 and state.is_stored:
             (led if state.leader == broker_id else followed).append(key)
     await cluster.update(led, lambda key, state: elections.controlled_shutdown(state, cluster.live(key), shutting_down))

@@ -143,6 +143,7 @@ class ClusterController:
                 case _ if path.startswith(f"{zk_paths.TOPICS}/"):
                     await topic_changes.read_topic(self._cluster, path.removeprefix(f"{zk_paths.TOPICS}/"))
             await reassignment_phases.unlist_completed(self._cluster)
+            await self._cluster.send()
 
     async def on_answer(self, broker_id: int, request: BrokerRequest, errors: Mapping[PartitionKey, ErrorCode]) -> None:
         """Act on a broker's answer to a request; an error of the whole request is given for each partition."""
@@ -181,7 +182,7 @@ class ClusterController:
             errors |= {key: isr_changes.code_of_failed_write(error) for key, error in failed.items()}
             states = {key: cluster.state(key) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for key in changes}
             cluster.requests.update_metadata(changed)
-            cluster.send()
+            await cluster.send()
             await reassignment_phases.complete(cluster, changed)
             await reassignment_phases.unlist_completed(cluster)
             return {**states, **errors}
@@ -209,7 +210,7 @@ class ClusterController:
     ) -> dict[PartitionKey, ErrorCode]:
         """Elect leaders of partitions, by default of all."""
         with self._event():
-            partitions = self._cluster.stored_partitions() if keys is None else keys
+            partitions = await self._cluster.stored_partitions() if keys is None else keys
             return await requested_elections.elect(self._cluster, kind, partitions)
 
     async def elect_leaderless(self) -> None:
@@ -222,7 +223,7 @@ class ClusterController:
         with self._event():
             cluster = self._cluster
             live, percentage = cluster.live_brokers(), cluster.settings.leader_imbalance_percentage
-            keys = list(leader_balance.preferred_elections(cluster.partitions(), live, percentage))
+            keys = await leader_balance.preferred_elections(cluster.partitions(), live, percentage)
             await requested_elections.elect(cluster, ElectionKind.PREFERRED, keys)
 
     async def alter_reassignments(
@@ -248,7 +249,9 @@ class ClusterController:
         if self._phase is not ControllerPhase.SERVING:
             raise KafkaError(code=ErrorCode.NOT_CONTROLLER)
         cluster = self._cluster
-        states = cluster.partitions() if keys is None else ((key, cluster.state(key)) for key in dict.fromkeys(keys))
+        if keys is None:
+            return {key: state async for key, state in cluster.partitions() if state.is_reassigned}
+        states = ((key, cluster.state(key)) for key in dict.fromkeys(keys))
         return {
             key: state async for key, state in cluster.slices.over(states) if state is not None and state.is_reassigned
         }
@@ -274,4 +277,4 @@ class ClusterController:
         finally:
             self._is_busy = False
             if self._phase is not ControllerPhase.RESIGNED:
-                self._cluster.send()
+                self._cluster.send_at_once()

@@ -22,7 +22,7 @@ from pylogbroker.controller import deletions, reassignment_phases, requested_ele
 from pylogbroker.controller.controlled_cluster import ControlledCluster, TopicDeletion
 from pylogbroker.interfaces import Create, Delete, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, TopicCreated
+from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, TopicCreated, portions
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, TopicImage
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import read_brokers, read_topics
@@ -35,16 +35,17 @@ async def take_over(cluster: ControlledCluster) -> None:
     await _read(cluster)
     cluster.has_just_read = True
     cluster.requests.update_metadata()
-    cluster.send()
-    lost = _lost_replicas(cluster)
-    led = {key: brokers for key, brokers in lost.items() if _leader(cluster, key) in brokers}
+    await cluster.send()
+    lost = await _lost_replicas(cluster)
+    led = {key: brokers async for key, brokers in cluster.slices.over(lost.items()) if _leader(cluster, key) in brokers}
     await _replace_leaders(cluster, led)
     await _take_offline(cluster, {key: brokers for key, brokers in lost.items() if key not in led})
     await cluster.elect_offline()
     await cluster.resend(cluster.image.brokers)
-    cluster.send()
+    await cluster.send()
     cluster.has_just_read = False
-    await reassignment_phases.resume(cluster, cluster.stored_partitions())
+    reassigned = [key async for key, state in cluster.partitions() if state.is_stored and state.is_reassigned]
+    await reassignment_phases.resume(cluster, reassigned)
     await deletions.begin_again(cluster)
     await topic_changes.read_names(cluster)  # a mark may be younger than what was read above
     await deletions.read_marks(cluster)
@@ -89,16 +90,18 @@ async def _read(cluster: ControlledCluster) -> None:
     cluster.apply(ControllerElected(cluster.term.broker_id), *map(BrokerRegistered, brokers.values()))
     for broker in brokers.values():
         cluster.channels.open(broker)
-    cluster.apply(*map(TopicCreated, await topic_changes.with_ids(cluster, topics)))
+    created = map(TopicCreated, await topic_changes.with_ids(cluster, topics))
+    async for delta in cluster.slices.over(portions(created)):
+        cluster.apply(*delta)
 
 
-def _lost_replicas(cluster: ControlledCluster) -> dict[PartitionKey, list[int]]:
+async def _lost_replicas(cluster: ControlledCluster) -> dict[PartitionKey, list[int]]:
     """Return what cannot be in an ISR: dead brokers, and brokers that are no replicas.
 
     Another implementation leaves the latter if it dies while it cancels a reassignment.
     """
     lost: dict[PartitionKey, list[int]] = {}
-    for key, state in cluster.partitions():
+    async for key, state in cluster.partitions():
         for broker in dict.fromkeys((*state.replicas, *state.isr)):
             if state.is_stored and (broker not in cluster.image.brokers or broker not in state.replicas):
                 lost.setdefault(key, []).append(broker)
@@ -115,7 +118,7 @@ async def _replace_leaders(cluster: ControlledCluster, lost: Mapping[PartitionKe
     async for some in cluster.steps(lost):
         await _take_offline(cluster, {key: lost[key] for key in some})
         await cluster.update(some, cluster.offline_election)
-    cluster.send()
+    await cluster.send()
 
 
 async def _take_offline(cluster: ControlledCluster, lost: Mapping[PartitionKey, Sequence[int]]) -> None:

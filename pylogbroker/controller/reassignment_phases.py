@@ -80,7 +80,7 @@ async def _complete(cluster: ControlledCluster, key: PartitionKey, state: Partit
     await cluster.update([key], lambda key, state: _led_by_target(cluster, key, state))
     await _leave_isr(cluster, key, state.removing)
     _delete(cluster, key, state.removing)
-    cluster.send()
+    await cluster.send()
     if state.is_reassigned:
         await cluster.assign(key[0], {key[1]: final})
     cluster.requests.update_metadata([key])

@@ -43,7 +43,7 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
     if NO_TOPIC_ID != stored.topic_id != present.id != NO_TOPIC_ID:  # removed by hand, and created again
         cluster.apply(TopicDeleted(present))
         await cluster.remove_metadata(present)
-        cluster.send()
+        await cluster.send()
         await read_names(cluster)
         return
     added: Mapping[int, PartitionState] = {

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 from pylogbroker.controller import controlled_cluster, requests
-from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.controller.fenced_tree import FencedTree
-from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
+from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, RequestBatch, StopReplica
 from pylogbroker.interfaces import CoordinationError, Node, Operation
-from pylogbroker.metadata.image import PartitionKey
-from tests.controller.memory_tree import TreeSession
+from pylogbroker.long_loops import at_once
+from pylogbroker.metadata.image import PartitionKey, TopicImage
+from tests.controller.memory_tree import AtOnce, TreeSession
 from tests.controller.small_cluster import Channels, SmallCluster, running, written
 
 STEP = 2
+T = TypeVar("T")
 Event = tuple[str, str | int, Sequence[PartitionKey]]
 
 
@@ -48,19 +50,18 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Partitions in each batch of requests that is sent, and nodes in each write, in their order."""
     found: list[tuple[str, int]] = []
-    send, write = ControlledCluster.send, FencedTree.write
+    rendered, write = RequestBatch.rendered, FencedTree.write
 
-    def noted_send(cluster: ControlledCluster) -> None:
-        batch = cluster.requests
+    def noted_batch(batch: RequestBatch, *arguments: Any) -> list[tuple[int, BrokerRequest]]:
         metadata, stops = len(batch._deleted), sum(map(len, batch._stops.values()))
         found.extend((kind, size) for kind, size in (("UpdateMetadata", metadata), ("StopReplica", stops)) if size)
-        send(cluster)
+        return rendered(batch, *arguments)
 
     async def noted_write(tree: FencedTree, operations: Sequence[Operation]) -> list[CoordinationError | None]:
         found.append((type(operations[0]).__name__ if operations else "", len(operations)))
         return await write(tree, operations)
 
-    monkeypatch.setattr(ControlledCluster, "send", noted_send)
+    monkeypatch.setattr(RequestBatch, "rendered", noted_batch)
     monkeypatch.setattr(FencedTree, "write", noted_write)
     return found
 
@@ -115,6 +116,34 @@ def test_orders_are_sent_while_the_next_states_are_written(events: list[Event]) 
     kinds = [kind for kind, *_ in events]
     assert kinds[:6] == ["written", "written", "ordered", "written", "written", "ordered"]
     assert max(map(len, ordered(events, 1))) == STEP
+
+
+def test_loops_over_all_partitions_give_way_between_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = running((1, 2))
+    for number in range(5):
+        cluster.create_topic(f"u{number}", [(1, 2)])
+    cluster.settle()
+    assert cluster.controller is not None
+    controlled = cluster.controller._cluster
+    pauses: list[TopicImage] = []
+
+    async def counted(self: AtOnce, items: Iterable[T]) -> AsyncIterator[T]:
+        for item in items:
+            pauses.extend([item] if isinstance(item, TopicImage) else ())
+            yield item
+
+    monkeypatch.setattr(AtOnce, "over", counted)
+    for work in (controlled.stored_partitions(), controlled.partitions_on([1]), controlled.elect_offline()):
+        pauses.clear()
+        at_once(work)
+        assert len(pauses) == 6
+
+
+def test_partitions_on_several_brokers_are_listed_in_one_pass() -> None:
+    cluster = running((1, 2), (2, 3), (3,))
+    assert cluster.controller is not None
+    on = at_once(cluster.controller._cluster.partitions_on([1, 3]))
+    assert on == {1: keys(0), 3: keys(1, 2)}
 
 
 def test_a_takeover_reads_each_state_once(monkeypatch: pytest.MonkeyPatch) -> None:

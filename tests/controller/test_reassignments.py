@@ -8,6 +8,7 @@ import pytest
 from pylogbroker.controller import leader_balance, producer_id_blocks, reassignments
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Node, SetData, Stat
+from pylogbroker.long_loops import at_once, over
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
@@ -88,8 +89,8 @@ def test_completion_needs_all_in_sync_and_one_alive() -> None:
 def balanced(leaders: list[int], live: tuple[int, ...] = (1, 2)) -> list[int]:
     """Return the partitions, all preferring broker 1, that get their preferred leader back."""
     states = [attrs.evolve(STATE, leader=leader) for leader in leaders]
-    keys = leader_balance.preferred_elections(((("t", n), state) for n, state in enumerate(states)), live, 10)
-    return [number for _, number in keys]
+    partitions = ((("t", number), state) for number, state in enumerate(states))
+    return [number for _, number in at_once(leader_balance.preferred_elections(over(partitions), live, 10))]
 
 
 def test_balance_of_leaders() -> None:
@@ -101,7 +102,7 @@ def test_balance_of_leaders() -> None:
 
 def test_partitions_under_reassignment_are_not_balanced() -> None:
     state = attrs.evolve(reassignments.reassigned(STATE, (3, 4)), leader=2)
-    assert list(leader_balance.preferred_elections([(("t", 0), state)], (1, 2, 3), 10)) == []
+    assert at_once(leader_balance.preferred_elections(over([(("t", 0), state)]), (1, 2, 3), 10)) == []
 
 
 def test_producer_ids_follow_the_last_block() -> None:

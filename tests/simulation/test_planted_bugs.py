@@ -91,7 +91,10 @@ def test_a_follower_that_truncates_to_its_high_watermark(monkeypatch: pytest.Mon
 
 
 def test_a_broker_that_registers_after_a_crash_while_it_is_in_isrs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClusterRole, "_suspect_partitions", lambda role: [])
+    async def none(role: ClusterRole) -> list[PartitionKey]:
+        return []
+
+    monkeypatch.setattr(ClusterRole, "_suspect_partitions", none)
     check_found(("lose_power",), "1", "2", likely=1)
 
 

@@ -18,7 +18,7 @@ After a reconnection all watches are called. Nodes of brokers and topics that ha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -36,7 +36,7 @@ from pylogbroker.broker.runtime.idle_pause import IdlePause
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
 from pylogbroker.controller.fenced_tree import ControllerResigned
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues
-from pylogbroker.controller.requests import BrokerRequest
+from pylogbroker.controller.requests import BrokerRequest, UpdateMetadata
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Changed, CoordinationError, NoNode
@@ -78,6 +78,7 @@ class ActiveController:
     controller: ClusterController
     _session: SessionTree
     _channels: TermChannels
+    _slices: TimeSlices
     _clock: IReactorTime
     _balance_seconds: float | None
     why_ended: str = attrs.field(default="the session has ended, or the broker stops", init=False)
@@ -107,7 +108,7 @@ class ActiveController:
 
         channels = open_channels(answered)
         controller = ClusterController.of(term, session, channels, settings, slices)
-        active = cls(controller, session, channels, clock, balance_seconds)
+        active = cls(controller, session, channels, slices, clock, balance_seconds)
         return active
 
     @property
@@ -139,10 +140,14 @@ class ActiveController:
         )
         self._balance_later(_BALANCE_FIRST_SECONDS)
         while not self.has_ended:
-            if self._events:
-                await self._handle(self._events.popleft())
-            else:
+            async for event in self._slices.over(self._next_events()):
+                await self._handle(event)
+            if not self._events and not self.has_ended:
                 await self._idle.until_woken()
+
+    def _next_events(self) -> Iterator[_Event]:
+        while self._events and not self.has_ended:
+            yield self._events.popleft()
 
     def end(self) -> None:
         """End the term at once; an event that is being handled writes and sends nothing more."""
@@ -184,7 +189,8 @@ class ActiveController:
             self._enqueue(_Event(call))
 
     def answered(self, broker_id: int, request: BrokerRequest, errors: Mapping[PartitionKey, ErrorCode]) -> None:
-        self.enqueue(partial(self.controller.on_answer, broker_id, request, errors))
+        if not isinstance(request, UpdateMetadata):  # its answers are very many, and nothing follows from them
+            self.enqueue(partial(self.controller.on_answer, broker_id, request, errors))
 
     def _enqueue(self, event: _Event) -> None:
         self._events.append(event)

@@ -145,7 +145,7 @@ class ClusterRole(MemberRole):
 
     async def open_replicas(self) -> None:
         """Open none yet: the controller will say what to lead and to follow."""
-        self._suspect = self._suspect_partitions()
+        self._suspect = await self._suspect_partitions()
         self.orders.is_departing = bool(self._suspect)
         self.replicas.start()
 
@@ -160,13 +160,13 @@ class ClusterRole(MemberRole):
         await registration.check_listener(self._tree, self._broker_id, self._config.inter_broker_listener.name)
         await self._member.register(node, self._suspect)
 
-    def _suspect_partitions(self) -> list[PartitionKey]:
+    async def _suspect_partitions(self) -> list[PartitionKey]:
         """Return this broker's partitions with other replicas if it was not stopped cleanly."""
         if self._partitions.were_closed_cleanly:
             return []
         return [
             (topic.name, number)
-            for topic in self._metadata.topics.values()
+            async for topic in self._runtime.slices.over(self._metadata.topics.values())
             for number, state in topic.partitions.items()
             if self._broker_id in state.replicas and len(state.replicas) > 1
         ]
