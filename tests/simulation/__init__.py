@@ -25,7 +25,7 @@
     rest          what must hold once nothing disturbs the cluster any more
     setup, runs   a seed gives the setup and all choices of a run
 
-    scale, measured   one broker in large clusters: processor time and memory
+    scale, scale_zookeeper, measured   one broker in large clusters: processor time and memory
 
 `python -m tests.simulation --seeds 1000 --first 1` runs more seeds, with `--engine kraft` those of KRaft's controllers.
 """

@@ -10,18 +10,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from subprocess import PIPE
+from typing import Final
 
 import click
 
-from tests.simulation import runs, scale
-from tests.simulation.setup import ENGINES, ZOOKEEPER
+from tests.simulation import runs, scale, scale_zookeeper
+from tests.simulation.setup import ENGINES, KRAFT, ZOOKEEPER
+
+_SCALE: Final = {KRAFT: scale, ZOOKEEPER: scale_zookeeper}
 
 
 @click.command(help=__doc__)
 @click.option("--seeds", default=100, show_default=True, help="number of runs")
 @click.option("--first", default=1, show_default=True, help="seed of the first run; each run adds 1")
-@click.option("--engine", type=click.Choice(ENGINES), default=ZOOKEEPER, show_default=True, help="keeps the metadata")
+@click.option("--engine", type=click.Choice(ENGINES), help="keeps the metadata; by default zookeeper, both in --scale")
 @click.option("--scale", "is_scale", is_flag=True, help="print the figures of docs/scale.md")
 @click.option("--cluster", type=scale.COUNTS, help="with --scale: brokers and partitions of one cluster alone")
 @click.option("--snapshot-mb", type=scale.MEGABYTES, help="with --scale: one start alone, with a snapshot of this size")
@@ -30,7 +34,7 @@ from tests.simulation.setup import ENGINES, ZOOKEEPER
 def main(
     seeds: int,
     first: int,
-    engine: str,
+    engine: str | None,
     is_scale: bool,
     cluster: tuple[int, int] | None,
     snapshot_mb: int | None,
@@ -40,9 +44,9 @@ def main(
     if not is_scale and (cluster or snapshot_mb):
         raise click.UsageError("--cluster and --snapshot-mb need --scale")
     if is_scale:
-        _measure(cluster, snapshot_mb)
+        _measure([engine] if engine else [KRAFT, ZOOKEEPER], cluster, snapshot_mb)
         return
-    fixed = {"engine": engine}
+    fixed = {"engine": engine or ZOOKEEPER}
     if seed is not None:
         found = runs.run_many([seed], fixed, (lambda line: click.echo(line, nl=False)) if show else None)
         click.echo(f"seed {seed}: {found.steps} events, trace {found.trace}")
@@ -61,18 +65,22 @@ def main(
     )
 
 
-def _measure(cluster: tuple[int, int] | None, snapshot_mb: int | None) -> None:
+def _measure(engines: Sequence[str], cluster: tuple[int, int] | None, snapshot_mb: int | None) -> None:
     """Measure each cluster in a process of its own: memory that was freed may be used again."""
     if snapshot_mb is not None:
-        measured = [["--snapshot-mb", str(snapshot_mb)]]
+        measured = [[scale.__name__, "--snapshot-mb", str(snapshot_mb)]]
     else:
-        measured = [["--cluster", *map(str, counts)] for counts in ([cluster] if cluster else scale.CLUSTERS)]
+        measured = [
+            [module.__name__, "--cluster", *map(str, counts)]
+            for module in map(_SCALE.__getitem__, engines)
+            for counts in ([cluster] if cluster else module.CLUSTERS)
+        ]
     for arguments in measured:
-        with subprocess.Popen([sys.executable, "-m", scale.__name__, *arguments], stdout=PIPE, text=True) as process:
+        with subprocess.Popen([sys.executable, "-m", *arguments], stdout=PIPE, text=True) as process:
             for line in process.stdout or ():
                 click.echo(line, nl=False)
         if process.returncode:
-            raise click.ClickException(f"the measurement with {' '.join(arguments)} failed")
+            raise click.ClickException(f"the measurement {' '.join(arguments)} failed")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
 
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.cluster import format_directory
@@ -67,6 +68,8 @@ class Measurement:
     title: str
     world: MeasuredWorld = attrs.field(factory=lambda: MeasuredWorld(1))
     network: Network = attrs.field(init=False)
+    _failures: list[Failure] = attrs.field(factory=list, init=False)
+    """Errors that end the broker."""
 
     def __attrs_post_init__(self) -> None:
         self.network = Network(self.world)
@@ -95,16 +98,13 @@ class Measurement:
             if "process.roles" in settings:
                 format_directory(path, broker_id)
             settings = {**settings, "auto.create.topics.enable": "false"}
-            yield SimulatedBroker(self.world, broker_id, path, disk, settings, _raise)
+            yield SimulatedBroker(self.world, broker_id, path, disk, settings, self._failures.append)
 
     def start(self, broker: SimulatedBroker) -> None:
         broker.start()
-        if not self.world.run_until(lambda: broker.serving is not None, _START_SECONDS_MAX):
-            raise AssertionError("the broker does not serve")
-
-
-def _raise(failure: Any) -> None:
-    failure.raiseException()
+        self.world.run_until(lambda: broker.serving is not None or bool(self._failures), _START_SECONDS_MAX)
+        if broker.serving is None:
+            raise AssertionError(f"the broker does not serve: {self._failures}")
 
 
 def resident_bytes() -> int:

@@ -71,6 +71,13 @@ def other_members(brokers: int) -> dict[int, Member]:
     }
 
 
+def assignment(brokers: Sequence[int], number: int) -> list[int]:
+    """Return the replicas of a partition by its number in the cluster."""
+    count = len(brokers)
+    step = 1 + number // count % max(1, min(7, (count - 1) // 2))
+    return [brokers[(number + place * step) % count] for place in range(_REPLICAS)]
+
+
 def large_state(brokers: int, partitions: int) -> ModelState:
     """Return a cluster of which this broker has no partition yet."""
     state = ModelState(levels=dict(_LEVELS), members=other_members(brokers))
@@ -80,9 +87,7 @@ def large_state(brokers: int, partitions: int) -> ModelState:
         state.topics[name], state.names[topic_id] = topic_id, name
         state.settings[2, name] = {"min.insync.replicas": "2"}
         for number in range(min(_PER_TOPIC, partitions - first)):
-            at = first + number
-            step = 1 + at // brokers % max(1, min(7, (brokers - 1) // 2))
-            replicas = [others[(at + place * step) % brokers] for place in range(_REPLICAS)]
+            replicas = assignment(others, first + number)
             state.partitions[topic_id, number] = Replicated(replicas, list(replicas), replicas[0])
     return state
 

@@ -60,7 +60,8 @@ def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> N
         (["--seeds", "2"], "no violation"),
         (["--seeds", "1", "--engine", "kraft"], "no violation"),
         (["--seed", "3", "--show"], "logs: "),
-        (["--scale", "--cluster", "6", "300"], "KRaft, 6 brokers, 300 partitions, restart of 6"),
+        (["--scale", "--engine", "kraft", "--cluster", "6", "300"], "KRaft, 6 brokers, 300 partitions, restart of 6"),
+        (["--scale", "--engine", "zookeeper", "--cluster", "6", "300"], "300 partitions, rack of 2 lost"),
         (["--scale", "--snapshot-mb", "1"], "snapshot 1.0 MB"),
     ],
 )
