@@ -32,6 +32,7 @@ from benchmarks import (
     spark,
     system_calls,
     table,
+    unit_costs,
 )
 from benchmarks.brokers import PROJECT
 from benchmarks.errors import BenchmarkError
@@ -150,6 +151,16 @@ def test_growth_with_partitions_is_measured_and_drawn(tmp_path: Path) -> None:
     assert "resident for each further partition" in done.output
     assert plot.read_text().count("<circle") == 4
     assert list(tmp_path.iterdir()) == [plot]
+
+
+def test_costs_of_connections_and_partitions_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_costs, "SETTLING_SECONDS", 0.1)
+    monkeypatch.setattr(unit_costs, "ROUNDS", 1)
+    options = ["--connections", "20", "--partitions", "60", "--seconds", "0.5", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(unit_costs.main, options, catch_exceptions=False)
+    assert "20 connections: memory of each, idle" in done.output
+    assert "100 partitions: open files of each" in done.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_lines_are_written_and_read_by_both_commands(tmp_path: Path) -> None:
