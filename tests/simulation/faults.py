@@ -21,6 +21,7 @@ _CUT_SECONDS_MAX: Final = 4.0
 _PAUSE_SECONDS_MAX: Final = 4.0
 _DOWN_SECONDS_MAX: Final = 4.0
 _STALL_SECONDS_MAX: Final = 3.0
+_JOINING_SECONDS: Final = 2.0
 _HARMLESS: Final = frozenset(("lose_connection", "lose_zookeeper", "take_snapshot"))
 """Faults while a broker in an ISR may lack records: the last one that has them must not end, too."""
 
@@ -108,7 +109,9 @@ class Faults:
         return one, other
 
     def _cut(self, links: list[tuple[str, str]]) -> None:
-        seconds = self.seconds(_CUT_SECONDS_MAX)
+        self.cut_for(self.seconds(_CUT_SECONDS_MAX), links)
+
+    def cut_for(self, seconds: float, links: list[tuple[str, str]]) -> None:
         for link in links:
             if link not in self._cuts:
                 self.cluster.network.cut(*link)
@@ -250,6 +253,27 @@ def _fence(faults: Faults) -> bool:
     return bool(live)
 
 
+def _lose_joining(faults: Faults) -> bool:
+    """Let the next broker that is added to an ISR, and is in none, lose power before the controller knows of it.
+
+    It starts at once, cut off from its leader. The controller gets the change of the ISR, which names its former life,
+    when it is registered again. What it has lost is stored by others.
+    """
+    quorum, cluster = _quorum(faults), faults.cluster
+
+    def restart(leader: int, joined: int) -> None:
+        broker, other = cluster.brokers[joined], cluster.brokers[leader]
+        if broker.process is None:
+            return
+        cluster.lossy[joined] = None
+        broker.kill(power_loss=True)
+        broker.start()
+        faults.cut_for(_JOINING_SECONDS, [(broker.host, other.host), (other.host, broker.host)])
+
+    quorum.on_joining = restart
+    return True
+
+
 def _prefer_leaders(faults: Faults) -> bool:
     """Let the controller give leaderships back to the first replicas."""
     controller = _quorum(faults).controller
@@ -281,6 +305,7 @@ KINDS: Final[Mapping[str, Mapping[str, Callable[[Faults], bool]]]] = {
         "pause_controller": _pause_controller,
         "take_snapshot": _take_snapshot,
         "fence": _fence,
+        "lose_joining": _lose_joining,
         "prefer_leaders": _prefer_leaders,
     },
 }

@@ -90,7 +90,7 @@ class Invariants:
         """Check what an event of a process may have changed."""
         cluster = self._cluster
         for number in tuple(cluster.lossy):
-            if cluster.brokers[number].serving is not None:  # it has left the ISRs before it has registered
+            if cluster.stored.has_registered(cluster.brokers[number]):
                 del cluster.lossy[number]
         changed = self._update_states()
         broker = None if process is None else cluster.broker_of(process)

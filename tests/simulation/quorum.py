@@ -26,6 +26,7 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.security.acls.bindings import AccessControlEntry, AclOperation, AclPermission, ResourcePattern
+from pylogbroker.wire.messages.alter_partition import AlterPartitionRequest
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pylogbroker.wire.messages.fetch import NodeEndpoint
 from tests.kraft.controller_connection import Done, connections_to
@@ -45,6 +46,7 @@ QUORUM_HOSTS: Final = tuple(f"10.0.2.{number}" for number in range(1, CONTROLLER
 _FIRST_ID: Final = 100
 _ELECTION_SECONDS: Final = 0.5
 PUBLISH: Final = MetadataPublisher.publish
+_HELD_SECONDS: Final = 0.01
 _UNAWARE_SECONDS: Final = 1.5
 """Longest time until a node learns that another one leads."""
 QUORUM_SETTINGS: Final[Mapping[str, str]] = {
@@ -95,10 +97,33 @@ class ControllerNode:
     def _answer(self, request: Any, version: int, done: Done) -> None:
         self._quorum.check_request(request)
         if self.controller is not None:
+            if isinstance(request, AlterPartitionRequest):
+                self._race(self.controller, request)
+                if self._quorum.has_held(self, self.controller, request, version, done):
+                    return
             self.controller.answer(request, version, done)
         else:
             leader = self._quorum.leader
             done(other_leads(request, None if leader is None else leader.endpoint, self._quorum.epoch))
+
+    def _race(self, controller: ModelController, request: AlterPartitionRequest) -> None:
+        """Fence sometimes a member of an ISR that its leader is about to change."""
+        share, rng = self._quorum.setup.raced_isr_changes, self._quorum.network.world.rng
+        if not share or rng.random() >= share:
+            return
+        states = [
+            controller.partitions.get((topic.topic_id, part.partition_index))
+            for topic in request.topics
+            for part in topic.partitions
+        ]
+        others = [
+            member
+            for state in states
+            for member in (() if state is None else state.isr)
+            if member != request.broker_id and controller.state.is_live(member)
+        ]
+        if others:
+            controller.fence(rng.choice(others))
 
 
 class SimulatedQuorum:
@@ -118,6 +143,8 @@ class SimulatedQuorum:
         self.history: dict[tuple[Key, int], tuple[int, int, list[int]]] = {}
         """Leader, leader epoch and ISR of each committed state, by partition and partition epoch."""
         self.stalled_until = 0.0
+        self.on_joining: Callable[[int, int], object] | None = None
+        """Called with a leader and the broker that it adds to an ISR, if that is in none: this broker is restarted."""
         self._listeners: list[Callable[[], object]] = []
         self._violations: list[Violation] = []
         """Raised within the product's code."""
@@ -195,6 +222,40 @@ class SimulatedQuorum:
     def controller(self) -> ModelController | None:
         """Return the active controller."""
         return None if self.leader is None else self.leader.controller
+
+    def has_held(
+        self,
+        node: ControllerNode,
+        controller: ModelController,
+        request: AlterPartitionRequest,
+        version: int,
+        done: Done,
+    ) -> bool:
+        """Hold a change that adds a broker to an ISR until that broker has registered again; see `on_joining`."""
+        states = list(controller.partitions.values())
+        part = request.topics[0].partitions[0]
+        state = controller.partitions.get((request.topics[0].topic_id, part.partition_index))
+        members = {member.broker_id for member in part.new_isr_with_epochs}
+        joining = [number for number in sorted(members) if not any(number in one.isr for one in states)]
+        if self.on_joining is None or state is None or len(joining) != 1 or controller.log.end != self.end:
+            return False
+        [joined] = joining
+        on_joining, self.on_joining = self.on_joining, None
+        former = controller.members[joined].epoch
+        on_joining(request.broker_id, joined)
+        controller.fence(joined)
+
+        def answer_once_it_is_back() -> None:
+            member = controller.members[joined]
+            if node.controller is not controller:
+                done(other_leads(request))
+            elif member.is_live and member.epoch != former:
+                controller.answer(request, version, done)
+            else:
+                node.process.reactor.callLater(_HELD_SECONDS, answer_once_it_is_back)
+
+        answer_once_it_is_back()
+        return True
 
     # checks
 
@@ -287,6 +348,10 @@ class SimulatedQuorum:
             broker.id in members and members[broker.id].is_live and members[broker.id].epoch == broker.epoch
             for broker in serving
         )
+
+    def has_registered(self, broker: SimulatedBroker) -> bool:
+        member = self.committed.members.get(broker.id)
+        return member is not None and member.epoch == broker.epoch
 
     def heal(self) -> None:
         self.stalled_until = 0.0

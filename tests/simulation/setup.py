@@ -92,6 +92,8 @@ class Setup:
     """The controllers have eligible leader replicas."""
     metadata_transactions: float = 0.0
     """Share of new topics whose records are a metadata transaction."""
+    raced_isr_changes: float = 0.0
+    """Share of changes of ISRs that find another state: the controller has just fenced a member."""
 
     @classmethod
     def choose(cls, rng: random.Random, kinds: Sequence[str], **fixed: Any) -> Setup:
@@ -129,7 +131,10 @@ class Setup:
         )
         if fixed.get("engine") == KRAFT:
             chosen = attrs.evolve(
-                chosen, has_elr=later.random() < 0.5, metadata_transactions=later.choice((0.0, 0.5, 1.0))
+                chosen,
+                has_elr=later.random() < 0.5,
+                metadata_transactions=later.choice((0.0, 0.5, 1.0)),
+                raced_isr_changes=later.choice((0.0, 0.0, 0.3)),
             )
         return attrs.evolve(chosen, **fixed)
 

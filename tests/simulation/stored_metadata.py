@@ -42,6 +42,9 @@ class StoredMetadata(Protocol):
     def has_all(self, serving: list[SimulatedBroker]) -> bool:
         """Return whether the brokers are known in their present lives, and who keeps the metadata is reached."""
 
+    def has_registered(self, broker: SimulatedBroker) -> bool:
+        """Return whether a broker that starts has left the ISRs of its former life."""
+
     def heal(self) -> None:
         """End faults of the servers."""
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, PartitionKey
+from pylogbroker.metadata.image import TYPES_IN_TREE, ConfigResource, PartitionKey
 from pylogbroker.metadata.zk_paths import config, configs
 from pylogbroker.security.acls import tree_layout
 from pylogbroker.security.acls.bindings import AccessControlEntry, ResourcePattern
@@ -46,7 +46,7 @@ class ZooKeeperMetadata(StoredCluster):
         return self.tree.names(zk_paths.DELETE_TOPICS)
 
     def settings(self) -> Iterator[tuple[ConfigResource, dict[str, str]]]:
-        for kind in ConfigResourceType:
+        for kind in TYPES_IN_TREE:
             for name in self.tree.names(configs(kind)):
                 node = self.tree.node(config(kind, name))
                 assert node is not None
@@ -61,6 +61,9 @@ class ZooKeeperMetadata(StoredCluster):
         images = [role.driver.image for role in roles if role.driver.is_active]
         epochs = {broker.id: broker.epoch for broker in (images[0].brokers.values() if len(images) == 1 else ())}
         return self.ensemble.is_undisturbed and epochs == {role._broker_id: role._member.epoch for role in roles}
+
+    def has_registered(self, broker: SimulatedBroker) -> bool:
+        return broker.serving is not None
 
     def heal(self) -> None:
         self.ensemble.late_share = 0.0
