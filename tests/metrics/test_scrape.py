@@ -52,9 +52,11 @@ def work(bootstrap: str) -> Any:
         for number in range(count):
             producer.produce(TOPIC, f"{number}".encode(), partition=partition)
     assert producer.flush(120) == 0
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": 'a "group"', "auto.offset.reset": "earliest"})
+    settings = {"group.id": 'a "group"', "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     assert len(consumer.consume(PRODUCED[0], 120)) == PRODUCED[0]
+    consumer.pause(consumer.assignment())  # a scrape has slices: fetches between these would be in some families only
     offsets = [TopicPartition(TOPIC, partition, offset) for partition, offset in COMMITTED.items()]
     consumer.commit(offsets=offsets, asynchronous=False)
     return consumer
