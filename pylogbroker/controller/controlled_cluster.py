@@ -152,14 +152,15 @@ class ControlledCluster:
             changed += written
         return changed
 
-    async def resend(self, brokers: Collection[int]) -> None:
-        """Collect LeaderAndIsr of all replicas on some brokers."""
+    async def resend(self, brokers: Collection[int], *, informs_of_all: bool = False) -> None:
+        """Collect LeaderAndIsr of all replicas on some brokers, and metadata of these partitions, or of all."""
         async for some in self.steps(await self.stored_partitions()):
             for key in some:
                 state = self.state(key)
                 if state is not None:
                     recipients = [broker for broker in state.replicas if broker in brokers]
-                    self.requests.lead_and_follow(key, recipients)
+                    if recipients or informs_of_all:
+                        self.requests.lead_and_follow(key, recipients)
 
     async def write_states(
         self, keys: Iterable[PartitionKey], decide: Decision

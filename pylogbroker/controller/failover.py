@@ -41,7 +41,7 @@ async def take_over(cluster: ControlledCluster) -> None:
     await _replace_leaders(cluster, led)
     await _take_offline(cluster, {key: brokers for key, brokers in lost.items() if key not in led})
     await cluster.elect_offline()
-    await cluster.resend(cluster.image.brokers)
+    await cluster.resend(cluster.image.brokers, informs_of_all=True)
     await cluster.send()
     cluster.has_just_read = False
     reassigned = [key async for key, state in cluster.partitions() if state.is_stored and state.is_reassigned]

@@ -9,7 +9,7 @@ import pytest
 
 from pylogbroker.controller import controlled_cluster, requests
 from pylogbroker.controller.fenced_tree import FencedTree
-from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, RequestBatch, StopReplica
+from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, RequestBatch, StopReplica, UpdateMetadata
 from pylogbroker.interfaces import CoordinationError, Node, Operation
 from pylogbroker.long_loops import at_once
 from pylogbroker.metadata.image import PartitionKey, TopicImage
@@ -176,6 +176,20 @@ def test_requests_name_few_partitions() -> None:
     requests = [request for _, request in cluster.channels.log]
     named = [each.replicas if isinstance(each, StopReplica) else each.partitions for each in requests]
     assert max(map(len, named)) == STEP
+
+
+def test_brokers_hear_only_of_the_partitions_of_one_that_starts() -> None:
+    cluster = running((1, 2), (2, 3), (3, 1), (1, 2))
+    cluster.kill(3)
+    cluster.settle()
+    cluster.channels.log.clear()
+    cluster.start(3)
+    cluster.settle()
+    heard: dict[int, set[int]] = {}
+    for broker, request in cluster.channels.log:
+        if isinstance(request, UpdateMetadata):
+            heard.setdefault(broker, set()).update(partition.number for partition in request.partitions)
+    assert heard == {1: {1, 2}, 2: {1, 2}, 3: {0, 1, 2, 3}, 4: {1, 2}}
 
 
 def test_orders_leave_while_the_next_partitions_are_created(events: list[Event]) -> None:
