@@ -31,6 +31,7 @@ from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial
 from pylogbroker.client.sources import BrokerSource
+from pylogbroker.client.thread_decoding import decoded
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
@@ -46,6 +47,7 @@ T = TypeVar("T")
 
 class Cluster:
     def __init__(self, reactor: Any, settings: Values, source: BrokerSource, *, dial: Dial = connect) -> None:
+        self._reactor = reactor
         self._source = source
         self._pool = ConnectionPool(reactor, settings, dial)
         self._pauses = Pauses(reactor)
@@ -78,11 +80,14 @@ class Cluster:
         expect_answer: bool = True,
         timeout: float | None = None,
         version: int | None = None,
+        decode_in_thread: bool = False,
     ) -> Deferred[Any]:
-        """Send once; requests to a broker keep their order.
+        """Send once; requests to a broker keep their order. Long responses may be decoded in a thread.
 
         Fail with NotConnected, ConnectionLost, RequestTimedOut or Closed.
         """
+        if decode_in_thread:
+            return ensureDeferred(self._send_for_much(node_id, request, timeout, version))
         connection = self._pool.open_connection(node_id)
         if connection is not None:
             return self._ask(connection, request, expect_answer, timeout, version)
@@ -105,6 +110,11 @@ class Cluster:
 
     async def find_version(self, node_id: int, kind: type[Request]) -> int:
         return (self._pool.newest_connection(node_id) or await self._pool.connection(node_id)).version_of(kind)
+
+    async def _send_for_much(self, node_id: int, request: Request, timeout: float | None, version: int | None) -> Any:
+        connection = self._pool.open_connection(node_id) or await self._pool.connection(node_id)
+        undecoded = await connection.request(request, version=version, timeout=timeout, decode_later=True)
+        return self._pool.honour_throttle(await decoded(self._reactor, connection, undecoded), connection)
 
     def _ask(
         self,

@@ -14,9 +14,8 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IDelayedCall, IReactorThreads
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -24,11 +23,11 @@ from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed, ConnectionLost
 from pylogbroker.client.first_contact import FirstContact
 from pylogbroker.client.metadata import MetadataCache
+from pylogbroker.client.thread_decoding import decoded
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.connection import BrokerConnection, UndecodedResponse
-from pylogbroker.wire import WireError
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = Logger()
@@ -37,8 +36,6 @@ log = Logger()
 _MISSES_MAX = 4
 _SHOWN_MAX = 3
 _IDS_VERSION: Final = 12
-_THREAD_BYTES_MIN: Final = 32_768
-"""Size from which a response is decoded in a thread."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -195,24 +192,13 @@ class MetadataUpdater:
         undecoded: UndecodedResponse = await connection.request(request, version=version, decode_later=True)
         if self._last.is_still_true(version, undecoded, self.metadata.changes):
             return
-        try:
-            response: MetadataResponse = await self._decoded(undecoded)
-        except WireError as error:
-            lost = ConnectionLost(f"{connection.address} sent an answer that cannot be decoded: {error}")
-            connection.close(lost)
-            raise lost from error
+        response: MetadataResponse = await decoded(self._reactor, connection, undecoded)
         self._honour_throttle(response, connection)
         changes = self.metadata.changes + 1
         for _ in self.metadata.learn_in_parts(response, None):
             await deferLater(self._reactor, 0)
         if not response.throttle_time_ms:
             self._last = _LearnedResponse(version, undecoded, changes)
-
-    async def _decoded(self, undecoded: UndecodedResponse) -> Any:
-        reactor = self._reactor
-        if len(undecoded) < _THREAD_BYTES_MIN or not IReactorThreads.providedBy(reactor):
-            return undecoded()
-        return await deferToThreadPool(reactor, reactor.getThreadPool(), undecoded)
 
     def _forget_idle_topics(self) -> None:
         limit = self._reactor.seconds() - self._max_idle

@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
@@ -32,6 +33,8 @@ LATEST: Final = -1
 _PARTITION_BYTES_MIN: Final = 65_536
 _PARTITION_BYTES_MAX: Final = 1_048_576
 _PAUSE_SECONDS: Final = 0.2
+_STARTED_AT_ONCE: Final = 500
+"""Partitions that begin before other work runs."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -86,7 +89,9 @@ class SourceReader:
         """Fetch from these offsets, and drop all that was fetched before; None is the start of the log."""
         first = await self._first_offsets([key for key, offset in positions.items() if offset is None])
         limit = self._limit(len(self.partitions.keys() | positions.keys()))
-        for key, offset in positions.items():
+        for number, (key, offset) in enumerate(positions.items(), 1):
+            if number % _STARTED_AT_ONCE == 0:
+                await deferLater(self._clock, 0)
             buffer = self._fetcher.buffers.get(key) or FetchBuffer(*key, limit)
             self._forget(buffer)
             buffer.begin(first[key] if offset is None else offset)

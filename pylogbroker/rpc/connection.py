@@ -176,17 +176,18 @@ class UndecodedResponse:
 
     def __init__(self, decode: Callable[[memoryview], Any], frame: memoryview) -> None:
         self._decode = decode
-        self._frame = bytes(frame)  # the buffer of the frame may be used again
+        self._frame = frame
 
     def __call__(self) -> Any:
-        return self._decode(memoryview(self._frame))
+        return self._decode(self._frame)
 
     def __len__(self) -> int:
         return len(self._frame)
 
     def equals(self, other: UndecodedResponse) -> bool:
         """Return whether both have the same bytes, except for the correlation id."""
-        return self._frame[_CORRELATION_ID_BYTES:] == other._frame[_CORRELATION_ID_BYTES:]
+        mine, others = self._frame[_CORRELATION_ID_BYTES:], other._frame[_CORRELATION_ID_BYTES:]
+        return len(mine) == len(others) and bytes(mine) == bytes(others)
 
 
 async def connect(

@@ -117,7 +117,9 @@ class Brokers:
     def version_at(self, node: int, kind: type[Any]) -> int:
         return 17
 
-    def send(self, node: int, request: FetchRequest, *, timeout: float, version: int | None) -> Deferred[FetchResponse]:
+    def send(
+        self, node: int, request: FetchRequest, *, timeout: float, version: int | None, decode_in_thread: bool = False
+    ) -> Deferred[FetchResponse]:
         if self.down:
             return fail(NotConnected("down"))
         waiting: Deferred[FetchResponse] = Deferred()

@@ -22,7 +22,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -46,7 +46,9 @@ log = Logger()
 
 _WAIT_MS_MIN: Final = 5
 _READ_COMMITTED: Final = 1
-_PLACED_AT_ONCE: Final = 1000
+_PLACED_AT_ONCE: Final = 500
+_MANY_PARTITIONS: Final = 300
+"""Partitions of a session from which answers are decoded in a thread."""
 _PARTITIONS_AT_ONCE: Final = 100
 """Partitions of a request or an answer that are handled before other work runs."""
 
@@ -329,8 +331,7 @@ class Fetcher:
         try:
             request = await self._request(leader, wait)
             timeout = self._settings.request_timeout + request.max_wait_ms / 1000
-            answer = await self._cluster.send(leader.node, request, timeout=timeout, version=self._version(leader))
-            await self._take(leader, answer)
+            await self._take(leader, await self._send(leader, request, timeout))
         except CancelledError:
             return
         except PylogbrokerError as error:
@@ -338,6 +339,12 @@ class Fetcher:
         finally:
             leader.in_flight = None
             self._go_on()
+
+    def _send(self, leader: FetchedLeader, request: FetchRequest, timeout: float) -> Deferred[FetchResponse]:
+        version = self._version(leader)
+        if len(leader.contents.partitions) < _MANY_PARTITIONS:
+            return self._cluster.send(leader.node, request, timeout=timeout, version=version)
+        return self._cluster.send(leader.node, request, timeout=timeout, version=version, decode_in_thread=True)
 
     def _go_on(self) -> None:
         """Send the next request before passing data on: the broker works while the reader does."""
