@@ -189,7 +189,7 @@ def check_address(request: HttpRequest) -> None:
     except (AttributeError, ValueError):
         is_local = False
     if not is_local:
-        raise NotServed(403, "the page is shown to connections from this machine alone: HTTP does not encrypt")
+        raise NotServed(403, "connections from this machine alone are served: HTTP does not encrypt")
 
 
 async def visitor_of(
@@ -211,7 +211,7 @@ async def principal_of(services: Services, request: HttpRequest) -> str:
     if services.sasl is not None:
         return f"User:{await _user(services, services.sasl, request)}"
     if not any(_takes_anonymous(services, listener) for listener in services.config.listeners):
-        raise NotServed(403, "clients of this broker have certificates, which the page cannot ask for")
+        raise NotServed(403, "clients of this broker have certificates, which this server cannot ask for")
     return ANONYMOUS
 
 
@@ -222,10 +222,10 @@ def _takes_anonymous(services: Services, listener: Listener) -> bool:
 
 async def _user(services: Services, sasl: SaslListeners, request: HttpRequest) -> str:
     if not sasl.has_passwords:
-        raise NotServed(403, "users of this broker have tokens and no passwords, which the page asks for")
+        raise NotServed(403, "users of this broker have tokens and no passwords, which this server asks for")
     user, password = request.getUser(), request.getPassword()
     if not user and not password:
-        raise NotServed(401, "the page asks for a user and a password of the broker")
+        raise NotServed(401, "send a user and a password of the broker, by HTTP's Basic authentication")
     name, secret = _text(user), _text(password)
     clock = services.runtime.clock
     began = clock.seconds()

@@ -276,9 +276,9 @@ class TestDenials(AnonymousTests, ChangeTests):
                 name.format(**parts), **{each: str(fields[each]) for each in fields.keys() - parts.keys()}
             )
             self.assertEqual((answer.code, answer.headers["content-type"]), (403, "text/html; charset=utf-8"))
-        self.assertIn("no right to DESCRIBE on the topic", self.change("write-records", 403, **denied[4][1])["error"])
+        self.assertIn("no right to WRITE on the topic", self.change("write-records", 403, **denied[4][1])["error"])
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
-        self.assertIn("not allowed to use the topic", self.change("write-records", 403, **denied[4][1])["error"])
+        self.assertIn("no right to WRITE on the topic", self.change("write-records", 403, **denied[4][1])["error"])
         self.assertEqual(self.node.broker.partitions.find("clicks", 0).log.high_watermark, 0)
         self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
         self.change("write-records", topic="clicks", partition=0, value="v")

@@ -87,9 +87,9 @@ class Appender:
     _last_partition: int = attrs.field(default=-1, init=False)
 
     async def append(self, records: Sequence[NewRecord]) -> list[Outcome]:
-        """Write records; return the outcome of each. Raise KafkaError for a topic that the visitor may not see."""
+        """Write records; return the outcome of each. Raise KafkaError for a topic that the visitor may not write."""
         services = self._visitor.services
-        self._visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, self.topic)
+        self._visitor.check(AclOperation.WRITE, AclResourceType.TOPIC, self.topic)
         partitions = services.metadata.require_topic(self.topic).partitions
         led = [index for index, state in partitions.items() if state.leader != NO_LEADER] or [*partitions]
         settings = services.config.topic(services.metadata.topic_settings(self.topic))
