@@ -35,6 +35,7 @@ _ONLY_OF_KIP_848 = ("epoch", "subscription", "target")
 _ONLY_OF_STREAMS = ("process", "tasks", "standby_tasks")
 """Columns of members of Kafka Streams."""
 _STREAMS: Final = "streams"
+_TYPES: Final = (_CLASSIC, _OF_KIP_848, SHARE, _STREAMS)
 
 
 @click.group("group", short_help="List groups, show their lag, reset and delete offsets.")
@@ -48,7 +49,7 @@ def command() -> None:
     "--type",
     "types",
     multiple=True,
-    metavar="TYPE",
+    type=click.Choice(_TYPES, case_sensitive=False),
     help="Only this type: classic, consumer (KIP-848), share or streams (KIP-1071).",
 )
 @click.option("--lag", "with_lag", is_flag=True, help="The lag of each group, over all its partitions.")

@@ -68,7 +68,9 @@ def test_a_group_of_our_broker(new_broker: Callable[..., Broker]) -> None:
         assert "SUBSCRIPTION" in table.upper()
         assert "(^t.*)" in table
         assert [row["group"] for row in ours(broker, "group", "list", "--type", "consumer")] == ["g"]
-        assert ours(broker, "group", "list", "--type", "classic") == []
+        assert ours(broker, "group", "list", "--type", "Classic") == []
+        wrong = CliRunner().invoke(main, ["group", "list", "-b", broker.bootstrap, "--type", "consumers"])
+        assert "'consumers' is not one of 'classic', 'consumer', 'share', 'streams'" in wrong.stderr
         check_settings(broker)
     finally:
         for consumer in consumers:
