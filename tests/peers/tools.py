@@ -55,9 +55,18 @@ _TOOLS_OF_4_4: Mapping[str, str] = {
     "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
-TOOLS: Mapping[str, Mapping[str, str]] = {"kafka-3.9": _TOOLS_OF_3_9, "kafka-4.4": _TOOLS_OF_4_4}
-#: Their last work is done by a shutdown hook of the JVM.
-ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer", "kafka-verifiable-share-consumer"}
+#: Maven Central has no metadata shell of 4.4, and those of earlier releases do not know its records.
+_SHELL: Mapping[str, str] = {"kafka-metadata-shell": "org.apache.kafka.shell.MetadataShell"}
+TOOLS: Mapping[str, Mapping[str, str]] = {"kafka-3.9": {**_TOOLS_OF_3_9, **_SHELL}, "kafka-4.4": _TOOLS_OF_4_4}
+#: Jars that a tool has besides those of its release.
+_MORE_JARS: Mapping[str, str] = {"kafka-metadata-shell": "shell-3.9"}
+#: Their last work is done by a shutdown hook of the JVM; the metadata shell keeps its lock of a directory.
+ALONE = {
+    "kafka-metadata-shell",
+    "kafka-verifiable-consumer",
+    "kafka-verifiable-producer",
+    "kafka-verifiable-share-consumer",
+}
 LOGGING = """\
 log4j.rootLogger=WARN, stderr
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
@@ -112,7 +121,8 @@ def _program(name: str, release: str) -> JavaProgram:
     tools = TOOLS[release]
     if name not in tools and "." not in name:
         raise PeerError(f"no tool {name!r} in {release}: one of {', '.join(tools)}")
-    return JavaProgram(tools.get(name, name), (_logging(release), *jars(release)))
+    more = _MORE_JARS.get(name)
+    return JavaProgram(tools.get(name, name), (_logging(release), *(jars(more) if more else ()), *jars(release)))
 
 
 @cache
