@@ -55,6 +55,7 @@ QUORUM_SETTINGS: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "broker.heartbeat.interval.ms": "200",
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
 }
 
 

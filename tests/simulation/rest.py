@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.metadata.image import ConfigResourceType, PartitionKey, PartitionState, broker_resource
 from pylogbroker.replication import FollowerReplica, LeaderReplica
+from pylogbroker.storage import names
 from tests.cluster.replica_logs import records_in
 from tests.replication.invariants import Violation
 from tests.simulation.administrator import BROKER_SETTING, RESOURCES
@@ -65,6 +66,8 @@ def _deletion_unrest(cluster: SimulatedCluster) -> Iterator[str]:
             if name not in topics:
                 yield f"broker {broker.id} still knows {name}"
         for path in os.listdir(broker.directory):
+            if path == names.METADATA_DIRECTORY:
+                continue
             if cluster.setup.engine == KRAFT and _is_quarantined(broker.broker, path):
                 continue
             name, separator, index = path.rpartition("_")
