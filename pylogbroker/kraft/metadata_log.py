@@ -243,7 +243,7 @@ class MetadataLog:
     `whole_offset` behind the last one of those that no transaction holds back.
     """
 
-    _replica_id: int
+    replica_id: int
     _cluster_id: str
     _directory: UUID
     _store: MetadataStore = attrs.field(factory=NoStore)
@@ -316,7 +316,7 @@ class MetadataLog:
         )
         return FetchRequest(
             cluster_id=self._cluster_id,
-            replica_state=ReplicaState(self._replica_id, -1),
+            replica_state=ReplicaState(self.replica_id, -1),
             max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=_BYTES_MAX,
@@ -325,7 +325,7 @@ class MetadataLog:
 
     def _snapshot_request(self, snapshot: _Snapshot) -> FetchSnapshotRequest:
         partition = SnapshotPartition(0, self.leader_epoch, snapshot.name, snapshot.position, self._directory)
-        return FetchSnapshotRequest(self._cluster_id, self._replica_id, _BYTES_MAX, [SnapshotTopic(TOPIC, [partition])])
+        return FetchSnapshotRequest(self._cluster_id, self.replica_id, _BYTES_MAX, [SnapshotTopic(TOPIC, [partition])])
 
     # answers
 

@@ -115,6 +115,8 @@ def test_wrong_clusters_and_numbers(tmp_path: Path) -> None:
         assert "INCONSISTENT_CLUSTER_ID: the controllers are of another cluster" in lines
         lines = rejected(cluster, 8, lambda data: data.mkdir(parents=True))
         assert "run `pylogbroker storage format --cluster-id ID --config FILE`" in lines
+        lines = rejected(cluster, FIRST_CONTROLLER, lambda data: cluster_directory(cluster, FIRST_CONTROLLER, data))
+        assert f"node.id {FIRST_CONTROLLER} is that of a controller" in lines
         lines = rejected(cluster, 1, lambda data: cluster_directory(cluster, 1, data), wait="3000")
         assert "within 3 s" in lines
         assert {*cluster.states.brokers()} == {1}

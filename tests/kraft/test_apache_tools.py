@@ -178,6 +178,17 @@ def test_a_topics_settings(tools: Tools, topic: str) -> None:
     assert "Invalid value soon for configuration retention.ms" in rejected
 
 
+def test_subscriptions_to_metrics_of_clients(tools: Tools) -> None:
+    metrics = partial(tools, "kafka-client-metrics")
+    metrics("--alter", "--name", "slow", "--interval", "60000", "--metrics", "org.apache.kafka.producer.")
+    eventually(lambda: metrics("--list").split(), ["slow"])
+    shown = metrics("--describe", "--name", "slow")
+    assert "interval.ms=60000" in shown
+    assert "metrics=org.apache.kafka.producer." in shown
+    metrics("--delete", "--name", "slow")
+    eventually(lambda: metrics("--list").split(), [])
+
+
 def test_the_quorum_and_the_features(tools: Tools) -> None:
     quorum = partial(tools, "kafka-metadata-quorum", "describe")
     assert re.search(rf"^LeaderId: +{FIRST_CONTROLLER}$", quorum("--status"), re.MULTILINE)

@@ -25,6 +25,7 @@ from pylogbroker.wire.messages.assign_replicas_to_dirs import AssignReplicasToDi
 from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
 from pylogbroker.wire.messages.envelope import EnvelopeRequest
+from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -34,7 +35,7 @@ from pylogbroker.wire.metadata_records import (
     MetadataRecord,
 )
 from tests.kraft.controller_connection import connections_to
-from tests.kraft.model_controller import CLUSTER_ID, SESSION_SECONDS, ModelController
+from tests.kraft.model_controller import CLUSTER_ID, CONTROLLER_ID, SESSION_SECONDS, ModelController
 
 CONTROLLER = 9093
 SETTINGS = {
@@ -162,6 +163,15 @@ def test_a_broker_waits_for_the_first_metadata_of_a_new_cluster(cluster: Cluster
     assert cluster.broker(1).features.levels == {"metadata.version": 14}
     lines = [line for line in map(eventAsText, events) if "waiting for the controllers" in line]
     assert len(lines) == 1
+
+
+def test_a_broker_with_the_number_of_a_controller_does_not_start(cluster: Cluster) -> None:
+    """The controllers would take its fetches for those of that controller."""
+    with pytest.raises(StartupError, match=r"node\.id 100 is that of a controller: choose a number that no other node"):
+        cluster.start(CONTROLLER_ID)
+    fetches = [request.topics[0].partitions[0].fetch_offset for request in cluster.sent(FetchRequest)]
+    assert fetches == [0]
+    assert not cluster.sent(BrokerRegistrationRequest)
 
 
 def test_clients_create_write_read_and_delete(cluster: Cluster) -> None:

@@ -91,7 +91,7 @@ def test_a_broker_that_says_that_it_was_stopped_cleanly(monkeypatch: pytest.Monk
 def test_an_isr_change_that_names_no_life_of_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant KIP-903: a member that has restarted since may lack records."""
     monkeypatch.setattr(LeaderReplica, "_broker_epoch", lambda leader, replica_id: UNKNOWN_BROKER_EPOCH)
-    check_found(("kill", "lose_joining"), "1", "2", "3", "7", likely=1, **KRAFT)
+    check_found(("kill", "lose_joining"), "1", "2", "3", "7", likely=4, **KRAFT)
 
 
 def test_an_answer_to_an_isr_change_of_an_earlier_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_an_answer_to_an_isr_change_of_an_earlier_state(monkeypatch: pytest.Monk
         return True
 
     monkeypatch.setattr(InSyncReplicas, "commit", commit)
-    check_found((*MOVES, "fence"), "2", "4", "25", likely=20, **{**KRAFT, "latency": SLOW})
+    check_found((*MOVES, "fence"), "2", "4", "25", likely=11, **{**KRAFT, "latency": SLOW})
 
 
 def test_an_error_of_an_isr_change_that_drops_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +113,4 @@ def test_an_error_of_an_isr_change_that_drops_a_later_one(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(InSyncReplicas, "failed", failed)
     fixed = {"latency": SLOWER, "raced_isr_changes": 0.7, "fault_seconds": 0.3, "partitions": 3}
-    check_found(("pause", "kill"), "1", "2", "4", likely=2, **{**KRAFT, **fixed})
+    check_found(("pause", "kill"), "1", "2", "4", likely=1, **{**KRAFT, **fixed})

@@ -10,6 +10,7 @@ The copy on disk gets what was fetched, and gives a start the log up to where th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -17,6 +18,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.kraft.metadata_copy import MetadataCopy
 from pylogbroker.broker.kraft.quorum import Quorum
+from pylogbroker.broker.kraft.quorum_state import REQUEST, partition_of
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.kraft.metadata_log import CommittedMetadata, MetadataLog, MetadataLogError, SnapshotPart
@@ -86,8 +88,20 @@ class MetadataReader:
                 continue
             if target < 0:
                 target = self._log.high_watermark
+                await self._check_number()
             elif self._log.committed_offset >= target and not has_begun() and self._runtime.may_log("new cluster"):
                 log.info("waiting for the controllers: they have not written the first metadata of the cluster yet")
+
+    async def _check_number(self) -> None:
+        """Raise ReadingEnded if a controller has this broker's number: the leader would count our fetches as its own.
+
+        The first fetch is harmless, at offset 0. Without an answer, nothing is checked.
+        """
+        number = self._log.replica_id
+        with suppress(ClientError, KafkaError, WireError):
+            answer = await self._quorum.channel_to_any(_PURPOSE).request(REQUEST)
+            if any(voter.replica_id == number for voter in partition_of(answer).current_voters):
+                raise ReadingEnded(f"node.id {number} is that of a controller: choose a number that no other node has")
 
     async def follow(self) -> None:
         """Read until the broker stops; raise ReadingEnded."""
@@ -128,6 +142,8 @@ class MetadataReader:
             raise Closed("the broker stops")
         if isinstance(error, KafkaError) and error.code in FATAL:
             raise ReadingEnded(f"the controllers reject this broker, {error.code.name}: {FATAL[error.code]}") from error
+        if isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            await self._check_number()  # a leader rejects fetches of itself so
         self._failures += 1
         self._log.leader_lost()
         self._quorum.leader_lost()
