@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
+from pylogbroker.broker.apis import leader_and_isr
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.fetch import FetchRequest
 from tests.broker.failing_disks import broken, failing
 from tests.broker.replicas import OTHER, ReplicaTests
 from tests.broker.replication.cluster import ClusterTests
+from tests.storage.support import NOW, batch
 
 
 class FollowingTests(ClusterTests):
@@ -46,6 +49,21 @@ class FollowingTests(ClusterTests):
         self.cluster.cut.clear()
         self.cluster.settle(1.1)
         self.assertEqual(self.cluster.ends(), {1: 1, 2: 1, 3: 1})
+
+    def test_another_topic_is_replicated_while_fetches_wait(self) -> None:
+        self.create()
+        order = self.cluster.leader_and_isr(is_new=True)
+        order.topic_states[0].topic_name, order.topic_states[0].topic_id = "other", UUID(int=8)
+        for broker in self.brokers:
+            self.cluster.nodes[broker].ask(leader_and_isr.handle, order)
+        begin = self.cluster.clock.seconds()
+        self.cluster.settle()
+        logs = {broker: self.cluster.nodes[broker].broker.partitions.hosted["other", 0].log for broker in self.brokers}
+        self.cluster.nodes[1].broker.partitions.hosted["other", 0].append(batch([b"a"]), NOW)
+        self.cluster.settle()
+        self.assertEqual([log.log_end_offset for log in logs.values()], [1, 1, 1])
+        self.assertEqual(logs[1].high_watermark, 1)
+        self.assertEqual(self.cluster.clock.seconds(), begin)
 
 
 class BeginAgainTests(ReplicaTests):
