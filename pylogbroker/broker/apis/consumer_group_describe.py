@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from functools import partial
+from typing import Final
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.limits import ResponseBudget
-from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.security.visibility import group_operations, may_see_topic
-from pylogbroker.broker.services import HasFeatures, HasGroups
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.broker.requests.group_descriptions import DescribingServices, GroupDescriptions
+from pylogbroker.broker.security.visibility import may_see_topic
+from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.partitions import TopicIdPartition, by_topic
 from pylogbroker.groups.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
 from pylogbroker.long_loops import over
-from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.consumer_group_describe import (
     AssignedTopicPartitions,
     Assignment,
@@ -27,53 +24,21 @@ from pylogbroker.wire.messages.consumer_group_describe import (
 )
 from pylogbroker.wire.schema import NOT_ASKED
 
-
-class _Services(HasGroups, HasFeatures, Protocol):
-    """Services that this API uses."""
+_DESCRIPTIONS: Final = GroupDescriptions(ConsumerGroupDescribeResponse, DescribedConsumerGroup)
 
 
-def _may_describe(access: Access, group_id: str) -> bool:
-    return access.allows_on_group(AclOperation.DESCRIBE, group_id)
-
-
-def _rejected(group_id: str) -> DescribedConsumerGroup:
-    return _error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-
-def _answer_off(request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    groups = [_error(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in dict.fromkeys(request.group_ids)]
-    return ConsumerGroupDescribeResponse(groups=groups)
-
-
-@serves(
-    ConsumerGroupDescribeRequest,
-    access=[on_each("group_ids", "groups", _may_describe, _rejected)],
-    answer_off=_answer_off,
-)
+@serves(ConsumerGroupDescribeRequest, access=[_DESCRIPTIONS.access()], answer_off=_DESCRIPTIONS.answer_off)
 async def handle(
-    services: _Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+    services: DescribingServices, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    space, response = ResponseBudget(), ConsumerGroupDescribeResponse()
-    async for group_id in over(dict.fromkeys(request.group_ids)):
-        group = services.groups.consumers.describe(group_id)
-        try:
-            space.take(sum(map(_size, group.members)))
-        except KafkaError as error:
-            response.groups.append(_error(group_id, error.code))
-            continue
-        described = await _described(services, context, group)
-        if request.include_authorized_operations and not described.error_code:
-            described.authorized_operations = group_operations(services.features, context, group_id)
-        response.groups.append(described)
-    return response
+    find, describe = services.groups.consumers.describe, partial(_described, services, context)
+    return await _DESCRIPTIONS.answer(services, context, request, find, _size, describe)
 
 
 async def _described(
-    services: _Services, context: RequestContext, group: ConsumerGroupDescription
+    services: DescribingServices, context: RequestContext, group: ConsumerGroupDescription
 ) -> DescribedConsumerGroup:
     """Return a description without topics that are gone; an error if the client may not see all of the topics."""
-    if group.error:
-        return _error(group.group_id, group.error, group.text)
     names: dict[object, str | None] = {}
     members = []
     async for member in over(group.members):
@@ -83,7 +48,7 @@ async def _described(
                 names[topic_id] = services.groups.consumers.topic_name(topic_id)
         topics = {*member.topics, *(name for name in map(names.get, by_topic(partitions)) if name is not None)}
         if not all(may_see_topic(context, name) for name in topics):
-            return _error(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return _DESCRIPTIONS.error(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         members.append(_member(member, names))
     return DescribedConsumerGroup(
         group_id=group.group_id,
@@ -116,10 +81,11 @@ def _member(member: ConsumerMemberDescription, names: dict[object, str | None]) 
     )
 
 
-def _size(member: ConsumerMemberDescription) -> int:
+def _size(group: ConsumerGroupDescription) -> int:
+    """Return about how many bytes a description has."""
+    return sum(map(_size_of_member, group.members))
+
+
+def _size_of_member(member: ConsumerMemberDescription) -> int:
     partitions = 24 * (len(member.assignment) + len(member.target))
     return 128 + 2 * len(member.member_id) + sum(map(len, member.topics)) + partitions
-
-
-def _error(group_id: str, code: ErrorCode, text: str | None = None) -> DescribedConsumerGroup:
-    return DescribedConsumerGroup(error_code=code, error_message=text or code.meaning, group_id=group_id)

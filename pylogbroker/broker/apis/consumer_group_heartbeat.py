@@ -6,19 +6,18 @@ A member must be allowed to describe the topics that it names. A regular express
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, Protocol
+from operator import attrgetter
+from typing import Final, Protocol
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.security.rules import Narrowed, on_group
+from pylogbroker.broker.security.rules import on_group, on_named_topics
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import HasGroups, HasRuntime
-from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.partitions import by_topic
 from pylogbroker.groups.consumer.requests import HeartbeatResult, MemberHeartbeat
-from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -35,21 +34,10 @@ class _Services(HasRuntime, HasGroups, Protocol):
     """Services that this API uses."""
 
 
-async def _on_named_topics(
-    services: Any, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> Narrowed | None:
-    """Reject a subscription that names a topic which the client may not describe."""
-    names = request.subscribed_topic_names
-    if not names:
-        return None
-    may_describe = partial(context.required_access.allows_on_topic, AclOperation.DESCRIBE)
-    if all(await mapped(may_describe, names)):
-        return None
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return Narrowed(None, lambda _: ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.meaning))
-
-
-@serves(ConsumerGroupHeartbeatRequest, access=[on_group(AclOperation.READ), _on_named_topics])
+@serves(
+    ConsumerGroupHeartbeatRequest,
+    access=[on_group(AclOperation.READ), on_named_topics(attrgetter("subscribed_topic_names"))],
+)
 def handle(
     services: _Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Deferred[ConsumerGroupHeartbeatResponse]:

@@ -5,19 +5,17 @@ A member must be allowed to describe the topics that it names.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.security.rules import Narrowed, on_group
+from pylogbroker.broker.security.rules import on_group, on_named_topics
 from pylogbroker.broker.services import HasGroups, HasRuntime
-from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.consumer.partitions import by_topic
 from pylogbroker.groups.share.requests import ShareHeartbeat, ShareHeartbeatResult
-from pylogbroker.long_loops import mapped
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.share_group_heartbeat import (
     ShareAssignment,
@@ -31,21 +29,10 @@ class _Services(HasRuntime, HasGroups, Protocol):
     """Services that this API uses."""
 
 
-async def _on_named_topics(
-    services: Any, context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> Narrowed | None:
-    """Reject a subscription that names a topic which the client may not describe."""
-    names = request.subscribed_topic_names
-    if not names:
-        return None
-    may_describe = partial(context.required_access.allows_on_topic, AclOperation.DESCRIBE)
-    if all(await mapped(may_describe, names)):
-        return None
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return Narrowed(None, lambda _: ShareGroupHeartbeatResponse(error_code=code, error_message=code.meaning))
-
-
-@serves(ShareGroupHeartbeatRequest, access=[on_group(AclOperation.READ), _on_named_topics])
+@serves(
+    ShareGroupHeartbeatRequest,
+    access=[on_group(AclOperation.READ), on_named_topics(attrgetter("subscribed_topic_names"))],
+)
 def handle(
     services: _Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> Deferred[ShareGroupHeartbeatResponse]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.requests.limits import ResponseBudget
-from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import on_each
-from pylogbroker.broker.security.visibility import group_operations, may_see_topic
-from pylogbroker.broker.services import HasFeatures, HasGroups
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.broker.requests.group_descriptions import DescribingServices, GroupDescriptions
+from pylogbroker.broker.security.visibility import may_see_topic
+from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.streams.configuration import GroupTopology
 from pylogbroker.groups.streams.record_forms import task_ids
 from pylogbroker.groups.streams.requests import StreamsGroupDescription, StreamsMemberDescription
 from pylogbroker.groups.streams.tasks import Task, Tasks
 from pylogbroker.long_loops import over
-from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.streams_group_describe import (
     DescribedStreamsGroup,
     DescribedStreamsMember,
@@ -37,63 +34,28 @@ from pylogbroker.wire.streams_topology import (
     StreamsTopicInfo,
 )
 
-_NOT_REQUESTED: Final = 0
 _NOT_STORED: Final = 1
 _FIRST_WITH_DESCRIPTIONS: Final = 1
+_DESCRIPTIONS: Final = GroupDescriptions(StreamsGroupDescribeResponse, DescribedStreamsGroup)
 
 
-class _Services(HasGroups, HasFeatures, Protocol):
-    """Services that this API uses."""
-
-
-def _may_describe(access: Access, group_id: str) -> bool:
-    return access.allows_on_group(AclOperation.DESCRIBE, group_id)
-
-
-def _rejected(group_id: str) -> DescribedStreamsGroup:
-    return _error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-
-
-def _answer_off(request: StreamsGroupDescribeRequest) -> StreamsGroupDescribeResponse:
-    groups = [_error(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in dict.fromkeys(request.group_ids)]
-    return StreamsGroupDescribeResponse(groups=groups)
-
-
-@serves(
-    StreamsGroupDescribeRequest,
-    access=[on_each("group_ids", "groups", _may_describe, _rejected)],
-    answer_off=_answer_off,
-)
+@serves(StreamsGroupDescribeRequest, access=[_DESCRIPTIONS.access()], answer_off=_DESCRIPTIONS.answer_off)
 async def handle(
-    services: _Services, context: RequestContext, request: StreamsGroupDescribeRequest
+    services: DescribingServices, context: RequestContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
-    space, response = ResponseBudget(), StreamsGroupDescribeResponse()
-    async for group_id in over(dict.fromkeys(request.group_ids)):
-        group = services.groups.streams.describe(group_id)
-        try:
-            space.take(_size(group))
-        except KafkaError as error:
-            response.groups.append(_error(group_id, error.code))
-            continue
-        described = await _described(context, group)
-        if not described.error_code:
-            if request.include_authorized_operations:
-                described.authorized_operations = group_operations(services.features, context, group_id)
-            if context.api_version >= _FIRST_WITH_DESCRIPTIONS:
-                asked_for = request.include_topology_description
-                described.topology_description_status = _NOT_STORED if asked_for else _NOT_REQUESTED
-        response.groups.append(described)
-    return response
+    find, describe = services.groups.streams.describe, partial(_described, context, request)
+    return await _DESCRIPTIONS.answer(services, context, request, find, _size, describe)
 
 
-async def _described(context: RequestContext, group: StreamsGroupDescription) -> DescribedStreamsGroup:
+async def _described(
+    context: RequestContext, request: StreamsGroupDescribeRequest, group: StreamsGroupDescription
+) -> DescribedStreamsGroup:
     """Return a description; an error if the client may not see all topics of the topology."""
-    if group.error:
-        return _error(group.group_id, group.error, group.text)
     topology = group.topology
     if topology is not None and not all(may_see_topic(context, name) for name in topology.topics()):
         text = "The group has described topic(s) that the client is not authorized to describe."
-        return _error(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+        return _DESCRIPTIONS.error(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+    has_descriptions = context.api_version >= _FIRST_WITH_DESCRIPTIONS
     return DescribedStreamsGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -102,7 +64,8 @@ async def _described(context: RequestContext, group: StreamsGroupDescription) ->
         topology=None if topology is None else _topology(topology, group),
         members=[_member(member) async for member in over(group.members)],
         authorized_operations=NOT_ASKED,
-        assignor_name=group.assignor if context.api_version >= _FIRST_WITH_DESCRIPTIONS else None,
+        assignor_name=group.assignor if has_descriptions else None,
+        topology_description_status=_NOT_STORED if has_descriptions and request.include_topology_description else 0,
     )
 
 
@@ -163,7 +126,3 @@ def _size(group: StreamsGroupDescription) -> int:
         tasks = 8 * (len(member.assignment) + len(member.target)) + 16 * (len(member.offsets) + len(member.end_offsets))
         size += 200 + len(member.member_id) + len(member.process_id) + tags + tasks
     return size
-
-
-def _error(group_id: str, code: ErrorCode, text: str | None = None) -> DescribedStreamsGroup:
-    return DescribedStreamsGroup(error_code=code, error_message=text or code.meaning, group_id=group_id)

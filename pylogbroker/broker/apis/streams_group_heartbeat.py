@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.requests.api import serves
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.security.rules import Narrowed, on_group
+from pylogbroker.broker.security.rules import on_group, on_named_topics
 from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import HasGroups, HasRuntime
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -25,7 +25,6 @@ from pylogbroker.groups.streams.replay import tasks_of
 from pylogbroker.groups.streams.requests import PartitionsOfEndpoint, StreamsHeartbeat, StreamsHeartbeatResult
 from pylogbroker.groups.streams.states import JOIN_EPOCH, StatusCode
 from pylogbroker.groups.streams.tasks import NO_TASKS, Task, Tasks
-from pylogbroker.long_loops import mapped
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.streams_group_heartbeat import (
@@ -44,21 +43,12 @@ class _Services(HasRuntime, HasGroups, Protocol):
     """Services that this API uses."""
 
 
-async def _on_named_topics(
-    services: Any, context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> Narrowed | None:
-    """Reject a topology that names a topic which the client may not describe."""
+def _names(request: StreamsGroupHeartbeatRequest) -> list[str]:
     topology = _topology(request)
-    if topology is None:
-        return None
-    may_describe = partial(context.required_access.allows_on_topic, AclOperation.DESCRIBE)
-    if all(await mapped(may_describe, sorted(topology.topics()))):
-        return None
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return Narrowed(None, lambda _: StreamsGroupHeartbeatResponse(error_code=code, error_message=code.meaning))
+    return [] if topology is None else sorted(topology.topics())
 
 
-@serves(StreamsGroupHeartbeatRequest, access=[on_group(AclOperation.READ), _on_named_topics])
+@serves(StreamsGroupHeartbeatRequest, access=[on_group(AclOperation.READ), on_named_topics(_names)])
 def handle(
     services: _Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> Deferred[StreamsGroupHeartbeatResponse]:

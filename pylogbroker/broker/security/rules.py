@@ -13,7 +13,7 @@ So handlers know nothing of authorization, unless they serve "all" of something,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from itertools import compress
 from operator import not_
@@ -142,6 +142,18 @@ def on_transactional_id(operation: AclOperation, reject: Reject = _reject_with_c
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         reject,
     )
+
+
+def on_named_topics(names_of: Callable[[Any], Collection[str] | None]) -> Rule:
+    """Reject a request that names a topic which its sender may not describe."""
+
+    async def rule(services: Any, context: RequestContext, request: Any) -> Narrowed | None:
+        may_describe = partial(context.required_access.allows_on_topic, AclOperation.DESCRIBE)
+        if all(await mapped(may_describe, names_of(request) or ())):
+            return None
+        return Narrowed(None, lambda _: _reject_with_code(context, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+    return rule
 
 
 def on_each(
