@@ -50,6 +50,7 @@ log = Logger()
 class StoreHealth:
     """State of the store: failures since it last worked, and a pause after them."""
 
+    _place: str
     _now_ms: Callable[[], int]
     _pause_ms: int
     _pause_ms_max: int
@@ -70,9 +71,10 @@ class StoreHealth:
         now_ms = self._now_ms()
         if not self.failures:
             log.error(
-                "the remote storage fails: {why}. Old records of archived topics cannot be read, new segments stay on "
-                "the local disk, nothing is lost; it is tried again",
+                "the remote storage fails: {place}: {why}. Old records of archived topics cannot be read, new segments "
+                "stay on the local disk, nothing is lost; it is tried again",
                 why=why.detail,
+                place=self._place,
             )
         if now_ms >= self.retry_at_ms:  # failures of requests that began together count once
             self.failures += 1
@@ -116,6 +118,7 @@ class ArchiveService:
         """Return the service. The log directories remember that the store was used."""
         store = CheckedStore(storage)
         health = StoreHealth(
+            config.remote_log_storage,
             runtime.now_ms,
             config.remote_log_manager_task_retry_backoff_ms,
             config.remote_log_manager_task_retry_backoff_max_ms,
@@ -159,6 +162,7 @@ class ArchiveService:
 
     def start(self) -> None:
         seconds = min(self._config.remote_log_manager_task_interval_ms / 1000, _INTERVAL_SECONDS_MAX)
+        log.info("segments of archived topics are copied to {place}", place=self._config.remote_log_storage)
         loop = PeriodicCall(self._runtime.clock, self.begin_round)
         loop.start(seconds, now=False)
         self._loops.append(loop)

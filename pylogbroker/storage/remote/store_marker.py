@@ -52,9 +52,9 @@ class StoreMarker:
         except MissingObject:
             if self._remembers():
                 raise StoreFailure(
-                    f"it lacks the object {self.name}, which this cluster keeps there. Is it mounted, and is "
-                    "remote.log.storage the same place as before? If an empty store is to be used from now on, put an "
-                    "object with this name there"
+                    f"it is empty, or another one than before: it lacks the object {self.name}, which this cluster "
+                    "keeps there. Check remote.log.storage, and that its file system is mounted. To use an empty store "
+                    "from now on, put an object with this name there"
                 ) from None
             self._store.put(self.name, [self._cluster_id.encode()])
         self._remember()
