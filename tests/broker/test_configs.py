@@ -356,21 +356,24 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(changed, ErrorCode.INVALID_REQUEST)
 
     def test_a_topics_settings_that_only_kafka_4_has_are_kept(self) -> None:
-        self.assertEqual(self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "5")), ErrorCode.NONE)
-        [row] = self.describe(TOPIC, "t", "remote.copy.lag.ms", include_documentation=True).configs
-        self.assertEqual((row.value, row.documentation), ("5", "Has no effect: the archive works without it."))
+        self.assertEqual(self.change(TOPIC, "t", ("max.decompressed.message.bytes", SET, "5")), ErrorCode.NONE)
+        [row] = self.describe(TOPIC, "t", "max.decompressed.message.bytes", include_documentation=True).configs
+        self.assertEqual(
+            (row.value, row.documentation),
+            ("5", "Has no effect: the broker has a fixed limit for decompressed batches."),
+        )
 
     def test_a_topics_settings_without_effect_are_logged_once_in_a_while(self) -> None:
-        change = ("remote.copy.lag.ms", SET, "5")
-        note = "remote.copy.lag.ms (the archive works without it)"
+        change = ("max.decompressed.message.bytes", SET, "5")
+        note = "max.decompressed.message.bytes (the broker has a fixed limit for decompressed batches)"
         with logged_lines() as lines:
             self.change(TOPIC, "t", change)
             self.change(TOPIC, "t", change, ("flush.ms", SET, "1"))
-            self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "6"))
+            self.change(TOPIC, "t", ("max.decompressed.message.bytes", SET, "6"))
             self.node.clock.advance(60)
-            self.node.create("u", 1, remote_copy_lag_ms="5")
+            self.node.create("u", 1, max_decompressed_message_bytes="5")
             self.node.clock.advance(60)
-            self.alter(TOPIC, "u", remote_copy_lag_ms="6")
+            self.alter(TOPIC, "u", max_decompressed_message_bytes="6")
         self.assertEqual(lines, [f"settings of topic {name} are kept and have no effect: {note}" for name in "tuu"])
 
     def test_loggers_cannot_be_changed(self) -> None:
