@@ -22,12 +22,13 @@ from twisted.logger import Logger
 
 from pylogbroker.client import AdminClient
 from pylogbroker.client.admin.groups import CommittedOffset
+from pylogbroker.client.admin.records import EARLIEST
 from pylogbroker.client.admin.routing import ItemsFailed
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.checkpoints import Checkpoints
-from pylogbroker.mirror.group_offsets import GroupAction, PairedOffsets, action_for
-from pylogbroker.mirror.offset_translation import OffsetTranslation
+from pylogbroker.mirror.group_offsets import GroupAction, PairedOffsets, Translation, action_for
+from pylogbroker.mirror.offset_translation import OffsetTranslation, PartitionTranslation, TranslationFromStart
 from pylogbroker.mirror.settings_sync import NameFilter
 from pylogbroker.mirror_records.formats import Checkpoint
 
@@ -130,7 +131,8 @@ class GroupSync:
     async def _follow(self, group: str, topics: Mapping[str, str]) -> None:
         of_source, of_target = await self._source.offsets(group), await self._target.offsets(group)
         pairs = self._pairs(group, of_source, of_target, topics)
-        first = self._actions(pairs, self._source.is_changed, self._target.is_changed)
+        translations = await self._translations(pairs, topics)
+        first = _actions(pairs, translations, self._source.is_changed, self._target.is_changed)
         if not first:
             return
         may_change_source = may_change_target = False
@@ -138,7 +140,7 @@ class GroupSync:
             may_change_source = not await self._source.has_members(group)
         if any(action.to_target is not None for action in first.values()):
             may_change_target = not await self._target.has_members(group)
-        actions = self._actions(pairs, may_change_source, may_change_target)
+        actions = _actions(pairs, translations, may_change_source, may_change_target)
         metadata = {partition: of_source[partition].metadata for partition in actions if partition in of_source}
         await self._carry_out(group, topics, actions, metadata)
 
@@ -160,20 +162,23 @@ class GroupSync:
             )
         return pairs
 
-    def _actions(
-        self, pairs: Mapping[TopicPartition, PairedOffsets], may_change_source: bool, may_change_target: bool
-    ) -> Actions:
-        actions: Actions = {}
-        for partition, offsets in pairs.items():
-            translation = self._translation.find(partition)
-            action = None
-            if translation is not None:
-                action = action_for(
-                    offsets, translation, may_change_source=may_change_source, may_change_target=may_change_target
-                )
-            if action is not None:
-                actions[partition] = action
-        return actions
+    async def _translations(
+        self, pairs: Mapping[TopicPartition, PairedOffsets], topics: Mapping[str, str]
+    ) -> dict[TopicPartition, Translation]:
+        """Return what translates offsets of partitions; a group that is far behind begins at the target's first one."""
+        maps = {partition: runs for partition in pairs if (runs := self._translation.find(partition)) is not None}
+        far_behind = {
+            (topics[topic], number): (topic, number)
+            for (topic, number), runs in maps.items()
+            if _is_far_behind(pairs[topic, number], runs)
+        }
+        translations: dict[TopicPartition, Translation] = dict(maps)
+        if far_behind:
+            starts = await self._target.admin.records.offsets(dict.fromkeys(far_behind, EARLIEST))
+            for target_partition, listed in starts.items():
+                partition = far_behind[target_partition]
+                translations[partition] = TranslationFromStart(maps[partition], listed.or_end(0))
+        return translations
 
     async def _carry_out(
         self, group: str, topics: Mapping[str, str], actions: Actions, metadata: Mapping[TopicPartition, str]
@@ -231,6 +236,30 @@ class GroupSync:
                 cluster=cluster.name,
                 error=str(error),
             )
+
+
+def _actions(
+    pairs: Mapping[TopicPartition, PairedOffsets],
+    translations: Mapping[TopicPartition, Translation],
+    may_change_source: bool,
+    may_change_target: bool,
+) -> Actions:
+    actions: Actions = {}
+    for partition, translation in translations.items():
+        action = action_for(
+            pairs[partition], translation, may_change_source=may_change_source, may_change_target=may_change_target
+        )
+        if action is not None:
+            actions[partition] = action
+    return actions
+
+
+def _is_far_behind(offsets: PairedOffsets, runs: PartitionTranslation) -> bool:
+    """Return whether a group is before all offsets that are known, and has not followed yet."""
+    if offsets.source is None or not runs.is_before_known(offsets.source):
+        return False
+    last = offsets.checkpoint
+    return offsets.target is None or last is None or last.upstream != offsets.source
 
 
 def _is_of_members(error: Exception) -> bool:

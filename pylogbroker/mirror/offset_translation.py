@@ -9,7 +9,8 @@ Records that a mirror copied together make a run: their offsets grow by one in b
 
 An offset in a run is translated by its distance from the start. One between two runs becomes the start of the later one
 if that follows the earlier: the mirror copied nothing in between. Otherwise nobody knows what was copied there, and the
-end of the earlier run is taken: a consumer that starts there may read records again, but skips none.
+end of the earlier run is taken: a consumer that starts there may read records again, but skips none. Before the first
+run of which older ones were forgotten, the start of the target's log is taken (`TranslationFromStart`).
 
 A map holds a limited number of runs. Beyond it, every second run of the older half is forgotten. So the distance
 between remembered runs grows with their age, as with MirrorMaker's offset syncs.
@@ -236,6 +237,10 @@ class PartitionTranslation:
         """Translate the offset of the next record to read from the target to the source; None if unknown."""
         return self._translated(downstream, self._downstream, self._upstream)
 
+    def is_before_known(self, upstream: int) -> bool:
+        """Return whether an offset of the source lies before all remembered runs, and older ones were forgotten."""
+        return bool(self._records) and upstream < self._upstream[0] and not self._follows[0]
+
     def _translated(self, offset: int, starts: array[int], others: array[int]) -> TranslatedOffset | None:
         last = len(self._records) - 1
         place = bisect_right(starts, offset) - 1
@@ -291,6 +296,22 @@ class PartitionTranslation:
             self._follows[place] = False
         for column in (self._upstream, self._downstream, self._records, self._run_copied_to, self._follows):
             del column[1:half:2]
+
+
+@attrs.frozen(eq=False, repr=False)
+class TranslationFromStart:
+    """Translates offsets before all remembered runs to `start`, where the target's log begins: none is skipped."""
+
+    _runs: PartitionTranslation
+    _start: int
+
+    def downstream(self, upstream: int) -> TranslatedOffset | None:
+        if self._runs.is_before_known(upstream):
+            return TranslatedOffset(self._start, is_exact=False)
+        return self._runs.downstream(upstream)
+
+    def upstream(self, downstream: int) -> TranslatedOffset | None:
+        return self._runs.upstream(downstream)
 
 
 @attrs.define(eq=False, repr=False)

@@ -10,10 +10,11 @@ from twisted.internet import reactor
 from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.client import ConsumerConnector, Producer
+from pylogbroker.client.sync import AdminClient
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.settings import MirroredCluster
 from pylogbroker.mirror.sync_settings import SyncSettings
-from pylogbroker.mirror_records.formats import Checkpoint
+from pylogbroker.mirror_records.formats import Checkpoint, OffsetSync
 from pylogbroker.plugins.replication_policies import PrefixPolicy
 from pylogbroker.testing import Broker
 from tests.mirror.conftest import TwoClusters
@@ -49,9 +50,11 @@ async def produce_in_transactions(broker: Broker, topic: str, start: int, stop: 
     await producer.close()
 
 
-async def read(broker: Broker, group: str, topic: str, count: int, protocol: str = "classic") -> list[int]:
+async def read(
+    broker: Broker, group: str, topic: str, count: int, protocol: str = "classic", reset: str = "earliest"
+) -> list[int]:
     """Read so many records as the only member of a group, commit, and leave."""
-    settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "isolation_level": "read_committed"}
+    settings = {"auto_offset_reset": reset, "enable_auto_commit": False, "isolation_level": "read_committed"}
     quick = {"heartbeat_interval_ms": 100} if protocol == "classic" else {"group_protocol": protocol}
     consumer = ConsumerConnector(broker.bootstrap, group=group, **settings, **quick)
     stream = await consumer.stream(topic)
@@ -116,6 +119,41 @@ async def test_new_topics_have_the_settings_of_the_source_at_once(clusters: TwoC
     await wait_for(lambda: mirror.status.counts.records == 1, 20)
     await mirror.stop()
     assert mirror.status.stopped == {}
+
+
+def last_synced(source: Broker, syncs: str, topic: str) -> int:
+    """Return the last offset of the source that each partition of a topic has a stored offset sync for."""
+    rows = [OffsetSync.decode(row.key, row.value) for row in source.records(syncs)]
+    return min(
+        max((row.upstream for row in rows if (row.topic, row.partition) == (topic, number)), default=-1)
+        for number in (0, 1)
+    )
+
+
+async def test_group_far_behind_skips_nothing_after_old_offset_syncs_are_gone(
+    clusters: TwoClusters, topic: str
+) -> None:
+    group, remote = f"readers-{topic}", f"east.{topic}"
+    clusters.source.create_topic(topic, partitions=2)
+    target = MirroredCluster(clusters.target.bootstrap, f"compacted-{topic}")
+    settings = attrs.evolve(clusters.settings(topic, policy=PrefixPolicy(), sync=QUICK), target=target)
+    syncs = f"mm2-offset-syncs.{target.alias}.internal"
+    mirror = Mirror(settings, reactor, has_standby=False)
+    mirror.run()
+    for first in (0, 20, 40):  # each position has the runs alone that are not stored yet
+        await produce_in_transactions(clusters.source, topic, first, first + 20)
+        await wait_for(lambda first=first: mirror.status.counts.records == first + 20, 20)
+        await wait_for(lambda first=first: last_synced(clusters.source, syncs, topic) >= first, 20)
+    await mirror.stop()
+    with AdminClient(clusters.source.bootstrap) as admin:
+        admin.topics.delete([syncs])
+        admin.groups.alter_offsets(group, {(topic, 0): 1, (topic, 1): 1})
+    mirror = Mirror(settings, reactor, has_standby=False)
+    mirror.run()
+    await followed(mirror)
+    await mirror.stop()
+    values = await read(clusters.target, group, remote, 60, reset="latest")
+    assert sorted(values) == list(range(60))
 
 
 async def test_offsets_are_exact_after_a_restart_of_the_mirror(clusters: TwoClusters, topic: str) -> None:

@@ -16,6 +16,7 @@ from pylogbroker.mirror.offset_translation import (
     OffsetTranslation,
     PartitionTranslation,
     Run,
+    TranslationFromStart,
     UnstoredRuns,
     runs_of,
     sync_of,
@@ -177,6 +178,10 @@ def test_offsets_before_a_first_run_are_known_if_nothing_was_copied_before():
     resumed = PartitionTranslation()
     resumed.add(Run(100, 0, 10, 100, 110))
     assert resumed.downstream(7) is None
+    from_start = TranslationFromStart(resumed, 3)
+    assert attrs.astuple(from_start.downstream(7)) == (3, False)
+    assert attrs.astuple(from_start.downstream(101)) == (1, True)
+    assert attrs.astuple(TranslationFromStart(runs, 3).downstream(7)) == (0, True)
 
 
 def test_records_that_are_copied_again_count_as_their_second_copy():
