@@ -61,7 +61,7 @@ class _Registry:
         return sorted(self.ask("GET", f"/subjects?{urlencode(query)}", "subjects"))
 
     def version(self, subject: str, number: str) -> dict[str, Any]:
-        what = f"version {number} of subject {subject}"
+        what = registry_client.version_name(subject, number)
         path = f"{_path(subject)}/versions/{quote(number, safe='')}"
         fields: dict[str, Any] = self.ask("GET", path, what, remedy="`pylogbroker schema list` lists subjects")
         return fields
@@ -239,7 +239,8 @@ def check(
     version = "" if number is None else f"/{quote(number, safe='')}"
     with _registry_of(connection) as registry:
         path = f"/compatibility{_path(subject)}/versions{version}{query}"
-        answer = registry.ask("POST", path, f"version {number or 'latest'} of subject {subject}", schema.as_json())
+        what = registry_client.version_name(subject, number or registry_client.LATEST)
+        answer = registry.ask("POST", path, what, schema.as_json())
     if answer["is_compatible"]:
         click.echo(f"The schema may follow those of {subject}.")
         return

@@ -18,6 +18,7 @@ import attrs
 from pylogbroker.schemas.errors import InvalidSchema, RegistryDenied, RegistryUnavailable, UnknownSchema
 from pylogbroker.schemas.values import Reference, Schema, Version, name_in, number_in
 
+LATEST: Final = "latest"
 _NOT_FOUND: Final = 404
 _DENIED: Final = (401, 403)
 _REJECTED: Final = (409, 422)
@@ -82,7 +83,7 @@ class RegistryClient:
 
     async def version(self, subject: str, number: int | str) -> Version:
         """Return a version, also `latest`."""
-        what = f"version {number} of subject {subject}"
+        what = version_name(subject, number)
         remedy = f"`curl {self.where}/subjects` lists subjects" if "://" in self.where else ""
         return _version(await self.ask("GET", f"{_subject_path(subject)}/versions/{number}", what, remedy))
 
@@ -183,6 +184,11 @@ class RegistryClient:
         if content is None:
             raise RegistryUnavailable(f"there is no schema registry at {self.where}: its answer is no JSON")
         return content
+
+
+def version_name(subject: str, number: int | str) -> str:
+    """Return how errors name a version that a registry does not have: without a latest one, there is no subject."""
+    return f"subject {subject}" if number == LATEST else f"version {number} of subject {subject}"
 
 
 def _subject_path(subject: str) -> str:
