@@ -21,6 +21,7 @@ from pylogbroker.json_text import NumberText, reject_constant
 RECORDS_MAX: Final = 5000
 """Records of a body that is one JSON object."""
 
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _SHOWN_MAX: Final = 60
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = JSONDecoder(parse_int=NumberText, parse_float=NumberText, parse_constant=reject_constant)
@@ -62,6 +63,8 @@ def members_at(text: str, place: int = 0, array: str = "") -> tuple[dict[str, Js
     If the member named `array` is one, its value is a list of the members of its objects.
     """
     place = _skipped(text, place)
+    if text.startswith(_BYTE_ORDER_MARK, place):
+        raise BadRecord("this begins with a byte order mark: write UTF-8 without one")
     if text[place : place + 1] != "{":
         many = ', or {"records": [...]} for many' if array and text[place : place + 1] == "[" else ""
         raise BadRecord(f'expected a JSON object, such as {{"value": ...}}{many}, not {_begin_of(text, place)}')

@@ -57,8 +57,8 @@ class RecordsResource(Resource):
         return self._shared.feeds
 
     def serves(self, path: bytes) -> bool:
-        """Return whether a path is one of the records API."""
-        return self._router.has_path(path.decode("ascii", "replace"))
+        """Return whether a path is one of the records API, or below those of Confluent's, whose errors have a form."""
+        return is_confluent(path) or self._router.has_path(path.decode("ascii", "replace"))
 
     def stop(self) -> None:
         self._shared.feeds.stop()

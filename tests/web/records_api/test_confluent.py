@@ -139,6 +139,11 @@ class TestLists(ConfluentTests):
             self.assertEqual((topic["topic_name"], topic["partitions_count"]), ("clicks", 2))
             self.assertEqual(topic, json.loads(self.request("GET", f"{prefix}{CLUSTER}/topics/clicks").body))
             self.assertEqual(topic["metadata"]["self"], f"{base}{CLUSTER}/topics/clicks")
+        for path in (f"{CLUSTER}/topics/clicks/partitions", "/kafka/v3/cluster"):
+            answer = self.request("GET", path)
+            self.assertEqual((answer.code, answer.headers["content-type"]), (404, "application/json"))
+            error = json.loads(answer.body)
+            self.assertEqual((error["error_code"], f"there is no {path}" in error["message"]), (404, True))
         answer = self.request("GET", f"{CLUSTER}/topics/missing")
         self.assertEqual((answer.code, json.loads(answer.body)["error_code"]), (404, 404))
 

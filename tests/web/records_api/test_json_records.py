@@ -76,6 +76,7 @@ def test_all_members() -> None:
         ('{"timestamp": -5}', "like 2026-01-31T12:00, not -5"),
         ('{"timestamp": 1.5}', "timestamp must be milliseconds"),
         ('[{"value": 1}]', 'expected a JSON object, such as {"value": ...}, not [{"value": 1}]'),
+        ('\ufeff{"value": 1}', "byte order mark: write UTF-8 without one"),
         ("", 'expected a JSON object, such as {"value": ...}, not nothing'),
         ('{"headers": 1}', "headers must be a list"),
         ('{"headers": [{"name": 1}]}', "headers[0] must be"),
