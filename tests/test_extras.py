@@ -71,6 +71,12 @@ def test_each_import_is_required(metadata: ConfigParser, imported: dict[str, set
         assert distributions & required, f"{package} is imported, but not required"
 
 
+def test_the_readme_names_the_extras_of_users(metadata: ConfigParser) -> None:
+    extras = set(metadata["options.extras_require"]) - {"docs", "example", "test"}
+    assert set(EXTRAS.values()) <= extras
+    assert ", ".join(f"`{extra}`" for extra in sorted(extras)) in " ".join((ROOT / "README.md").read_text().split())
+
+
 def test_a_missing_package_of_an_extra_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
