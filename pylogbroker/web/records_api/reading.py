@@ -103,7 +103,7 @@ async def read_records(
     indexes = chosen_partitions(visitor, topic, partition)
     begin = begin_fields.get("from", "") or (LATEST if follows and not group else EARLIEST)
     if follows and (resumed := call.header("last-event-id")):
-        begin = resumed
+        begin, group = resumed, ""  # what the group has committed is older
     positions = await resolve(visitor, topic, indexes, begin, "from")
     if group:
         committed = await committed_positions(visitor, group, topic)

@@ -146,6 +146,12 @@ class TestEvents(FollowingTests):
         self.new("missed")
         self.assertEqual(values_of(self.follow("", last_event_id="0:1,1:0")), ["missed"])
 
+    def test_a_follower_that_resumes_goes_on_behind_what_its_group_has_committed(self) -> None:
+        self.append(*"abcd")
+        self.commit("readers", "clicks", 1)
+        self.assertEqual(values_of(self.follow("group=readers&partition=0")), [*"bcd"])
+        self.assertEqual(values_of(self.follow("group=readers&partition=0", last_event_id="0:3")), ["d"])
+
     def test_browsers_come_again_while_the_broker_starts(self) -> None:
         self.source.services = None
         answer = answer_of(self.follow())
