@@ -17,56 +17,22 @@ from functools import cache
 import attrs
 
 from pylogbroker.config import listeners, parsing, table, unused_settings
-from pylogbroker.config.access_settings import AccessRows
 from pylogbroker.config.archive_checks import check_archive
-from pylogbroker.config.archive_settings import ArchiveRows
-from pylogbroker.config.cleaner_settings import CleanerRows
-from pylogbroker.config.client_settings import ClientRows
-from pylogbroker.config.cluster_settings import ClusterRows
+from pylogbroker.config.broker_values import BrokerValues, ListenerValues
 from pylogbroker.config.given import no_such_setting
-from pylogbroker.config.group_settings import GroupRows
-from pylogbroker.config.http_settings import HttpRows, parse_http_endpoints
-from pylogbroker.config.log_settings import LogRows
-from pylogbroker.config.network_settings import NetworkRows
-from pylogbroker.config.quota_settings import QuotaRows
-from pylogbroker.config.registry_settings import RegistryRows, parse_registry_endpoints
-from pylogbroker.config.security_settings import (
-    LISTENER_SETTINGS,
-    AuthenticationRows,
-    OauthRows,
-    SaslRows,
-    SecurityRows,
-    StoreRows,
-    TlsRows,
-)
+from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
-from pylogbroker.config.share_coordinator_settings import ShareCoordinatorRows
-from pylogbroker.config.share_settings import ShareRows
 from pylogbroker.config.static_checks import CONTROLLER_ROLE, check_static
-from pylogbroker.config.streams_settings import StreamsRows
-from pylogbroker.config.token_settings import TokenRows
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
-from pylogbroker.config.transaction_settings import TransactionRows
 from pylogbroker.config.value_kinds import INT_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
-from pylogbroker.java.text import split_list
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 
 Texts = Mapping[str, str]
 _TYPO_SIMILARITY_MIN = 0.92  # a name this similar to a used setting is a typo, not another of Kafka's
 _INTER_BROKER = "inter.broker.listener.name"
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
-
-
-class ListenerValues(StoreRows, TlsRows, OauthRows, SaslRows):
-    """Values of the settings that may be set for one listener alone."""
-
-    __slots__ = ()
-
-    ssl_client_auth = SecurityRows.ssl_client_auth
-    ssl_principal_mapping_rules = SecurityRows.ssl_principal_mapping_rules
-    ssl_store_check_interval_ms = SecurityRows.ssl_store_check_interval_ms
 
 
 @attrs.frozen
@@ -77,27 +43,7 @@ class Reloaded:
     warnings: tuple[str, ...]
 
 
-class BrokerConfig(
-    ListenerValues,
-    AccessRows,
-    ArchiveRows,
-    CleanerRows,
-    ClientRows,
-    GroupRows,
-    ShareRows,
-    StreamsRows,
-    ClusterRows,
-    HttpRows,
-    RegistryRows,
-    LogRows,
-    NetworkRows,
-    QuotaRows,
-    TokenRows,
-    TransactionRows,
-    ShareCoordinatorRows,
-    AuthenticationRows,
-    SecurityRows,
-):
+class BrokerConfig(BrokerValues):
     """Settings from the texts of a file and a command line.
 
     Raise ConfigError for an invalid value. `warnings` name unknown settings, and those without effect.
@@ -116,50 +62,16 @@ class BrokerConfig(
         super().__init__(_effective(self._layers))
         self._topics = _topic_defaults(self)
         check_static(self)
+        check_together(self.topic({}))
         self.listeners = _resolve_listeners(self)
         self.warnings += tuple(_unknown_listeners(recognized, [*self.listeners, *self._of_controllers()]))
         for name in recognized.keys() - table.BROKER.keys():
             _parse(name, recognized[name])
 
     @property
-    def log_dirs(self) -> tuple[str, ...]:
-        return tuple(path for path in split_list(self.log_dirs_text) if path)
-
-    @property
-    def metadata_dir(self) -> str:
-        return self.metadata_log_dir or self.log_dirs[0]
-
-    @property
-    def address_limits(self) -> dict[str, int]:
-        return listeners.parse_address_limits(self.max_connections_per_ip_overrides)
-
-    @property
-    def http_listeners(self) -> tuple[listeners.Endpoint, ...]:
-        return parse_http_endpoints(self.http_listeners_text or "")
-
-    @property
-    def schema_registry_listeners(self) -> tuple[listeners.Endpoint, ...]:
-        return parse_registry_endpoints(self.schema_registry_listeners_text or "")
-
-    @property
     def has_sasl(self) -> bool:
         """True if clients of a listener must authenticate by SASL."""
         return any(listener.security.has_sasl for listener in self.listeners)
-
-    @property
-    def in_cluster(self) -> bool:
-        """True if ZooKeeper, or controllers of KRaft, join this broker with others."""
-        return bool(self.zookeeper_connect) or self.in_kraft
-
-    @property
-    def in_kraft(self) -> bool:
-        """True if this broker is a member of a cluster of KRaft controllers."""
-        return self.process_roles == ("broker",)
-
-    @property
-    def controller_listeners(self) -> tuple[str, ...]:
-        """Names of the controllers' listeners."""
-        return tuple(name for name in split_list(self.controller_listener_names or "") if name)
 
     @property
     def controller_listener(self) -> listeners.Listener:
@@ -182,12 +94,6 @@ class BrokerConfig(
 
     def _of_controllers(self) -> tuple[listeners.Listener, ...]:
         return (self.controller_listener,) if self.in_kraft else ()
-
-    @property
-    def offers_kafka_4(self) -> bool:
-        """True if API versions of Kafka 4 are offered."""
-        release = self.api_versions_release
-        return release == "4.4" or (release == "auto" and not self.zookeeper_connect)
 
     @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:

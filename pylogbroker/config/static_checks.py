@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pylogbroker.config.topic_config import check_together
+from pylogbroker.config.broker_values import BrokerValues
 from pylogbroker.errors import ConfigError
 from pylogbroker.java.text import split_list
-
-if TYPE_CHECKING:
-    from pylogbroker.config.broker_config import BrokerConfig
 
 CONTROLLER_LISTENERS: Final = "controller.listener.names"
 BROKER_ROLE, CONTROLLER_ROLE = "broker", "controller"
@@ -29,7 +26,7 @@ _BOUNDED: Final = (
 """Settings of groups with a minimum and a maximum for the settings of single groups."""
 
 
-def check_static(config: BrokerConfig) -> None:
+def check_static(config: BrokerValues) -> None:
     if not config.log_dirs:
         raise ConfigError(f"log.dirs: {config.log_dirs_text!r} is not accepted; expected at least one directory")
     if len(set(config.log_dirs)) < len(config.log_dirs):
@@ -43,10 +40,9 @@ def check_static(config: BrokerConfig) -> None:
     _check_group_times(config)
     _check_roles(config)
     _check_broker_id(config)
-    check_together(config.topic({}))
 
 
-def _check_group_times(config: BrokerConfig) -> None:
+def _check_group_times(config: BrokerValues) -> None:
     """Raise ConfigError unless the settings of groups are within their bounds."""
     for kind, name in _BOUNDED:
         low, high = f"{kind}.min.{name}", f"{kind}.max.{name}"
@@ -64,7 +60,7 @@ def _check_group_times(config: BrokerConfig) -> None:
             )
 
 
-def _check_roles(config: BrokerConfig) -> None:
+def _check_roles(config: BrokerValues) -> None:
     """Raise ConfigError for roles that a broker here cannot have, or whose settings are missing or contradict."""
     roles = config.process_roles
     if not roles:
@@ -99,7 +95,7 @@ def _check_roles(config: BrokerConfig) -> None:
         raise ConfigError("process.roles: broker needs a number that no other broker or controller has; set node.id")
 
 
-def _check_own_listeners(config: BrokerConfig) -> None:
+def _check_own_listeners(config: BrokerValues) -> None:
     """Raise ConfigError if a broker that is no controller would listen as one."""
     controllers = {name.upper() for name in config.controller_listeners}
     for item in split_list(config.listeners_text):
@@ -111,7 +107,7 @@ def _check_own_listeners(config: BrokerConfig) -> None:
             )
 
 
-def _check_broker_id(config: BrokerConfig) -> None:
+def _check_broker_id(config: BrokerValues) -> None:
     number, reserved = config.broker_id, config.reserved_broker_max_id
     other = config.node_id
     if other not in (-1, number):

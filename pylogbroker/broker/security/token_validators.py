@@ -14,7 +14,7 @@ from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.broker.security.logins import login_of
 from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.config.broker_config import ListenerValues
+from pylogbroker.config.broker_values import ListenerValues
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
 from pylogbroker.extras import required_by
