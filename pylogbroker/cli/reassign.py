@@ -15,9 +15,11 @@ from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
+    from pylogbroker.cli import remote_storages
     from pylogbroker.client import admin as admin_api
     from pylogbroker.interfaces import TopicPartition
 else:
+    remote_storages = on_first_use("pylogbroker.cli.remote_storages")
     admin_api = on_first_use("pylogbroker.client.admin")
 
 
@@ -64,6 +66,7 @@ def start(topics: tuple[str, ...], brokers: str, yes: bool, connection: Connecti
     ids = [int(number) for number in brokers.split(",")]
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
+        remote_storages.check_hosts(admin, {topic for topic, _ in keys}, ids)
         target = {key: _rotated(ids, number) for number, key in enumerate(keys)}
         show(_rows(admin, target), output)
         confirm("Move these replicas?", yes)

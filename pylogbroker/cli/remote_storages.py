@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pylogbroker.errors import PylogbrokerError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ else:
     admin_api = on_first_use("pylogbroker.client.admin")
 
 _ENABLED: Final = "remote.log.storage.system.enable"
+_ARCHIVED: Final = "remote.storage.enable"
 _STORAGE: Final = "remote.log.storage"
 
 
@@ -34,6 +35,31 @@ def remote_storages(admin: BlockingAdmin, brokers: Iterable[int]) -> dict[int, s
         is_enabled = enabled is not None and enabled.value == "true"
         storages[broker] = storage.value or "" if is_enabled and storage is not None else ""
     return storages
+
+
+def check_hosts(admin: BlockingAdmin, topics: Iterable[str], brokers: Iterable[int]) -> None:
+    """Raise KafkaError if an archived topic would get replicas on brokers without remote storage.
+
+    Nothing is checked if the client may not see the settings.
+    """
+    try:
+        configs = admin.configs.describe([admin_api.ConfigResource.topic(topic) for topic in topics], [_ARCHIVED])
+    except PylogbrokerError:
+        return
+    archived = sorted(
+        resource.name
+        for resource, rows in configs.items()
+        for row in rows.values()
+        if row.name == _ARCHIVED and row.value == "true"
+    )
+    if archived:
+        without = [str(broker) for broker, storage in remote_storages(admin, brokers).items() if not storage]
+        if without:
+            raise KafkaError(
+                f"{', '.join(archived)}: archived, but broker(s) {', '.join(without)} have no remote storage: choose "
+                f"others, or set {_STORAGE} there",
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            )
 
 
 def problems(replicas: Iterable[int], storages: Mapping[int, str]) -> Iterator[str]:

@@ -235,8 +235,7 @@ def _described(admin: BlockingAdmin, topic: TopicDescription) -> dict[str, Any]:
     problems: list[str] = []
     if is_archived:
         replicas = {broker for partition in topic.partitions for broker in partition.replicas}
-        live = {broker.broker_id for broker in admin.cluster.describe().brokers}
-        problems += remote_storages.problems(replicas, remote_storages.remote_storages(admin, replicas & live))
+        problems += remote_storages.problems(replicas, remote_storages.remote_storages(admin, replicas))
     return {
         "topic": topic.name,
         "topic_id": str(topic.topic_id),

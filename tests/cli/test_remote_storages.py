@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from pylogbroker.blocking.admin import BlockingAdmin
 from pylogbroker.cli import main
-from pylogbroker.cli.remote_storages import problems, remote_storages
+from pylogbroker.cli.remote_storages import check_hosts, problems, remote_storages
+from pylogbroker.errors import KafkaError
 from pylogbroker.testing import Broker
 
 A, B = "directory:/mnt/a", "directory:/mnt/b"
@@ -64,6 +65,25 @@ def test_an_archived_topic_is_described(tmp_path: Path) -> None:
         )
         with storages:
             assert "\nreadings: archived, but broker(s) " in run(broker, "describe", "readings")
+
+
+def test_an_archived_topic_is_not_moved_to_a_broker_without_a_remote_storage(tmp_path: Path) -> None:
+    settings = {"remote.log.storage.system.enable": "true", "remote.log.storage": f"directory:{tmp_path}"}
+    with Broker(settings=settings) as broker:
+        run(broker, "create", "readings", "--config", "remote.storage.enable=true")
+        run(broker, "create", "plain")
+        without = lambda admin, brokers: dict.fromkeys(brokers, "")  # noqa: E731
+        with (
+            patch("pylogbroker.cli.remote_storages.remote_storages", without),
+            BlockingAdmin({"bootstrap.servers": broker.bootstrap}, 60) as admin,
+        ):
+            check_hosts(admin, ["plain"], [7])
+            check_hosts(admin, ["missing"], [7])  # as one whose settings the client may not see
+            with pytest.raises(KafkaError, match=r"readings: archived, but broker\(s\) 7, 8 have no remote storage"):
+                check_hosts(admin, ["plain", "readings"], [7, 8])
+        command = ["reassign", "start", "readings", "--to", str(broker.ids[0]), "--yes", "-b", broker.bootstrap]
+        result = CliRunner().invoke(main, command)
+        assert "have no remote storage" not in result.output + result.stderr
 
 
 def run(broker: Broker, *arguments: str) -> str:
