@@ -88,6 +88,9 @@ class Follower(Protocol):
     def end(self, reason: str) -> None:
         """Say why no more events come, and close the connection."""
 
+    def end_for_partitions(self, added: Sequence[int]) -> bool:
+        """End, and return True, if the follower has all partitions of its topic, which got more."""
+
 
 FeedKey = tuple[str, tuple[int, ...], MemberForm]
 """Topic, partitions, and form of keys and values."""
@@ -259,15 +262,19 @@ class Feed:
         self.followers.clear()
 
     async def _sweep(self, since: float) -> None:
-        """End followers that have lost their right, and let none be silent for long."""
+        """End followers that have lost their right, or lack new partitions, and let none be silent for long."""
         memory: dict[tuple[str, str], bool] = {}
+        topic = self.services.metadata.topics.get(self.topic)
+        added = () if topic is None else [index for index in topic.partitions if index not in self.positions]
 
         def check(follower: Follower) -> None:
-            if follower.is_allowed(memory):
-                follower.stay_open(since)
-            else:
+            if not follower.is_allowed(memory):
                 follower.end(f"the right to read {self.topic} has ended")
                 self.remove(follower)
+            elif added and follower.end_for_partitions(added):
+                self.remove(follower)
+            else:
+                follower.stay_open(since)
 
         await self._each(check)
 

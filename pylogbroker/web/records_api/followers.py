@@ -22,6 +22,7 @@ Whether the connection takes more is apart from that: in BEHIND it reads nothing
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -108,10 +109,12 @@ def is_websocket(request: CheckedRequest) -> bool:
     return (request.getHeader("upgrade") or "").lower() == "websocket"
 
 
-async def follow(call: HttpCall, topic: str, positions: Positions, form: MemberForm, is_new: bool) -> None:
+async def follow(
+    call: HttpCall, topic: str, positions: Positions, form: MemberForm, *, is_new: bool, has_all: bool
+) -> None:
     """Let the connection follow a topic; raise Rejected or KafkaError.
 
-    A follower of new records begins at the head of the feed.
+    A follower of new records begins at the head of the feed. One of all partitions connects again if there are more.
     """
     request, visitor = call.request, call.visitor
     if len(positions) > PARTITIONS_MAX:
@@ -137,7 +140,7 @@ async def follow(call: HttpCall, topic: str, positions: Positions, form: MemberF
         positions = feed.positions
     transport, connections = request.channel.transport, request.channel.site.connections
     head += framing.opening(payload_of(topic, (), positions), positions_text(positions))
-    follower = ConnectionFollower(visitor, transport, feed, framing, head, positions)
+    follower = ConnectionFollower(visitor, transport, feed, framing, head, positions, has_all)
     feed.add(follower)
     # not at once: to lose its request would cancel this coroutine
     visitor.services.runtime.clock.callLater(0, connections.switch, transport, follower)
@@ -190,6 +193,8 @@ class ConnectionFollower:
     _pending: bytes
     """Bytes that are being sent, with those that are; at first the head of the answer."""
     positions: Positions
+    _has_all: bool
+    """Whether the client wants all partitions of the topic, also later ones."""
     parser: Any = attrs.field(default=None, init=False)
     """State of the framing that reads what the client sends."""
     _sent: int = attrs.field(default=0, init=False)
@@ -313,6 +318,14 @@ class ConnectionFollower:
             return
         self.write(self._framing.ended(reason))
         self.close()
+
+    def end_for_partitions(self, added: Sequence[int]) -> bool:
+        if not self._has_all:
+            return False
+        topic, positions = self._feed.topic, {**self.positions, **dict.fromkeys(added, 0)}
+        self.write(self._framing.opening(payload_of(topic, (), positions), positions_text(positions)))
+        self.end(f"{topic} has more partitions now: connect again")
+        return True
 
     def close(self) -> None:
         """Close the connection; what it does not take now is lost."""

@@ -40,6 +40,11 @@ _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _LAST: Final = re.compile(r"-\d+")
 
 
+def is_positions(text: str) -> bool:
+    """Return whether a text names positions, and so its partitions."""
+    return _OFFSETS.fullmatch(text.strip()) is not None
+
+
 def positions_text(positions: Positions) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in sorted(positions.items()))
 

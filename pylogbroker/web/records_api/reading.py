@@ -27,6 +27,7 @@ from pylogbroker.web.records_api.positions import (
     PlaceText,
     Positions,
     chosen_partitions,
+    is_positions,
     positions_text,
     resolve,
 )
@@ -105,13 +106,16 @@ async def read_records(
     if follows and (resumed := call.header("last-event-id")):
         begin, group = resumed, ""  # what the group has committed is older
     positions = await resolve(visitor, topic, indexes, begin, "from")
+    has_all = partition is None and not is_positions(begin_fields.get("from", ""))
+    if has_all and follows and (added := [index for index in indexes if index not in positions]):
+        positions = {**positions, **await resolve(visitor, topic, added, EARLIEST, "from")}
     if group:
         committed = await committed_positions(visitor, group, topic)
         positions = {index: committed.get(index, offset) for index, offset in positions.items()}
     if follows:
         if to or wait:
             raise BadRequest("a request that follows a topic has no end: leave to and wait out")
-        await follow(call, topic, positions, form, is_new=begin == LATEST and not group)
+        await follow(call, topic, positions, form, is_new=begin == LATEST and not group, has_all=has_all)
         return
     if not 0 <= wait <= WAIT_SECONDS_MAX:
         raise BadRequest(f"wait must be 0 to {WAIT_SECONDS_MAX:.0f} seconds, not {wait:g}", "wait")

@@ -264,6 +264,20 @@ class TestEvents(FollowingTests):
         self.assertTrue(follower.transport.disconnecting)
         self.assert_nothing_is_left()
 
+    def test_followers_of_all_partitions_get_those_that_are_added(self) -> None:
+        self.append("old")
+        follower, of_some = self.follow(), self.follow("from=0:1,1:0")
+        now(self.node.broker.controller.create_partitions("clicks", 3))
+        self.new("one", partition=2)
+        for _ in range(2):
+            self.run_clock(SILENCE_SECONDS_MAX)
+        self.assertIn(b"\nid: 0:1,1:0,2:0\n\nevent: ended\n", follower.transport.value())
+        self.assertTrue(follower.transport.disconnecting)
+        self.assertFalse(of_some.transport.disconnecting)
+        for begin in ("0:1,1:0,2:0", "0:1,1:0"):  # the other one has missed the end of its connection
+            self.assertEqual(values_of(self.follow("", last_event_id=begin)), ["one"])
+        self.assertEqual(values_of(self.follow("from=0:1,1:0", last_event_id="0:1,1:0")), [])
+
     def test_a_stop_ends_all_followers(self) -> None:
         followers = [self.follow(), self.follow("from=earliest")]
         self.source.stop()
