@@ -57,7 +57,7 @@ KINDS = {
     "log_directory": Kind("log-directory", {"broker": NODE_ID, "path": DIRECTORY}),
     "transactions": Kind("transactions"),
     "live": Kind("live", {"topic": "t"}),
-    "creation": Kind("create-topic", {"name": "new", "partitions": 3}, again=400),
+    "creation": Kind("create-topic", {"name": "new", "partitions": 3}, again=409),
     "other_setting": Kind("set-setting", {"name": "t", "setting": "retention.ms", "value": "-1"}),
     "read_records": Kind("read-records", {"topic": "t"}),
     "read_of_a_group": Kind("read-records", {"topic": "t", "group": "g"}),
