@@ -22,6 +22,8 @@ else:
 def command(files: tuple[str, ...], records: bool, output: str) -> None:
     """Print the contents of a broker's files: segments, indexes, producer snapshots and checkpoints.
 
+    Records of KRaft's metadata log in __cluster_metadata-0, and of its snapshots, are decoded.
+
     The broker may run: its last batches may then be incomplete. Kafka's files have the same forms.
     """
     for path in files:

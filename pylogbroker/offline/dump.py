@@ -1,13 +1,19 @@
 """Contents of a broker's files as rows: segments, indexes, snapshots, checkpoints.
 
-Files of Kafka have the same forms.
+Files of Kafka have the same forms. Records of KRaft's metadata log, by its directory or the name of a snapshot, are
+decoded.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator
-from typing import Any
+from math import isfinite
+from struct import Struct
+from typing import Any, Final
+from uuid import UUID
 
 import attrs
 
@@ -19,11 +25,23 @@ from pylogbroker.records import LogEntry, Record, entries
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import read_epochs, read_offsets
 from pylogbroker.storage.log import producer_snapshots
+from pylogbroker.storage.log.partition_metadata import id_text
 from pylogbroker.storage.log.transaction_index import TransactionIndex
+from pylogbroker.storage.metadata.directory import QUORUM_STATE, SNAPSHOT_SUFFIX
+from pylogbroker.storage.metadata.segments import SUFFIX
+from pylogbroker.wire.metadata_records import decode_record, record_version
 
 Row = dict[str, Any]
 
-_KAFKA_RECORDS = ".log"
+_CONTROL_KEY: Final = Struct(">hh")
+"""Version and type of a control record."""
+_CONTROLS: Final = {
+    2: "LeaderChange",
+    3: "SnapshotHeader",
+    4: "SnapshotFooter",
+    5: "KRaftVersion",
+    6: "KRaftVoters",
+}
 _OFFSETS = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_CHECKPOINT)
 _OFFSET_MAX = 2**63 - 1
 
@@ -43,13 +61,19 @@ def dump(path: str, with_records: bool = False) -> Iterator[Row]:
             yield {"epoch": epoch, "start_offset": start}
         return
     stem, suffix = os.path.splitext(name)
+    if suffix == SNAPSHOT_SUFFIX or (suffix == SUFFIX and _is_of_metadata(path)):
+        yield from _metadata(path, with_records)
+        return
+    if name == QUORUM_STATE:
+        yield from _quorum_state(path)
+        return
     if not is_digits(stem):
         raise OfflineError(f"{path}: expected a segment, an index, a snapshot or a checkpoint, by its own name")
     yield from _of_segment(path, int(stem), suffix, with_records)
 
 
 def _of_segment(path: str, base: int, suffix: str, with_records: bool) -> Iterator[Row]:
-    if suffix in (names.RECORDS, _KAFKA_RECORDS):
+    if suffix in (names.RECORDS, SUFFIX):
         yield from _batches(path, with_records)
     elif suffix == names.OFFSET_INDEX:
         for relative, position in OFFSET_ENTRY.iter_unpack(_entries(path, OFFSET_ENTRY.size)):
@@ -67,6 +91,65 @@ def _of_segment(path: str, base: int, suffix: str, with_records: bool) -> Iterat
             yield {**attrs.asdict(state, recurse=False), "batches": batches}
     else:
         raise OfflineError(f"{path}: files of the kind {suffix} have no rows")
+
+
+def _is_of_metadata(path: str) -> bool:
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) == names.METADATA_DIRECTORY
+
+
+def _metadata(path: str, with_records: bool) -> Iterator[Row]:
+    """Yield rows of a segment or a snapshot of KRaft's metadata log."""
+    if not with_records:
+        yield from _batches(path, with_records)
+        return
+    with mapped(path) as data:
+        for entry in entries(data, partial=True):
+            for record in entry.records():
+                yield _control_row(record) if entry.is_control else _metadata_row(record)
+            del entry
+
+
+def _control_row(record: Record) -> Row:
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise CorruptRecords(f"the control record at offset {record.offset} has no type")
+    kind = _CONTROL_KEY.unpack_from(record.key)[1]
+    return _row(record, _CONTROLS.get(kind, f"control {kind}"), None, None)
+
+
+def _metadata_row(record: Record) -> Row:
+    value = bytes(record.value or b"")
+    decoded = decode_record(value)
+    return _row(record, type(decoded).__name__, record_version(value), _json(decoded))
+
+
+def _row(record: Record, kind: str, version: int | None, data: Any) -> Row:
+    return {"offset": record.offset, "timestamp": record.timestamp, "type": kind, "version": version, "data": data}
+
+
+def _json(value: Any) -> Any:
+    """Return a record's fields as values of JSON: ids in Kafka's form, bytes as base64."""
+    if isinstance(value, UUID):
+        return id_text(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
+    if isinstance(value, float) and not isfinite(value):  # JSON has no such number
+        return str(value)
+    if isinstance(value, list):
+        return [_json(element) for element in value]
+    if attrs.has(type(value)):
+        return {field.name: _json(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    return value
+
+
+def _quorum_state(path: str) -> Iterator[Row]:
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        state = json.loads(data)
+        row = {"leader": state["leaderId"], "leader_epoch": state["leaderEpoch"], "voted": state["votedId"]}
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptRecords(f"{path} is not complete: {error!r}") from None
+    yield row
 
 
 def _entries(path: str, size: int) -> bytes:

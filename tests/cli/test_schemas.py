@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 import pytest
@@ -29,6 +30,8 @@ from pylogbroker.client.sync import ShareConsumer
 from pylogbroker.mirror_records.formats import MirrorHeartbeat
 from pylogbroker.mirror_records.status import MirroredTopicReport, StatusReport
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
+from pylogbroker.wire.metadata_records import TopicRecord
+from tests.kraft.logs import batch
 from tests.peers.processes import free_ports
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -313,6 +316,12 @@ def _files(printed: _Printed, broker: BrokerProcess, topic: str) -> None:
     epochs = log / "leader-epoch-checkpoint"
     epochs.write_text("0\n1\n0 0\n")
     dump("a checkpoint", epochs)
+    metadata = broker.data_dir.parent / "__cluster_metadata-0"
+    metadata.mkdir()
+    (metadata / "00000000000000000000.log").write_bytes(batch(0, 1, [TopicRecord("orders", UUID(int=5))]))
+    dump("KRaft's metadata", metadata / "00000000000000000000.log", "--records")
+    (metadata / "quorum-state").write_text('{"leaderId":1,"leaderEpoch":3,"votedId":-1,"data_version":1}')
+    dump("KRaft's metadata", metadata / "quorum-state")
     segment.write_bytes(segment.read_bytes()[:-5])
     damaged = ["verify", "--data-dir", str(broker.data_dir), "--format", "json"]
     printed.add("verify", damaged, code=10)

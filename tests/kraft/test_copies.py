@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -13,13 +14,16 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner
 from twisted.logger import capturedLogs, eventAsText
 
+from pylogbroker.cli import main
 from pylogbroker.errors import StartupError
+from pylogbroker.metadata.zk_schema import id_text
 from pylogbroker.storage.metadata.directory import MetadataDirectory
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest
-from tests.kraft.model_controller import CLUSTER_ID, ModelController
+from tests.kraft.model_controller import CLUSTER_ID, CONTROLLER_ID, ModelController
 from tests.kraft.test_members import CONTROLLER, Cluster
 
 COPY = "__cluster_metadata-0"
@@ -123,6 +127,18 @@ def test_no_snapshot_is_made_before_it_is_time(cluster: Cluster) -> None:
     cluster.controller.create_topic("orders", {0: [1]})
     cluster.reactor.advance(50)
     assert files(copy_of(cluster), ".checkpoint") == []
+
+
+def test_restarts_do_not_put_off_a_snapshot(cluster: Cluster) -> None:
+    """The records of the model are old."""
+    settings = {"metadata_log_max_snapshot_interval_ms": "60000"}
+    cluster.start(1, **settings)
+    cluster.reactor.advance(1)
+    assert files(copy_of(cluster), ".checkpoint") == []
+    cluster.stop(1)
+    cluster.start(1, **settings)
+    cluster.reactor.advance(1)
+    assert len(files(copy_of(cluster), ".checkpoint")) == 1
 
 
 def test_a_snapshot_that_the_controllers_send_replaces_the_copy(cluster: Cluster) -> None:
@@ -240,6 +256,21 @@ def test_a_directory_of_its_own_has_the_copy(cluster: Cluster, tmp_path: Path) -
     cluster.services.pop(2)
 
 
+def test_the_metadata_log_of_apache_kafka_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    log = tmp_path / "theirs" / COPY / "00000000000000000000.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"records")
+    for _ in range(2):
+        with pytest.raises(StartupError, match="is the metadata log of Apache Kafka, for instance of a controller"):
+            cluster.start(1, metadata_log_dir=str(tmp_path / "theirs"))
+        cluster.services.pop(1)
+    assert log.read_bytes() == b"records"
+    shutil.copytree(log.parent, copy_of(cluster))
+    with pytest.raises(StartupError, match="holds data of Apache Kafka, which pylogbroker does not read"):
+        cluster.start(1)
+    cluster.services.pop(1)
+
+
 def test_a_start_that_fails_releases_the_copy(cluster: Cluster) -> None:
     cluster.start(1)
     with pytest.raises(StartupError, match="another broker runs with this"):
@@ -255,3 +286,47 @@ def format_as(cluster: Cluster, directory: int, number: int) -> Path:
     meta = path / "meta.properties"
     meta.write_text(meta.read_text().replace(f"node.id={directory}", f"node.id={number}"))
     return path
+
+
+def dump(file: Path, *options: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(main, ["dump", str(file), *options, "--format", "json"])
+    assert done.exit_code == 0, done.output
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
+
+
+def test_the_command_prints_the_copy(cluster: Cluster) -> None:
+    cluster.start(1, **NEVER)
+    topic_id = cluster.controller.create_topic("orders", {0: [1]})
+    cluster.reactor.advance(1)
+    cluster.stop(1)
+    [log] = copy_of(cluster).glob("*.log")
+    rows = dump(log, "--records")
+    assert rows[0]["type"] == "LeaderChange"
+    [topic] = [row for row in rows if row["type"] == "TopicRecord"]
+    assert topic["version"] == 0
+    assert topic["data"] == {"name": "orders", "topic_id": id_text(topic_id)}
+    assert [row["offset"] for row in rows] == list(range(len(rows)))
+    assert sum(row["count"] for row in dump(log)) == len(rows)
+    [state] = dump(copy_of(cluster) / "quorum-state")
+    assert state == {"leader": CONTROLLER_ID, "leader_epoch": 1, "voted": -1}
+
+
+def test_the_command_prints_a_snapshot(cluster: Cluster) -> None:
+    cluster.start(1, **SOON)
+    for number in range(9):
+        cluster.controller.create_topic(f"topic-{number}", {0: [1]})
+        cluster.reactor.advance(1)
+    cluster.stop(1)
+    [snapshot] = copy_of(cluster).glob("*.checkpoint")
+    rows = dump(snapshot, "--records")
+    assert [rows[0]["type"], rows[-1]["type"]] == ["SnapshotHeader", "SnapshotFooter"]
+    assert {"FeatureLevelRecord", "RegisterBrokerRecord", "TopicRecord", "PartitionRecord"} <= {
+        row["type"] for row in rows
+    }
+    snapshot.write_bytes(snapshot.read_bytes()[:-1])
+    assert len(dump(snapshot, "--records")) == len(rows) - 1
+    (copy_of(cluster) / "quorum-state").write_text("{")
+    done = CliRunner().invoke(main, ["dump", str(copy_of(cluster) / "quorum-state")])
+    assert done.exit_code == 1
+    assert "quorum-state is not complete: " in done.output

@@ -82,6 +82,9 @@ class MetadataCopy:
         except OSError as error:
             self._fail(error)
             return
+        except StartupError:
+            await self._runtime.in_thread(self._directory.release)
+            raise
         for notice in stored.notices:
             log.warn(
                 "the copy of the cluster's metadata in {path}: {notice}; what is missing is read from the controllers",
@@ -95,7 +98,8 @@ class MetadataCopy:
             self._snapshot_offset = place.end_offset
         metadata_log.restore(snapshot, stored.batches, stored.leader_epoch)
         self._bytes_since = sum(batch.size for batch in stored.batches)
-        self._snapshot_ms = self._runtime.now_ms()
+        oldest = stored.batches[:1]  # of those that no snapshot has: restarts must not put off the next one
+        self._snapshot_ms = min([self._runtime.now_ms(), *(batch.max_timestamp for batch in oldest)])
         self._is_on = True
         if metadata_log.end_offset:
             log.info(
@@ -114,7 +118,7 @@ class MetadataCopy:
     async def _end(self) -> None:
         try:
             await self._runtime.in_thread(self._directory.run, self._jobs)
-        except (OSError, StartupError) as error:
+        except (OSError, PylogbrokerError) as error:
             self._log_failure(error)
 
     def _fail(self, error: Exception) -> None:
@@ -189,7 +193,7 @@ class MetadataCopy:
             while self._jobs:
                 try:
                     await self._runtime.in_thread(self._directory.run, self._jobs)
-                except (OSError, StartupError) as error:
+                except (OSError, PylogbrokerError) as error:
                     self._fail(error)
                     return
             self._queued_bytes = 0

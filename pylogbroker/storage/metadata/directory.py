@@ -34,7 +34,7 @@ from pylogbroker.storage.metadata.segments import SUFFIX, MetadataSegments
 
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
 PART: Final = ".part"
-_QUORUM_STATE: Final = "quorum-state"
+QUORUM_STATE: Final = "quorum-state"
 _TOPIC_ID: Final = UUID(int=1)
 _SNAPSHOT_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _NOBODY: Final = -1
@@ -247,14 +247,14 @@ class MetadataDirectory:
         )
 
     def _stored_epoch(self, notices: list[str]) -> int:
-        data = read_file(f"{self.path}/{_QUORUM_STATE}")
+        data = read_file(f"{self.path}/{QUORUM_STATE}")
         if data is None:
             return _NOBODY
         try:
             fields = json.loads(data)
             self._leader = int(fields["leaderId"]), int(fields["leaderEpoch"])
         except (ValueError, KeyError, TypeError):
-            notices.append(f"ignored {_QUORUM_STATE}, which is damaged")
+            notices.append(f"ignored {QUORUM_STATE}, which is damaged")
         return self._leader[1]
 
     # the log
@@ -284,7 +284,7 @@ class MetadataDirectory:
             "votedDirectoryId": id_text(UUID(int=0)),
             "data_version": 1,
         }
-        replace_file(f"{self.path}/{_QUORUM_STATE}", json.dumps(state, separators=(",", ":")).encode())
+        replace_file(f"{self.path}/{QUORUM_STATE}", json.dumps(state, separators=(",", ":")).encode())
         self._leader = leader_id, epoch
 
     # snapshots
