@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, eventAsText
 
+from pylogbroker.broker.kraft.role import KraftRole
 from pylogbroker.client import Producer
 from pylogbroker.errors import BrokerEnded, ErrorCode, StartupError
 from pylogbroker.metadata.zk_schema import id_text
@@ -20,12 +21,13 @@ from pylogbroker.wire.metadata_records import (
     AccessControlEntryRecord,
     ConfigRecord,
     MetadataRecord,
+    NoOpRecord,
     UserScramCredentialRecord,
 )
 from tests.kraft.logs import Entry
 from tests.kraft.model_controller import CLUSTER_ID, ModelController
 from tests.kraft.served import served_controller
-from tests.kraft.test_members import Cluster
+from tests.kraft.test_members import CONTROLLER, Cluster
 from tests.support.broker_process import BrokerProcess
 
 
@@ -73,6 +75,27 @@ def test_a_record_of_a_newer_release_stops_the_broker(cluster: Cluster) -> None:
     assert cluster.sent(BrokerHeartbeatRequest)[-1].want_shut_down
     assert (cluster.directory / "1" / ".kafka_cleanshutdown").exists()
     cluster.run(producer.close())
+
+
+@pytest.mark.parametrize("is_connected", [True, False], ids=["hangs", "is gone"])
+def test_an_end_does_not_wait_for_controllers_that_do_not_answer(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_connected: bool
+) -> None:
+    cluster.start(1)
+    if is_connected:
+        monkeypatch.setattr(ModelController, "commit", lambda controller, end=None: None)
+        cluster.controller.holds_commits = True
+        cluster.controller.append(NoOpRecord())  # answers wait for its commit
+    else:
+        cluster.reactor.find_port(CONTROLLER).stopListening()  # type: ignore[union-attr]
+        role = cluster.broker(1).role
+        assert isinstance(role, KraftRole)
+        role._quorum.leader_lost()
+    began = cluster.reactor.seconds()
+    with capturedLogs() as events:
+        cluster.stop(1)
+    assert cluster.reactor.seconds() - began < 8
+    assert any("no controller answers: this broker stops" in eventAsText(event) for event in events)
 
 
 def test_a_broker_starts_again_when_the_cause_is_gone(cluster: Cluster) -> None:

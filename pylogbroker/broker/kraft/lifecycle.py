@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.kraft.quorum import Quorum
-from pylogbroker.broker.runtime.resources import Runtime
+from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.errors import ErrorCode, KafkaError, StartupError
 from pylogbroker.kraft.registration import KraftRegistration, RegistrationState
 from pylogbroker.rpc.errors import ClientError, Closed
@@ -27,6 +27,8 @@ from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 log = Logger()
 _RETRY_SECONDS: Final = 0.5
 _SHUTDOWN_SECONDS: Final = 0.1
+_SILENT_SECONDS: Final = 5.0
+"""A controlled shutdown ends when no controller has answered for so long: none would move leaderships away."""
 _PURPOSE: Final = "heartbeats"
 _WAITED_FOR: Final = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another broker runs with this node.id; give each its own",
@@ -51,6 +53,8 @@ class BrokerLifecycle:
     on_rejected: list[Callable[[str], None]] = attrs.field(factory=list, init=False)
     _failure: str = attrs.field(default="", init=False)
     """Reason why the broker must not start."""
+    _answered: float = attrs.field(init=False)
+    """Time of the last answer."""
     _last_code: ErrorCode = attrs.field(default=ErrorCode.NONE, init=False)
     """Of the last answer."""
     _pauses: Pauses = attrs.field(init=False)
@@ -61,6 +65,7 @@ class BrokerLifecycle:
 
     def __attrs_post_init__(self) -> None:
         self._pauses = Pauses(self._runtime.clock)
+        self._answered = self._runtime.clock.seconds()
 
     @property
     def epoch(self) -> int:
@@ -94,7 +99,10 @@ class BrokerLifecycle:
         raise StartupError(f"the controllers have not accepted this broker within {seconds:g} s{why}")
 
     async def leave(self, seconds: float) -> None:
-        """Ask for a controlled shutdown, and return when the controller has moved this broker's leaderships."""
+        """Ask for a controlled shutdown, and return when the controller has moved this broker's leaderships.
+
+        Return after so many seconds at the latest, and earlier if no controller answers.
+        """
         left: Deferred[None] = Deferred()
         self._registration.leave()
         if self._registration.state is RegistrationState.LEFT or self._pauses.is_closed:
@@ -103,7 +111,17 @@ class BrokerLifecycle:
         if not self._pause.called:
             self._pause.callback(None)
         left.addTimeout(seconds, self._runtime.clock, lambda result, after: None)
-        await left
+        watch = PeriodicCall(self._runtime.clock, self._end_if_silent, left)
+        watch.start(1.0, now=False)
+        try:
+            await left
+        finally:
+            watch.stop()
+
+    def _end_if_silent(self, left: Deferred[None]) -> None:
+        if self._runtime.clock.seconds() - self._answered >= _SILENT_SECONDS and not left.called:
+            log.warn("no controller answers: this broker stops, and its leaderships move when it is fenced")
+            left.callback(None)
 
     def fail(self, reason: str) -> None:
         """Let a start that waits raise StartupError."""
@@ -140,6 +158,7 @@ class BrokerLifecycle:
             if self._runtime.may_log("heartbeats"):
                 log.warn("the active controller cannot be reached: {why}", why=error)
             return _RETRY_SECONDS
+        self._answered = self._runtime.clock.seconds()
         if isinstance(request, BrokerHeartbeatRequest):
             code = self._registration.heard(request, answer)
         else:
