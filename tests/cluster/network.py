@@ -6,6 +6,7 @@
     network.cut(1, ZOOKEEPER)
     network.isolate(2)              # broker 2 hears no other broker and not ZooKeeper, and they do not hear it
     network.delay(2, 1, 0.2)
+    network.cut_after(1, 2, 1000)   # once about so many bytes have arrived
     network.heal()                  # what was held back arrives now
 
 Each broker advertises a proxy's address, and reaches ZooKeeper by another proxy.  KRaft controllers advertise a proxy,
@@ -44,6 +45,8 @@ class Network:
     proxies: list[Proxy] = attrs.field(factory=list)
     _cut: set[Link] = attrs.field(factory=set)
     _delays: dict[Link, float] = attrs.field(factory=dict)
+    _bytes_left: dict[Link, int] = attrs.field(factory=dict)
+    """Until a link is cut."""
     _changed: threading.Condition = attrs.field(factory=threading.Condition)
 
     def cut(self, sender: int, receiver: int) -> None:
@@ -63,11 +66,17 @@ class Network:
         with self._changed:
             self._delays[sender, receiver] = seconds
 
+    def cut_after(self, sender: int, receiver: int, count: int) -> None:
+        """Cut a link once about so many bytes have arrived from now on."""
+        with self._changed:
+            self._bytes_left[sender, receiver] = count
+
     def heal(self) -> None:
         """End all cuts and delays."""
         with self._changed:
             self._cut.clear()
             self._delays.clear()
+            self._bytes_left.clear()
             self._changed.notify_all()
 
     def proxy(self, target: int, port: int, source: int | None = None) -> Proxy:
@@ -81,9 +90,13 @@ class Network:
             proxy.close()
         self.heal()
 
-    def carry(self, link: Link) -> None:
-        """Return when data on this link arrives."""
+    def carry(self, link: Link, count: int = 0) -> None:
+        """Return when `count` bytes on this link arrive."""
         with self._changed:
+            if link in self._bytes_left:
+                self._bytes_left[link] -= count
+                if self._bytes_left[link] < 0:
+                    self._cut.add(link)
             arrival = time.monotonic() + self._delays.get(link, 0.0)
             while link in self._cut or (link in self._delays and time.monotonic() < arrival):
                 self._changed.wait(None if link in self._cut else arrival - time.monotonic())
@@ -148,7 +161,7 @@ class Proxy:
             try:
                 data = data or reader.recv(_CHUNK)
                 while data:
-                    self.network.carry(link)
+                    self.network.carry(link, len(data))
                     writer.sendall(data)
                     data = reader.recv(_CHUNK)
             finally:

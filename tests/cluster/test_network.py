@@ -116,6 +116,17 @@ def test_a_cut_in_one_direction_delays_later_bytes(network: Network, connect: Co
     assert one.recv(1000) == b"held back"
 
 
+def test_a_cut_after_some_bytes(network: Network, connect: Connect) -> None:
+    one = connect(1)
+    network.cut_after(1, 2, 10)
+    assert is_answered(one, b"0123456789")
+    one.sendall(b"held back")
+    assert is_silent(one)
+    network.heal()
+    assert one.recv(1000) == b"held back"
+    assert is_answered(one, b"more than ten bytes")
+
+
 def test_a_cut_of_another_link_holds_nothing_back(network: Network, connect: Connect) -> None:
     network.cut(1, 3)
     assert is_answered(connect(1), b"data")

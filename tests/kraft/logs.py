@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -19,6 +19,9 @@ from pylogbroker.wire.metadata_records import (
     encode_record,
 )
 
+_SNAPSHOT_HEADER: Final = 3
+"""Its body has a timestamp."""
+
 
 def values(records: Iterable[MetadataRecord]) -> list[Record]:
     return [
@@ -32,12 +35,13 @@ def batch(base: int, epoch: int, records: Sequence[MetadataRecord]) -> bytes:
 
 def control_batch(base: int, epoch: int, kind: int) -> bytes:
     key = (0).to_bytes(2, "big") + kind.to_bytes(2, "big")
-    return build([Record(0, 1000, key, b"\0\0\0")], base_offset=base, leader_epoch=epoch, control=True)
+    body = b"\0" * (11 if kind == _SNAPSHOT_HEADER else 3)
+    return build([Record(0, 1000, key, body)], base_offset=base, leader_epoch=epoch, control=True)
 
 
 def snapshot(records: Sequence[MetadataRecord], per_batch: int = 3) -> bytes:
     """Return the bytes of a snapshot: header, records, footer."""
-    parts, offset = [control_batch(0, 0, 3)], 1
+    parts, offset = [control_batch(0, 0, _SNAPSHOT_HEADER)], 1
     for start in range(0, len(records), per_batch):
         some = records[start : start + per_batch]
         parts.append(batch(offset, 0, some))

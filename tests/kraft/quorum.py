@@ -11,31 +11,55 @@ With a network, brokers and controllers reach each controller by a proxy, whose 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
 
+from pylogbroker.records import complete_entries, entries
+from pylogbroker.wire.metadata_records import MetadataRecord, decode_record
 from tests.cluster.network import Network
 from tests.cluster.states import NONE
+from tests.kraft.logs import snapshot
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import SHORT_LIVED, free_ports
 from tests.support.waiting import wait_until
 
 FIRST_CONTROLLER: Final = 100
 WAIT_SECONDS_MAX: Final = 120.0
+_PER_BATCH: Final = 1000
 
 
+@attrs.define
 class Controller(KafkaBroker):
-    """Apache Kafka as a controller alone."""
+    """Apache Kafka as a controller alone.
+
+    With `first_records` it is formatted as releases before 4.1 do it: the first leader writes those of the format, and
+    these, in a metadata transaction.
+    """
+
+    first_records: Sequence[MetadataRecord] = ()
 
     def all_settings(self) -> Mapping[str, str]:
         settings = {**super().all_settings(), "listeners": f"CONTROLLER://127.0.0.1:{self.port}"}
         if "advertised.listeners" not in self.settings:
             del settings["advertised.listeners"]
         return settings
+
+    def _prepare(self, properties: Path, logging: Path) -> None:
+        """Format the data directory unless that is done."""
+        is_new = not self.data.exists()
+        KafkaBroker._prepare(self, properties, logging)
+        if is_new and self.first_records:
+            [file] = self.data.rglob("*.checkpoint")
+            formatted = entries(complete_entries(file.read_bytes()))
+            values = [record.value for entry in formatted if not entry.is_control for record in entry.records()]
+            features = [decode_record(value) for value in values if value is not None]
+            file.unlink()
+            checkpoint = snapshot([*features, *self.first_records], per_batch=_PER_BATCH)
+            (self.data / "bootstrap.checkpoint").write_bytes(checkpoint)
 
 
 @attrs.define
