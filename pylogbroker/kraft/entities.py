@@ -77,7 +77,7 @@ class Entities:
     _acls: dict[UUID, tuple[ResourcePattern, AccessControlEntry]] = attrs.field(factory=dict, init=False)
     _entries: dict[ResourcePattern, set[AccessControlEntry]] = attrs.field(factory=dict, init=False)
     _tokens: dict[str, DelegationToken] = attrs.field(factory=dict, init=False)
-    _changed_settings: set[str] = attrs.field(factory=set, init=False)
+    _changed_settings: dict[str, None] = attrs.field(factory=dict, init=False)
     _changed_acls: set[ResourcePattern] = attrs.field(factory=set, init=False)
     _changed_tokens: set[str] = attrs.field(factory=set, init=False)
     _are_features_changed: bool = attrs.field(default=False, init=False)
@@ -114,14 +114,14 @@ class Entities:
 
     def replace(self, former: Entities) -> None:
         """Let all nodes of a former state, too, count as changed: a snapshot replaces it."""
-        self._changed_settings |= former._settings.keys()
+        self._changed_settings.update(dict.fromkeys(former._settings))
         self._changed_acls |= former._entries.keys()
         self._changed_tokens |= former._tokens.keys()
         self._are_features_changed = True
 
     def changed_nodes(self) -> Iterator[ChangedNode]:
         """Yield the nodes that changed since the last call."""
-        for path in sorted(self._changed_settings):
+        for path in self._changed_settings:
             settings = self._settings.get(path)
             data = None if settings is None else zk_schema.encode_config(settings)
             yield ChangedNode(f"/config/{path}", data, notification(path))
@@ -140,7 +140,7 @@ class Entities:
         if self._are_features_changed:
             node = zk_schema.FeaturesNode(True, _FEATURES_VERSION, self.levels)
             yield ChangedNode(zk_paths.FEATURES, zk_schema.encode_features(node))
-        self._changed_settings, self._changed_acls, self._changed_tokens = set(), set(), set()
+        self._changed_settings, self._changed_acls, self._changed_tokens = {}, set(), set()
         self._are_features_changed = False
 
     # users and quotas
@@ -167,7 +167,7 @@ class Entities:
             settings[name] = value
         if not settings:
             del self._settings[path]
-        self._changed_settings.add(path)
+        self._changed_settings[path] = None
 
     # ACLs
 
