@@ -4,7 +4,8 @@
     python -m benchmarks.unit_costs --connections 500 --partitions 100
 
 Processor time is that of the broker's process, as Linux counts it: it stands while others have the processor. The
-longest iteration of the reactor is measured so, too (`benchmarks.iterations`).
+longest iteration of the reactor is measured so, too (`benchmarks.iterations`). It may be a full garbage collection: a
+broker runs one when it is idle.
 """
 
 import gc
