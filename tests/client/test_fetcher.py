@@ -405,6 +405,16 @@ def test_the_rack_is_not_answered() -> None:
     assert request.rack_id == ""
 
 
+def test_partition_that_is_left_out_during_a_request_is_not_fetched_again() -> None:
+    harness = Harness(a=1, b=1)
+    paused = harness.buffer("a")
+    harness.buffer("b")
+    harness.iterate()
+    harness.fetcher.leave_out(paused)
+    harness.answer(a=b"x", b=b"x")
+    assert harness.iterate() == [(1, {B: 10})]
+
+
 class ManyPartitions:
     """A fetcher of one topic with thousands of partitions."""
 

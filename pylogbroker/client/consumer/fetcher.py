@@ -203,7 +203,7 @@ class Fetcher:
 
     def _place(self, buffer: FetchBuffer, now: float) -> TopicRecreated | None:
         """Place a partition at its leader, or nowhere; return an error if its topic was created again."""
-        if buffer.position < 0:
+        if buffer.position < 0 or self.buffers.get(buffer.key) is not buffer:
             self._displace(buffer)
             return None
         if buffer.not_before > now:
@@ -393,7 +393,7 @@ class Fetcher:
         if not code:
             if buffer.topic_id != fetched.topic_id:
                 buffer.topic_id = fetched.topic_id
-                self._note(buffer)
+                self._changed[buffer] = None
             self._fill(buffer, data, fetched.leader_epoch)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range(buffer)
@@ -413,7 +413,7 @@ class Fetcher:
             was_empty = not buffer.chunks
             buffer.add(chunk)
             buffer.checked_epoch = epoch
-            self._note(buffer)
+            self._changed[buffer] = None  # the look after this answer places it
             if was_empty:
                 self._filled.append(buffer)
 
