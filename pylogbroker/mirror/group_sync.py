@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from pylogbroker.client import AdminClient
@@ -105,7 +105,10 @@ class GroupSync:
             works: list[Deferred[None]] = [
                 ensureDeferred(self._follow_or_log(name, topics)) for name in names[start : start + GROUPS_AT_ONCE]
             ]
-            await gatherResults(works, consumeErrors=True)
+            try:
+                await gatherResults(works, consumeErrors=True)
+            except FirstError as error:
+                error.subFailure.raiseException()
         self.counts.runs += 1
 
     async def _groups(self) -> list[str]:
