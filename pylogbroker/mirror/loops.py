@@ -22,6 +22,7 @@ import attrs
 from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.list_offsets import list_offsets
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.committed_records import CommittedRecords
@@ -31,11 +32,15 @@ from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.positions import RecordedPosition, is_positions_topic, recorded_position
 from pylogbroker.mirror.topics import MirroredTopic
 from pylogbroker.wire import NO_ID
+from pylogbroker.wire.messages.list_offsets import LATEST
 
 log = Logger()
 
-_Origins = dict[tuple[str, UUID | str], str]
-"""Positions topics, by a topic in the cluster that it is mirrored from: its name, and its id or that of the cluster."""
+_Origins = dict[tuple[str, UUID | str], tuple[str, int]]
+"""Positions topics and the greatest position there, by a topic in the cluster that it is mirrored from.
+
+The topic is its name, and its id or that of the cluster.
+"""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -50,14 +55,22 @@ class LoopCheck:
         stopped: dict[str, TopicStopped] = {}
         for topic in topics:
             name = topic.source.name
-            place = _place(origins, name, (topic.source.topic_id, parts.source_id))
-            if place is not None:
+            place, position = _place(origins, name, (topic.source.topic_id, parts.source_id))
+            is_elsewhere = position > 0 and await self._is_empty(topic.target)
+            if place and not is_elsewhere:
                 stopped[name] = TopicStopped(
                     name,
                     f"the target has it from this source already, by {place}: give the source the alias in that name"
                     " (--from-alias), or delete that topic to copy all records again",
                 )
         return stopped
+
+    async def _is_empty(self, topic: str) -> bool:
+        """Return whether a topic of the target has never had a record: then the other alias has another name for it."""
+        cluster = self._parts.target
+        ends = {(topic, partition): LATEST for partition in range(cluster.partitions_of(topic) or 0)}
+        offsets, errors = await list_offsets(cluster, ends, committed=False)
+        return not errors and not any(offsets.values())
 
     async def loops(self, topics: Iterable[MirroredTopic]) -> dict[str, TopicStopped]:
         """Return the topics of the source that are mirrored from the target."""
@@ -71,8 +84,8 @@ class LoopCheck:
             info = there.get(topic.target)
             if info is None:
                 continue
-            place = _place(origins, topic.target, (info.topic_id, parts.target_id, parts.target_alias))
-            if place is not None:
+            place, _ = _place(origins, topic.target, (info.topic_id, parts.target_id, parts.target_alias))
+            if place:
                 name = topic.source.name
                 stopped[name] = TopicStopped(
                     name,
@@ -89,7 +102,8 @@ class LoopCheck:
             try:
                 for record in (await self._positions(cluster, place)).values():
                     if record.position is not None:
-                        origins[record.partition[0], record.position.origin or record.source] = place
+                        key = record.partition[0], record.position.origin or record.source
+                        origins[key] = place, max(origins.get(key, ("", 0))[1], record.position.next_offset)
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     raise
@@ -110,7 +124,7 @@ class LoopCheck:
         return latest
 
 
-def _place(origins: _Origins, topic: str, ids: Iterable[UUID | str]) -> str | None:
-    """Return the positions topic that has a topic from a cluster with one of these ids."""
+def _place(origins: _Origins, topic: str, ids: Iterable[UUID | str]) -> tuple[str, int]:
+    """Return the positions topic that has a topic from a cluster with one of these ids, or "", and the position."""
     places = [origins[topic, origin] for origin in ids if origin not in (NO_ID, "") and (topic, origin) in origins]
-    return places[0] if places else None
+    return places[0] if places else ("", 0)

@@ -239,6 +239,17 @@ async def test_topic_without_an_id_is_not_mirrored_back(topic: str) -> None:
         assert "by mm2-offsets.east.internal" in status.stopped[topic]
 
 
+async def test_copy_with_another_name_does_not_stop_one_with_the_same_name(clusters: TwoClusters, topic: str) -> None:
+    await produce(clusters.source, topic, 0, 10)
+    target = MirroredCluster(clusters.target.bootstrap, "offline")
+    prefixed = MirroredCluster(clusters.source.bootstrap, f"first-{topic}")
+    settings = MirrorSettings(prefixed, target, (topic,), policy=PrefixPolicy(), sync=None)
+    await copy_all(Mirror(settings, reactor, has_standby=False))
+    status = await copy_all(clusters.mirror(topic))
+    assert status.stopped == {}
+    assert read(clusters.target, topic) == read(clusters.source, topic)
+
+
 async def test_topic_of_mirror_maker_is_not_mirrored_back(clusters: TwoClusters, topic: str) -> None:
     await produce(clusters.source, topic, 0, 10)
     await produce(clusters.target, topic, 0, 10)
