@@ -148,8 +148,8 @@ class _Progress:
         """Show the last figures, those of all partitions, and end the line."""
         if self._is_quiet:
             return
-        self._shown.clear()
-        self._last_line = ""
+        if self._is_json:
+            self._shown.clear()
         self._show()
         if not self._is_json and sys.stderr.isatty():
             click.echo(err=True)

@@ -31,7 +31,7 @@ from pylogbroker.mirror.positions import PositionTable, position_in
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.source import SourceReader
 from pylogbroker.mirror.target import TargetWriter
-from pylogbroker.mirror.topics import MirroredTopic, TopicComparison
+from pylogbroker.mirror.topics import MirroredTopic, TopicComparison, nothing_to_copy
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.rpc.errors import Closed
 from pylogbroker.wire import NO_ID
@@ -231,10 +231,17 @@ class MirrorSession:
             plan = self._plan()
         for error in errors.values():
             parts.stopped.add(error, now)
+        self._say_if_nothing_is_copied(plan)
         self._end_topics(plan)
         await self._begin_topics(plan)
         self._has_compared = all(name in parts.stopped for name in (*plan.missing, *plan.too_small))
         self._copier.wake_up()
+
+    def _say_if_nothing_is_copied(self, plan: TopicComparison) -> None:
+        parts = self._parts
+        reason = "" if self._has_compared else nothing_to_copy(plan, parts.source.topics(), parts.settings.topics)
+        if reason:
+            log.info("{mirror}: {reason}", mirror=parts, reason=reason)
 
     def _end_topics(self, plan: TopicComparison) -> None:
         gone = [key for key in self._reader.partitions if key[0] not in plan.ready and key[0] not in plan.too_small]

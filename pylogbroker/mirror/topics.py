@@ -11,7 +11,7 @@ two topics that get the same name                the second one stops with an er
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -29,6 +29,7 @@ _HEARTBEATS: Final = "heartbeats"
 """Each cluster has this topic of MirrorMaker 2. So a policy that keeps names leaves it out."""
 _HOPS_MAX: Final = 32
 _NAMES_MAX: Final = 100_000
+_NAMES_SHOWN: Final = 5
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -72,6 +73,21 @@ class TopicComparison:
     stopped: dict[str, TopicStopped] = attrs.field(factory=dict)
     from_target: list[str] = attrs.field(factory=list)
     """Topics that come from the target."""
+
+
+def nothing_to_copy(plan: TopicComparison, topics: Iterable[str], chosen: tuple[str, ...]) -> str:
+    """Return why a mirror copies no topic, "" if it copies some. `topics` are those of the source."""
+    if plan.ready or plan.missing or plan.too_small or plan.stopped:
+        return ""
+    default = TopicChoice.of((".*",))
+    names = sorted(name for name in topics if name != _HEARTBEATS and default.matches(name))
+    if not names:
+        return "the source has no topics to copy yet; they are copied once they are created"
+    others = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (f", and {others} others" if others > 0 else "")
+    if plan.from_target:
+        return f"no topic is copied: those that come from the target are left out; the source has {shown}"
+    return f"no topic is copied: none matches topics={','.join(chosen)}; the source has {shown}"
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -51,6 +51,16 @@ def test_stopped_topic_is_said_and_shown_by_the_status(brokers: tuple[Broker, Br
     assert "--set max.message.bytes=" in lines[-1]
 
 
+def test_choice_without_a_topic_is_said_with_the_topics_that_there_are(brokers: tuple[Broker, Broker]) -> None:
+    source, target = brokers
+    status, lines = run("--from", source.bootstrap, "--to", target.bootstrap, "--topics", "order", "--until-caught-up")
+    assert status == 0
+    [line] = [line for line in lines if "no topic is copied" in line]
+    assert "none matches topics=order; the source has " in line
+    assert "orders" in line
+    assert len([line for line in lines if "caught up" in line]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
