@@ -120,10 +120,7 @@ class MetadataDirectory:
     _alone: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.log = self._empty_log()
-
-    def _empty_log(self) -> MetadataSegments:
-        return MetadataSegments(self.path, self._segment_bytes)
+        self.log = MetadataSegments(self.path, self._segment_bytes)
 
     @property
     def path(self) -> str:
