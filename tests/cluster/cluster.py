@@ -38,7 +38,13 @@ from tests.support.waiting import wait_until
 
 WAIT_SECONDS_MAX = 120.0
 METADATA_VERSION = 4
-PASSING = (KafkaError.NOT_CONTROLLER, KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+PASSING = (
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._DESTROY_BROKER,  # the broker that was asked has left the metadata
+)
 
 
 @attrs.define

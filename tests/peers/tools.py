@@ -22,6 +22,7 @@ from tests.peers.resident import JavaProgram
 _TOOLS_OF_3_9: Mapping[str, str] = {
     "kafka-acls": "kafka.admin.AclCommand",
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-cluster": "kafka.tools.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -47,7 +48,6 @@ _TOOLS_OF_3_9: Mapping[str, str] = {
 }
 _TOOLS_OF_4_4: Mapping[str, str] = {
     **{name: re.sub(r"^kafka\.(admin|tools)\.", "org.apache.kafka.tools.", of) for name, of in _TOOLS_OF_3_9.items()},
-    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
