@@ -4,7 +4,7 @@
 |---------------------------------------|---------------------------------------------------------------------------|
 | `run`                                 | watches are set, then the controller takes over                           |
 | a watch is called                     | it is set again, then the controller reads the node                       |
-| an answer of a broker                 | the controller notes it                                                   |
+| an answer of a broker                 | the controller notes it, unless it is to UpdateMetadata                   |
 | a request of a handler (`ask`)        | the controller acts, the handler gets the result                          |
 | first after 5 s, then after each      | leaders are balanced                                                      |
 | leader.imbalance.check.interval       |                                                                           |
