@@ -10,6 +10,7 @@
     `cluster`           leaders, coordinators, requests; `first_contact`: how long the first broker may take
     `pool`              connections
     `metadata`          brokers and topics as values; `metadata_updater`: when to request them
+    `thread_decoding`   responses with thousands of rows
     `sources`           bootstrap addresses; `zookeeper`: the coordination tree that a setting names
     `retries`           backoff and deadlines
     `settings`          all settings; `arguments`: validation

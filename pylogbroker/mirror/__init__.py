@@ -5,6 +5,7 @@
     `copier`             fetched records into transactions, with their positions
     `batches`            batches of the source as batches for the target, mostly as they are
     `source`             fetches and buffers;  `chunks`: its fetches, taken in turn;  `rate_limit`: bytes per second
+    `lag_table`          lags of partitions and topics, kept as they change
     `legacy07_source`    a broker of Kafka 0.7 as the source
     `target`             transactions and produce requests;  `send_queue`: the batches on their way
     `positions`          positions in MirrorMaker 2's topic and format;  `committed_records`: reads such topics

@@ -4,6 +4,7 @@
 `streams`                interface for reading messages
 `assigned_partitions`    from assignment to revocation
 `fetch_buffer`           one partition's fetched messages and offsets
+`fetched_leader`         partitions that are fetched from one broker, and what its next request must say
 `fetcher`                fills the buffers; `fetch_session`: KIP-227; `unpacker`: bytes to messages
 `positions`              start offsets; `list_offsets`: offsets by time
 `truncation`             truncation detection after a change of leader
