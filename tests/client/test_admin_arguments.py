@@ -62,7 +62,7 @@ WRONG_CALLS: dict[str, tuple[Call, str]] = {
     "one id to fence": (lambda admin: admin.transactions.fence("one"), "transactional_ids: 'one'"),
     "one state of transactions": (lambda admin: admin.transactions.list(states="Ongoing"), "states: 'Ongoing'"),
     "a text for an ACL": (lambda admin: admin.acls.create(["alice"]), "bindings: 'alice'"),
-    "a text for a filter": (lambda admin: admin.acls.describe("alice"), "wanted: 'alice'"),
+    "a text for a filter": (lambda admin: admin.acls.describe("alice"), "acl_filter: 'alice'"),
     "one filter": (lambda admin: admin.acls.delete(AclFilter()), "filters: AclFilter"),
     "a level as text": (lambda admin: admin.cluster.update_features({"metadata.version": "1"}), "levels: '1'"),
     "a password of bytes": (lambda admin: admin.users.set_password("alice", b"secret"), "password: bytes"),

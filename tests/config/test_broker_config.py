@@ -192,7 +192,7 @@ def test_unused_settings_of_kafka_are_not_misspelt() -> None:
     others = {setting.name: render(setting.default) or "" for setting in unused}
     others = {name: text for name, text in others.items() if text or table.BROKER[name].kind.type in TEXTS}
     warnings = BrokerConfig(others).warnings
-    assert len(others) > 160
+    assert len(others) > 150
     assert [warning for warning in warnings if " has no effect: " not in warning] == []
     assert len(warnings) == len(others)
 
