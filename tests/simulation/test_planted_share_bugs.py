@@ -100,9 +100,9 @@ def test_states_that_are_made_in_an_epoch_of_the_coordinator_alone(monkeypatch: 
         run(keeper, group, work, error, now_ms)
 
     monkeypatch.setattr(StateKeeper, "_run", run_at_newest)
-    fixed = {"share_members": 3, "partitions": 4, "prunes_share_states": True}
+    fixed = {"share_members": 3, "partitions": 2, "prunes_share_states": True}
     faults = ("expire_session", "kill", "lose_power", "expire_session", "lose_zookeeper", "expire_session")
-    check_found(faults, "18", "19", likely=8, **fixed)
+    check_found(faults, "18", "19", likely=45, **fixed)
 
 
 def test_dead_letters_that_are_not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
