@@ -87,6 +87,9 @@ class _Sent:
 
 
 class ShareMember(Client):
+    resets_offsets = True
+    """Whether it does so with `share_resets`."""
+
     def __init__(self, cluster: SimulatedCluster, number: int, ledger: ShareLedger) -> None:
         super().__init__(cluster, number)
         self._ledger = ledger
@@ -106,7 +109,7 @@ class ShareMember(Client):
     async def act(self) -> None:
         if self.rng.random() < _DIES:
             self.die()
-        if self.cluster.setup.share_resets and self.rng.random() < _RESETS:
+        if self.resets_offsets and self.cluster.setup.share_resets and self.rng.random() < _RESETS:
             await self._reset_offsets()
         try:
             if self._epoch != _JOINING and self.rng.random() < _LEAVES:
@@ -371,6 +374,8 @@ def _partitions(answer: Any) -> list[Any]:
 
 class LastShareMember(ShareMember):
     """Accepts all that is left once all is at rest, until the group has finished each record."""
+
+    resets_offsets = False  # the group would come to no end
 
     def __init__(
         self,
