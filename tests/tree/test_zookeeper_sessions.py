@@ -278,7 +278,7 @@ def test_a_chroot_that_may_not_be_created_is_an_error(zookeeper: str) -> None:
     async def work() -> None:
         address = zookeeper + fresh_chroot()
         broker = await connect(address, digest=ZooKeeperLogin("broker", "secret"), default_acl=secure_acl)
-        with pytest.raises(StartupError, match=r"the chroot cannot be created: NotPermitted: /tests/.*/more"):
+        with pytest.raises(StartupError, match=r"the chroot cannot be created: NotPermitted: /tests-.*/more"):
             await connect(f"{address}/more")
         await broker.close()
 
@@ -287,5 +287,5 @@ def test_a_chroot_that_may_not_be_created_is_an_error(zookeeper: str) -> None:
 
 def test_sasl_without_its_package_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "puresasl", None)
-    with pytest.raises(StartupError, match=r"SASL with ZooKeeper needs puresasl.* 'pure-sasl"):
+    with pytest.raises(StartupError, match=r"SASL with ZooKeeper needs pure-sasl, .* 'pure-sasl"):
         run(lambda: connect("127.0.0.1:1", sasl=ZooKeeperLogin("broker", "secret")))
