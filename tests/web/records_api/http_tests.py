@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
 
 from pylogbroker.records import Record, build
 from tests.web.test_request_bodies import chunk
@@ -19,7 +21,9 @@ PATH = "/api/topics/clicks/records"
 class HttpTests(ViewTests):
     def opened(self) -> Connection:
         here = IPv4Address("TCP", self.address, 9464)
-        return Connection(self.factory, HalfClosable(here, IPv4Address("TCP", self.address, 40000)))
+        connection = Connection(self.factory, HalfClosable(here, IPv4Address("TCP", self.address, 40000)))
+        self.addCleanup(connection.protocol.connectionLost, Failure(ConnectionDone()))  # ends what waits for its bytes
+        return connection
 
     def request(self, method: str, path: str, body: bytes = b"", content_type: str = "", **headers: str) -> Answer:
         """Return the answer to a request, after the time that it takes."""
