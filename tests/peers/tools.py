@@ -121,8 +121,12 @@ def _program(name: str, release: str) -> JavaProgram:
     tools = TOOLS[release]
     if name not in tools and "." not in name:
         raise PeerError(f"no tool {name!r} in {release}: one of {', '.join(tools)}")
+    return JavaProgram(tools.get(name, name), (_logging(release), *tool_jars(name, release)))
+
+
+def tool_jars(name: str, release: str) -> tuple[Path, ...]:
     more = _MORE_JARS.get(name)
-    return JavaProgram(tools.get(name, name), (_logging(release), *(jars(more) if more else ()), *jars(release)))
+    return (*(jars(more) if more else ()), *jars(release))
 
 
 @cache
