@@ -29,6 +29,9 @@ EXCLUDED: Final = (
     r"message\.timestamp\.type",
     r"unclean\.leader\.election\.enable",
     r"min\.insync\.replicas",
+    r"remote\..*",  # archives and policies of deletion have places, which are those of one cluster
+    r"local\.retention\..*",
+    r"delete\.policies",
 )
 TOPICS_AT_ONCE: Final = 30
 """Topics of one request, whose answer has some dozens of settings for each."""

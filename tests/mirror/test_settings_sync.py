@@ -52,6 +52,15 @@ def test_settings_of_a_cluster_stay():
     assert settings_of_new(source, OF_MIRROR_MAKER) == {"retention.ms": "1000"}
 
 
+def test_archives_and_delete_policies_of_each_cluster_stay():
+    """The target may have no remote storage, and other places for archives."""
+    names = ("remote.storage.enable", "local.retention.ms", "delete.policies", "remote.copy.lag.ms")
+    archived = configs(dict.fromkeys(names, "1"), {})
+    plain = configs({}, dict.fromkeys(names, "0"))
+    assert changes_for(archived, plain, OF_MIRROR_MAKER) == changes_for(plain, archived, OF_MIRROR_MAKER) == []
+    assert settings_of_new(archived, OF_MIRROR_MAKER) == {}
+
+
 def test_secret_and_unchangeable_settings_are_not_copied():
     source = {
         "secret": ConfigEntry("secret", None, "topic", "password", False, True),
