@@ -39,7 +39,7 @@ class CommittingMember(AssignedMember, Protocol):
 M = TypeVar("M", bound=AssignedMember)
 C = TypeVar("C", bound=CommittingMember)
 T = TypeVar("T")
-"""What a member is assigned."""
+"""Assignment of one member."""
 
 _DEAD: Final = "Dead"
 

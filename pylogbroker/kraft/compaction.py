@@ -30,7 +30,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import LogEntry, Record, build
+from pylogbroker.records import LogEntry, Record, build, control
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.metadata_records import (
     UNCHANGED_LEADER,
@@ -70,8 +70,6 @@ from pylogbroker.wire.metadata_records import (
 _TOPIC: Final = 2
 """Kafka's number of topics as owners of settings."""
 _METADATA_VERSION: Final = "metadata.version"
-_HEADER, _FOOTER, _KRAFT_VERSION, _KRAFT_VOTERS = 3, 4, 5, 6
-_CONTROL_KEY: Final = Struct(">hh")
 _HEADER_VALUE: Final = Struct(">hqB")
 """Version, time of the last record in the snapshot, and no tagged fields."""
 _FOOTER_VALUE: Final = Struct(">hB")
@@ -115,11 +113,9 @@ class MetadataCompaction:
                 self._take_value(bytes(record.value))
 
     def _take_control(self, record: Record) -> None:
-        if record.key is None or len(record.key) < _CONTROL_KEY.size:
-            raise CorruptRecords("a control record of the metadata log has no type")
-        kind = _CONTROL_KEY.unpack_from(record.key)[1]
-        if kind in (_KRAFT_VERSION, _KRAFT_VOTERS):
-            self._controls[kind] = Record(0, record.timestamp, bytes(record.key), bytes(record.value or b""))
+        kind = control.control_type(record)
+        if kind in (control.KRAFT_VERSION, control.KRAFT_VOTERS):
+            self._controls[kind] = Record(0, record.timestamp, bytes(record.key or b""), bytes(record.value or b""))
 
     def _take_value(self, value: bytes) -> None:
         record = decode_record(value)
@@ -310,15 +306,15 @@ def compacted(
         first, offset = offset, offset + len(records)
         return build(records, base_offset=first, leader_epoch=epoch, control=is_control)
 
-    def control(kind: int, value: bytes) -> Record:
-        return Record(0, timestamp, _CONTROL_KEY.pack(0, kind), value)
+    def control_record(kind: int, value: bytes) -> Record:
+        return Record(0, timestamp, control.control_key(kind), value)
 
-    header = control(_HEADER, _HEADER_VALUE.pack(0, timestamp, 0))
+    header = control_record(control.SNAPSHOT_HEADER, _HEADER_VALUE.pack(0, timestamp, 0))
     yield batch_of([header, *compaction.controls()], is_control=True)
     for values in _in_pieces(compaction.values()):
         yield batch_of([Record(0, timestamp, None, value) for value in values])
         give_way()
-    yield batch_of([control(_FOOTER, _FOOTER_VALUE.pack(0, 0))], is_control=True)
+    yield batch_of([control_record(control.SNAPSHOT_FOOTER, _FOOTER_VALUE.pack(0, 0))], is_control=True)
 
 
 def _in_pieces(values: Iterable[bytes]) -> Iterator[list[bytes]]:

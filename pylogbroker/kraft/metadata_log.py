@@ -30,14 +30,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from struct import Struct
 from typing import Final, Protocol, cast
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
-from pylogbroker.records import Buffer, LogEntry, complete_entries, entries
+from pylogbroker.records import Buffer, LogEntry, complete_entries, control, entries
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from pylogbroker.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -62,9 +61,6 @@ _SNAPSHOT_BYTES_MAX: Final = 4 << 30
 _BATCH_BYTES_MAX: Final = 32 << 20
 """Of a batch in a snapshot: Kafka's controllers write at most 8 MiB."""
 _NO_EPOCH: Final = -1
-_SNAPSHOT_FOOTER: Final = 4
-_CONTROL_KEY: Final = Struct(">hh")
-"""Version and type of a control record."""
 
 
 class MetadataLogError(PylogbrokerError):
@@ -183,7 +179,7 @@ class SnapshotContent:
                 raise CorruptRecords("a metadata snapshot goes on behind its footer")
             entry.check()
             if entry.is_control:
-                self._has_footer = _control_type(entry) == _SNAPSHOT_FOOTER
+                self._has_footer = _control_type(entry) == control.SNAPSHOT_FOOTER
             else:
                 self.max_timestamp = max(self.max_timestamp, entry.max_timestamp)
                 taken.append(entry)
@@ -263,7 +259,7 @@ class MetadataLog:
     _restored: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
     """A stored snapshot that is not handed out yet."""
     _loaded: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
-    """What is fetched of a snapshot, and not handed out yet. It needs no confirmation: it came from a leader."""
+    """Parts of a snapshot that are not handed out yet. They need no confirmation: they came from a leader."""
     _transactions: _Transactions = attrs.field(factory=_Transactions, init=False)
 
     @property
@@ -472,9 +468,8 @@ def _decoded(log_entries: Iterable[LogEntry]) -> Iterator[MetadataRecord]:
 
 
 def _control_type(entry: LogEntry) -> int:
-    """Return the type of a control batch: that in the key of its first record."""
+    """Return the type of a control batch: that of its first record."""
     record = next(entry.records(), None)
-    if record is None or record.key is None or len(record.key) < _CONTROL_KEY.size:
-        raise CorruptRecords("a control batch of a metadata snapshot has no type")
-    number: int = _CONTROL_KEY.unpack_from(record.key)[1]
-    return number
+    if record is None:
+        raise CorruptRecords("a control batch of a metadata snapshot has no records")
+    return control.control_type(record)

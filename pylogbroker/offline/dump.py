@@ -11,7 +11,6 @@ import os
 from base64 import b64encode
 from collections.abc import Iterator
 from math import isfinite
-from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.java.text import is_digits
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.verification import OFFSET_ENTRY, TIME_ENTRY, mapped
-from pylogbroker.records import LogEntry, Record, entries
+from pylogbroker.records import LogEntry, Record, control, entries
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import read_epochs, read_offsets
 from pylogbroker.storage.log import producer_snapshots
@@ -33,14 +32,12 @@ from pylogbroker.wire.metadata_records import decode_record, record_version
 
 Row = dict[str, Any]
 
-_CONTROL_KEY: Final = Struct(">hh")
-"""Version and type of a control record."""
 _CONTROLS: Final = {
-    2: "LeaderChange",
-    3: "SnapshotHeader",
-    4: "SnapshotFooter",
-    5: "KRaftVersion",
-    6: "KRaftVoters",
+    control.LEADER_CHANGE: "LeaderChange",
+    control.SNAPSHOT_HEADER: "SnapshotHeader",
+    control.SNAPSHOT_FOOTER: "SnapshotFooter",
+    control.KRAFT_VERSION: "KRaftVersion",
+    control.KRAFT_VOTERS: "KRaftVoters",
 }
 _OFFSETS = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_CHECKPOINT)
 _OFFSET_MAX = 2**63 - 1
@@ -110,9 +107,7 @@ def _metadata(path: str, with_records: bool) -> Iterator[Row]:
 
 
 def _control_row(record: Record) -> Row:
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
-        raise CorruptRecords(f"the control record at offset {record.offset} has no type")
-    kind = _CONTROL_KEY.unpack_from(record.key)[1]
+    kind = control.control_type(record)
     return _row(record, _CONTROLS.get(kind, f"control {kind}"), None, None)
 
 

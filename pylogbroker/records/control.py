@@ -1,9 +1,11 @@
-"""Control batches: the markers that end transactions.
+"""Control batches: the markers that end transactions, and the types of control records in KRaft's metadata log.
 
 A marker is the only record of a transactional v2 batch, with producer id and epoch, but no sequence number:
 
     key    version int16 = 0 | type int16             0 abort, 1 commit
     value  version int16 = 0 | coordinator epoch int32
+
+Control records of the metadata log have such keys, with types from 2 on.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pylogbroker.records.model import Record
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
 
 
 @attrs.frozen
@@ -37,6 +40,19 @@ def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, produc
         transactional=True,
         control=True,
     )
+
+
+def control_key(kind: int) -> bytes:
+    """Return the key of a control record."""
+    return _KEY.pack(0, kind)
+
+
+def control_type(record: Record) -> int:
+    """Return the type in the key of a control record; raise CorruptRecords."""
+    if record.key is None or len(record.key) < _KEY.size:
+        raise CorruptRecords(f"the control record at offset {record.offset} has no type")
+    kind: int = _KEY.unpack_from(record.key)[1]
+    return kind
 
 
 def read_marker(read: Callable[[], Iterator[Record]]) -> Marker | None:

@@ -60,7 +60,7 @@ class MetadataCopy:
     _done: Deferred[None] = attrs.field(factory=lambda: succeed(None), init=False)
     """Fires when all jobs are done."""
     _is_on: bool = attrs.field(default=False, init=False)
-    """It is loaded; the disk has not failed, and the broker has not ended."""
+    """Set from its loading on until the disk fails, or the broker ends."""
     _is_compacting: bool = attrs.field(default=False, init=False)
     _bytes_since: int = attrs.field(default=0, init=False)
     """Bytes of records since the last snapshot."""
