@@ -69,29 +69,30 @@ class Metadata(Protocol):
     def require_topic(self, topic: str | UUID, /) -> TopicImage: ...
 
 
-class ChangePlans(Protocol):
-    """Checks of metadata changes that are not made yet; they raise KafkaError."""
+class DefaultTopicPlans(Protocol):
+    """Checks of topics with default settings that are not created yet; they raise KafkaError."""
 
     def plan_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
-    def plan_partitions(
+
+
+class Controller(Protocol):
+    """Changes of the metadata, and plans of these: what a change would do. Both raise the same KafkaError."""
+
+    @property
+    def plans(self) -> DefaultTopicPlans: ...
+
+    def check_is_controller(self) -> None:
+        """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
+
+    async def plan_topic(self, new: NewTopic, /, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
+    async def plan_partitions(
         self,
         name: str,
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> PartitionsChanged: ...
-    def plan_config(self, resource: ConfigResource, change: ConfigChange, /) -> dict[str, str]: ...
-
-
-class Controller(Protocol):
-    """Changes of the metadata; they raise KafkaError."""
-
-    @property
-    def plans(self) -> ChangePlans: ...
-
-    def check_is_controller(self) -> None:
-        """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
-
+    async def plan_config(self, resource: ConfigResource, change: ConfigChange, /) -> dict[str, str]: ...
     async def create_topic(self, new: NewTopic, /, allowance: PartitionAllowance | None = None) -> TopicImage: ...
     async def create_partitions(
         self,

@@ -243,7 +243,7 @@ class ConfigTests(ControllerTests):
 
     def test_errors(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 1)))
-        for operation in (self.controller.alter_config, self.controller.plans.plan_config):
+        for operation in (self.controller.alter_config, self.controller.plan_config):
             self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operation, topic_resource("u"), lambda own: {})
             self.rejected(ErrorCode.INVALID_CONFIG, operation, topic_resource("t"), lambda own: {"retention.ms": "x"})
             self.rejected(ErrorCode.INVALID_REQUEST, operation, broker_resource(1), lambda own: {"broker.id": "x"})

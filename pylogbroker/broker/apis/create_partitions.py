@@ -73,8 +73,8 @@ class _Enlargement:
         controller.check_is_controller()
         given = None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments]
         if self._validate_only:
-            controller.plans.plan_partitions(name, count, given, self.allowance)
+            await controller.plan_partitions(name, count, given, self.allowance)
             return
         if self._mutations is not None:
-            self._mutations.take(len(controller.plans.plan_partitions(name, count, given).partitions))
+            self._mutations.take(len((await controller.plan_partitions(name, count, given)).partitions))
         await controller.create_partitions(name, count, given, self.allowance)

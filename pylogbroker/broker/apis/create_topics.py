@@ -109,9 +109,9 @@ class _Creation:
             requested.name, requested.num_partitions, requested.replication_factor, _assignment(requested), settings
         )
         if self._validate_only:
-            return controller.plans.plan_topic(topic, self.allowance).topic
+            return (await controller.plan_topic(topic, self.allowance)).topic
         if self._mutations is not None:
-            self._mutations.take(len(controller.plans.plan_topic(topic).topic.partitions))
+            self._mutations.take(len((await controller.plan_topic(topic)).topic.partitions))
         return await controller.create_topic(topic, self.allowance)
 
     def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:

@@ -21,7 +21,7 @@ from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
-from pylogbroker.metadata.delta import NewTopic
+from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
     ConfigChange,
@@ -87,6 +87,21 @@ class KraftAdmin:
 
     def check_is_controller(self) -> None:
         """Do nothing: any broker takes changes, and passes them on."""
+
+    async def plan_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        return self.plans.plan_topic(new, allowance)
+
+    async def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        return self.plans.plan_partitions(name, count, assignments, allowance)
+
+    async def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        return self.plans.plan_stored_config(resource, self._metadata.image.settings(resource), change)
 
     async def create_topic(self, new_topic: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
         planned = self.plans.plan_topic(new_topic, allowance)

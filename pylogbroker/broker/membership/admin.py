@@ -35,6 +35,7 @@ from pylogbroker.interfaces import (
     CoordinationError,
     Create,
     ITree,
+    Node,
     NodeExists,
     NoNode,
     SetData,
@@ -42,7 +43,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata import archive_hosts, zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
-from pylogbroker.metadata.delta import NewTopic
+from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
     NO_TOPIC_ID,
     ConfigChange,
@@ -98,8 +99,25 @@ class ClusterAdmin:
                 ErrorCode.NOT_CONTROLLER,
             )
 
+    async def plan_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        return self.plans.plan_topic(new, allowance, await self._archive_hosts(new.settings))
+
+    async def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        hosts = await self._archive_hosts(self._metadata.topic_settings(name))
+        return self.plans.plan_partitions(name, count, assignments, allowance, hosts)
+
+    async def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        _, settings = await self._change(lambda: self._read_and_plan(resource, change))
+        return settings
+
     async def create_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
-        planned = self.plans.plan_topic(new, allowance, await self._archive_hosts(new.settings))
+        planned = await self.plan_topic(new, allowance)
         topic = planned.topic
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=NO_TOPIC_ID)
@@ -114,8 +132,7 @@ class ClusterAdmin:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        hosts = await self._archive_hosts(self._metadata.topic_settings(name))
-        added = self.plans.plan_partitions(name, count, assignments, allowance, hosts)
+        added = await self.plan_partitions(name, count, assignments, allowance)
         await self._change(lambda: topic_administration.enlarge(self._tree, added))
         await self.waits.until(lambda image: has_leaders(image, name, count), _LATE)
         return self._metadata.topics[name]
@@ -133,11 +150,7 @@ class ClusterAdmin:
         """
         path = zk_paths.config(resource.type, resource.name)
         while True:
-            [node] = await self._tree.get_many([path])
-            stored = {} if node is None else zk_schema.decode_config(node.data)
-            settings = self.plans.plan_stored_config(resource, stored, change)
-            if resource.type is ConfigResourceType.TOPICS:
-                await self._check_archive(resource.name, stored, settings)
+            node, settings = await self._read_and_plan(resource, change)
             data = zk_schema.encode_config(settings)
             written = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             try:
@@ -146,6 +159,17 @@ class ClusterAdmin:
                 continue
             await self._config_watch.read(resource)
             return settings
+
+    async def _read_and_plan(
+        self, resource: ConfigResource, change: ConfigChange
+    ) -> tuple[Node | None, dict[str, str]]:
+        """Return the node of the stored settings, and the changed settings."""
+        [node] = await self._tree.get_many([zk_paths.config(resource.type, resource.name)])
+        stored = {} if node is None else zk_schema.decode_config(node.data)
+        settings = self.plans.plan_stored_config(resource, stored, change)
+        if resource.type is ConfigResourceType.TOPICS:
+            await self._check_archive(resource.name, stored, settings)
+        return node, settings
 
     async def _archive_hosts(self, settings: Mapping[str, str]) -> frozenset[int] | None:
         """Return the brokers with a remote storage, if a topic with these settings is archived."""

@@ -102,7 +102,7 @@ class TopicResource:
         return describe_topic(self._config, self.in_force())
 
     async def check(self, change: ConfigChange) -> None:
-        self._controller.plans.plan_config(topic_resource(self._name), change)
+        await self._controller.plan_config(topic_resource(self._name), change)
 
     async def alter(self, change: ConfigChange) -> None:
         await self._controller.alter_config(topic_resource(self._name), change)
@@ -128,7 +128,7 @@ class BrokerResource:
         return [_of_all_brokers(entry) for entry in entries if entry.name in explicit]
 
     async def check(self, change: ConfigChange) -> None:
-        planned = self._controller.plans.plan_config(self._resource, change)
+        planned = await self._controller.plan_config(self._resource, change)
         try:
             await self._tls.check(planned)
         except ConfigError as error:
@@ -160,7 +160,7 @@ class GroupResource:
         return describe_group(self._config, self._metadata.image.settings(group_resource(self._group_id)))
 
     async def check(self, change: ConfigChange) -> None:
-        self._controller.plans.plan_config(group_resource(self._group_id), change)
+        await self._controller.plan_config(group_resource(self._group_id), change)
 
     async def alter(self, change: ConfigChange) -> None:
         await self._controller.alter_config(group_resource(self._group_id), change)

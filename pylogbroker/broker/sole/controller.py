@@ -34,6 +34,7 @@ from pylogbroker.metadata.delta import (
     ControllerElected,
     Delta,
     NewTopic,
+    PartitionsChanged,
     PlannedTopic,
     TopicDeleted,
 )
@@ -86,6 +87,21 @@ class LocalController:
         epoch = await registration.register(self._tree, self._broker_id, node, now_ms)
         described = broker_registration(self._broker_id, epoch, node)
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
+
+    async def plan_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        return self.plans.plan_topic(new, allowance)
+
+    async def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        return self.plans.plan_partitions(name, count, assignments, allowance)
+
+    async def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        return self.plans.plan_config(resource, change)
 
     async def create_topic(self, new: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
         async def create() -> TopicImage:
