@@ -10,15 +10,22 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.archive.catalog import ArchiveCatalog
 from pylogbroker.broker.archive.listing import ArchiveListing
 from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
-from pylogbroker.errors import KafkaError
-from pylogbroker.storage import TimestampedOffset
+from pylogbroker.errors import KafkaError, OffsetTiered
+from pylogbroker.records.batch import HEADER_V2
+from pylogbroker.storage import NotCached, TimestampedOffset
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 from pylogbroker.storage.remote.checked_store import MissingObject
 from pylogbroker.storage.remote.lineage import find
 from pylogbroker.storage.remote.manifest import DamagedObject
+from pylogbroker.storage.remote.reading import RemoteRecords
 
 READ_BYTES_MAX: Final = 8 << 20
 """Bytes that one fetch reads from the remote storage, unless a batch is larger."""
+
+_READ_ROUNDS_MAX: Final = 10
+_EMPTY_BATCHES_SKIPPED_MAX: Final = 200
+_EMPTY_BATCH_SIZE: Final = HEADER_V2.size
+_SIZES_WITHOUT_RECORDS: Final = (0, _EMPTY_BATCH_SIZE)
 
 
 @attrs.define(eq=False, repr=False)
@@ -65,6 +72,9 @@ class ArchiveReads:
             except MissingObject:  # deleted since the listing
                 listing = await catalog.listed(again=catalog.may_list_again())
                 records = await self._read(listing, offset, max_bytes, upto, min_one, is_committed)
+            if records.next_offset > offset and len(records.data) in _SIZES_WITHOUT_RECORDS:
+                local = await self._read_local(records.next_offset, size, upto, min_one)
+                records = local if local.data else records
         except KafkaError as error:
             self.totals.fetch_errors += 1
             if isinstance(error, DamagedObject):
@@ -81,16 +91,53 @@ class ArchiveReads:
         catalog = self._catalog
 
         def read() -> ArchivedRecords:
-            records = catalog.reader.read(listing.pieces, offset, min(max_bytes, READ_BYTES_MAX), upto, min_one=min_one)
-            if records is None:
-                name = f"{catalog.partition.topic}-{catalog.partition.index}"
-                raise MissingObject(f"the remote storage has no record of {name} at {offset}")
+            records = self._read_records(listing, offset, min(max_bytes, READ_BYTES_MAX), upto, min_one)
             aborted, is_all = list[AbortedTxn](), True
             if is_committed:
                 aborted, is_all = catalog.reader.aborted_transactions(listing.aborted, offset, records.next_offset)
             return ArchivedRecords(records.data, records.next_offset, aborted, is_all)
 
         return await catalog.access.calls.read(read)
+
+    def _read_records(
+        self, listing: ArchiveListing, offset: int, max_bytes: int, upto: int, min_one: bool
+    ) -> RemoteRecords:
+        """Return records of the archive. Skip batches that a compaction has emptied, as the local log's reader does."""
+        catalog = self._catalog
+        records = catalog.reader.read(listing.pieces, offset, max_bytes, upto, min_one=min_one)
+        end = offset if records is None else records.next_offset
+        if records is None or (not records.data and offset < end < min(catalog.log.local_start_offset, upto)):
+            name = f"{catalog.partition.topic}-{catalog.partition.index}"
+            raise MissingObject(f"the remote storage has no record of {name} at {end}")
+        for _ in range(_EMPTY_BATCHES_SKIPPED_MAX):
+            if len(records.data) != _EMPTY_BATCH_SIZE:
+                break
+            behind = catalog.reader.read(listing.pieces, records.next_offset, max_bytes, upto, min_one=min_one)
+            if behind is None or not behind.data:
+                break
+            records = behind
+        return records
+
+    async def _read_local(self, offset: int, max_bytes: int, upto: int, min_one: bool) -> ArchivedRecords:
+        """Return local records from an offset on; none if it is below the local part, or at the end.
+
+        The archive has none there: a compaction has removed those at the end of its last segment.
+        """
+        log_, in_thread = self._catalog.log, self._catalog.access.runtime.in_reading_thread
+        if offset < log_.local_start_offset:
+            return ArchivedRecords(b"", offset)
+        for left in reversed(range(_READ_ROUNDS_MAX)):
+            try:
+                region = log_.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=not left)
+            except NotCached as missing:
+                await in_thread(missing.region.read)
+            except OffsetTiered as error:  # local retention has gone on: the next fetch gets it from the archive
+                raise MissingObject(error.detail) from error
+            else:
+                if region is not None:
+                    return ArchivedRecords(await in_thread(region.read), region.next_offset, is_all_aborted=False)
+                break
+        return ArchivedRecords(b"", offset)
 
     def find_timestamp(
         self, timestamp: int, start: int, seconds: float

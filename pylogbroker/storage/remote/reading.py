@@ -15,6 +15,7 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Buffer, crc32c, entries
+from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
 from pylogbroker.storage.log.header_scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
@@ -75,15 +76,20 @@ class RemoteReader:
     ) -> RemoteRecords | None:
         """Return batches of one piece, from the one with `offset` on, below `upto`; None if no piece has the offset.
 
-        With `min_one` the first may exceed `max_bytes`. Offsets at the end of a piece may have no records.
+        With `min_one` the first may exceed `max_bytes`. After a compaction, offsets at the end of a piece may have no
+        records: those of the next piece follow. If none follows, there are no batches, and `next_offset` is its end.
         """
         number = find(pieces, offset)
-        while number is not None and number < len(pieces) and pieces[number].first_offset < upto:
+        if number is None:
+            return None
+        end = offset
+        while number < len(pieces) and pieces[number].first_offset <= end and end < upto:
             records = self._read_piece(pieces[number], offset, max_bytes, upto, min_one)
             if records is not None:
                 return records
+            end = pieces[number].end_offset
             number += 1
-        return None
+        return RemoteRecords(b"", end)
 
     def _read_piece(
         self, piece: SegmentPiece, offset: int, max_bytes: int, upto: int, min_one: bool
@@ -186,7 +192,10 @@ class RemoteReader:
             return None
         indexes = self.indexes(segment)
         epochs = tuple(entry for entry in indexes.epochs if entry[1] < offset)
-        producers = producer_snapshots.decode(indexes.producers)
+        try:
+            producers = producer_snapshots.decode(indexes.producers)
+        except DamagedFile as error:  # no file of this broker
+            raise DamagedObject(f"the indexes of {segment.name} have {error.detail}") from error
         return RestoredState(offset, epochs, tuple(state for state in producers if _is_before(state, offset)))
 
     def indexes(self, segment: RemoteSegment) -> SegmentIndexes:
