@@ -44,7 +44,7 @@ class TlsSocket:
                 self._flush()  # the alert
             raise ConnectionResetError(f"TLS: {failure}") from None
         except (ConnectionResetError, BrokenPipeError):
-            raise ConnectionResetError(f"TLS: {CLOSED_IN_HANDSHAKE}") from None
+            raise ConnectionResetError(f"{CLOSED_IN_HANDSHAKE} See security.protocol") from None
 
     def recv(self, size: int, flags: int = 0) -> bytearray:
         """Return `size` bytes, or fewer at the end: MSG_WAITALL."""

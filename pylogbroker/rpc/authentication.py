@@ -20,6 +20,7 @@ from typing import Any, Final
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.rpc.errors import NotAuthenticated
+from pylogbroker.rpc.security import OF_CLIENTS, SecurityNames
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.client import ClientMechanism, OauthBearerClient
 from pylogbroker.security.sasl.credentials import Credentials
@@ -39,7 +40,7 @@ def renewal_seconds(lifetime_ms: int) -> float:
     return lifetime_ms / 1000 * random.uniform(*_RENEWED)
 
 
-def authenticate(protocol: ClientProtocol, credentials: Credentials) -> Steps:
+def authenticate(protocol: ClientProtocol, credentials: Credentials, names: SecurityNames = OF_CLIENTS) -> Steps:
     """Return the steps of an authentication; they raise NotAuthenticated."""
     try:
         versions = protocol.version_of(SaslHandshakeRequest), protocol.version_of(SaslAuthenticateRequest)
@@ -48,7 +49,7 @@ def authenticate(protocol: ClientProtocol, credentials: Credentials) -> Steps:
     if versions[0] < _HANDSHAKE_VERSION:
         raise NotAuthenticated(f"{protocol.peer} has no SASL that this client knows; it is older than Kafka 1.0")
     shaken: SaslHandshakeResponse = yield SaslHandshakeRequest(credentials.mechanism)
-    _check_handshake(protocol.peer, credentials.mechanism, shaken)
+    _check_handshake(protocol.peer, credentials.mechanism, shaken, names)
     mechanism = credentials.start()
     try:
         return (yield from _exchange(protocol.peer, mechanism))
@@ -56,13 +57,13 @@ def authenticate(protocol: ClientProtocol, credentials: Credentials) -> Steps:
         raise NotAuthenticated(f"{protocol.peer} by {credentials.mechanism}: {error}") from error
 
 
-def _check_handshake(peer: str, mechanism: str, response: SaslHandshakeResponse) -> None:
+def _check_handshake(peer: str, mechanism: str, response: SaslHandshakeResponse, names: SecurityNames) -> None:
     code = response.error_code
     if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(response.mechanisms) or "none"
-        raise NotAuthenticated(f"{peer} does not enable {mechanism}, but {offered}: set sasl.mechanism", code)
+        raise NotAuthenticated(f"{peer} does not enable {mechanism}, but {offered}: set {names.mechanism}", code)
     if code == ErrorCode.ILLEGAL_SASL_STATE:
-        text = "this listener has no SASL: set security.protocol to PLAINTEXT or SSL, or use another port"
+        text = f"this listener has no SASL: set {names.protocol} to PLAINTEXT or SSL, or use another port"
         raise NotAuthenticated(f"{peer}: {text}", code)
     if code:
         raise NotAuthenticated(f"{peer} does not begin an authentication", code)

@@ -167,8 +167,8 @@ class ClientProtocol:
             return ""
         if not answered:
             text = "; does it speak Kafka's protocol"
-            return f"{text}?" if security.make_engine else f"{text} without TLS? See security.protocol"
-        return "" if security.credentials else "; does this listener have SASL? See security.protocol"
+            return f"{text}?" if security.make_engine else f"{text} without TLS? See {security.names.protocol}"
+        return "" if security.credentials else f"; does this listener have SASL? See {security.names.protocol}"
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of both sides; raise UnsupportedVersion."""

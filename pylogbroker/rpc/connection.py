@@ -44,7 +44,6 @@ class BrokerConnection(PipelinedConnection):
     def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
         super().__init__(clock, address, settings)
         self._kafka = ClientProtocol(str(address), settings.client_id)
-        self._security = settings.security
         self._setup_timeout = settings.setup_timeout
         self._held: deque[Callable[[], object]] | None = None  # requests that wait for an authentication
         self._renewal: IDelayedCall | None = None
@@ -115,7 +114,7 @@ class BrokerConnection(PipelinedConnection):
 
         Each step may take `timeout` seconds.
         """
-        steps = authentication.authenticate(self._kafka, credentials)
+        steps = authentication.authenticate(self._kafka, credentials, self._security.names)
         try:
             step = next(steps)
             while True:

@@ -24,7 +24,7 @@ from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import MakeEngine, TlsEngine
-from pylogbroker.security.tls.failures import CLOSED_IN_HANDSHAKE, PEER_CLOSED, TlsFailed
+from pylogbroker.security.tls.failures import PEER_CLOSED, ClosedInHandshake, TlsFailed
 
 P = TypeVar("P", bound=Protocol)
 
@@ -54,7 +54,7 @@ class TlsClient(TlsConnection, ChunkClient):
 
     def tls_failed(self, cause: str) -> None:
         is_early = cause == PEER_CLOSED and not self._is_secured
-        self._cause = TlsFailed(f"TLS: {CLOSED_IN_HANDSHAKE if is_early else cause}")
+        self._cause = ClosedInHandshake() if is_early else TlsFailed(f"TLS: {cause}")
 
     def connectionLost(self, reason: Any) -> None:
         if self.connected and not self._is_secured and self._cause is None:
@@ -125,6 +125,8 @@ async def dial(
             await _handshake(made.transport, max(0.001, started + seconds - reactor.seconds()), reactor)
     except Exception as error:
         reason = Failure(error).getErrorMessage().rstrip(".")
+        if isinstance(error, ClosedInHandshake):
+            reason += f" See {settings.security.names.protocol}"
         raise NotConnected(f"cannot connect to {address}: {reason}") from None
     connection: P = made
     return connection

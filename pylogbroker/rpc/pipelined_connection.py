@@ -28,12 +28,6 @@ from pylogbroker.wire.recognition import TLS
 Read = Callable[[memoryview], Any]
 
 
-def _description(violation: WireError) -> str:
-    if isinstance(violation, OtherProtocol) and violation.name == TLS:
-        return "in TLS; see security.protocol"
-    return "with an invalid length"
-
-
 class _PendingRequest:
     __slots__ = ("deadline", "deferred", "name", "read")
 
@@ -53,6 +47,7 @@ class PipelinedConnection(Protocol):
         self._clock = clock
         self._seconds: Callable[[], float] = clock.seconds
         self._timeout = settings.request_timeout
+        self._security = settings.security
         self._buffers = settings.send_buffer, settings.receive_buffer
         self._frames = FrameSplitter(settings.response_bytes_max)
         self._waiting: deque[_PendingRequest] = deque()
@@ -85,7 +80,7 @@ class PipelinedConnection(Protocol):
         for frame in self._frames.split(data):
             self._response_received(frame)
         if self._frames.violation is not None:
-            self._protocol_violated(_description(self._frames.violation))
+            self._protocol_violated(self._description(self._frames.violation))
 
     def receive_buffer(self) -> memoryview | None:
         return self._frames.rest()
@@ -161,6 +156,11 @@ class PipelinedConnection(Protocol):
         self._waiting.popleft()
         self._has_responses = True
         waiting.deferred.callback(answer)
+
+    def _description(self, violation: WireError) -> str:
+        if isinstance(violation, OtherProtocol) and violation.name == TLS:
+            return f"in TLS; see {self._security.names.protocol}"
+        return "with an invalid length"
 
     def _protocol_violated(self, what: str) -> None:
         self.close(ConnectionLost(f"{self.address} does not speak {self.protocol_name}: it sent an answer {what}"))

@@ -25,12 +25,24 @@ else:
 _PROTOCOL: Final = "security.protocol"
 
 
+@attrs.frozen
+class SecurityNames:
+    """Names of the settings that secure a connection, for errors: a client's, unless others are given."""
+
+    protocol: str = _PROTOCOL
+    mechanism: str = "sasl.mechanism"
+
+
+OF_CLIENTS: Final = SecurityNames()
+
+
 @attrs.frozen(eq=False, repr=False)
 class ConnectionSecurity:
     """TLS of connections if there is a maker of engines, and SASL if there are credentials."""
 
     make_engine: MakeEngine | None = attrs.field(default=None, repr=False)
     credentials: Credentials | None = None
+    names: SecurityNames = OF_CLIENTS
 
     @classmethod
     def of(cls, settings: Values, provider: ITokenProvider | None = None) -> ConnectionSecurity:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import capturedLogs, eventAsText
 
 from pylogbroker.cli import main
 from pylogbroker.config import BrokerConfig
@@ -96,6 +98,37 @@ def test_the_clusters_id_is_compared_before_anything_is_written(cluster: Cluster
         cluster.start(1)
     cluster.services.clear()
     assert contents(directory) == before
+
+
+class OtherProtocol(Protocol):
+    """Answers the first bytes with those of `answers`, or ends the connection."""
+
+    def __init__(self, answers: bytes) -> None:
+        self._answers = answers
+
+    def dataReceived(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(self._answers)
+        self.transport.loseConnection()
+
+
+@pytest.mark.parametrize(
+    ("answers", "line"),
+    [
+        (b"", "does it speak Kafka's protocol without TLS? See the protocol of CONTROLLER in listener.security."),
+        (b"\x15\3\3\0\2\2\x50", "an answer in TLS; see the protocol of CONTROLLER in listener.security.protocol.map"),
+    ],
+    ids=["silence", "alert"],
+)
+def test_controllers_with_tls_name_the_setting(cluster: Cluster, answers: bytes, line: str) -> None:
+    cluster.reactor.listen("127.0.0.1", 9999, Factory.forProtocol(lambda: OtherProtocol(answers)))
+    with capturedLogs() as events:
+        service = cluster.begin(1, controller_quorum_bootstrap_servers="127.0.0.1:9999")
+        cluster.reactor.advance(5)
+    service.listening.addErrback(lambda failure: None)
+    cluster.stop(1)
+    [warning] = [text for text in map(eventAsText, events) if "gives the metadata" in text]
+    assert line in warning
 
 
 def test_a_directory_of_another_number_is_rejected(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut
+from pylogbroker.rpc.security import ConnectionSecurity, SecurityNames
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.wire import UnsupportedVersion, request_codec, response_codec
@@ -66,7 +67,10 @@ class SaslConnectionTests(SynchronousTestCase):
         self.clock, self.transport = ThreadedClock(), MemoryTransport()
         user = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "secret"}
         self.credentials = Credentials.of_client(read(CLIENT, user), None)
-        self.connection = BrokerConnection(self.clock, Address("there", 9093), ConnectionSettings())
+        security = ConnectionSecurity(
+            credentials=self.credentials, names=SecurityNames("the.protocol", "the.mechanism")
+        )
+        self.connection = BrokerConnection(self.clock, Address("there", 9093), ConnectionSettings(security=security))
         self.connection.makeConnection(self.transport)  # type: ignore[arg-type]
         self.numbers: list[tuple[int, int, int]] = []
 
@@ -132,11 +136,11 @@ class SaslConnectionTests(SynchronousTestCase):
 
     def test_a_mechanism_that_is_not_enabled(self) -> None:
         error = self.failure_of(SaslHandshakeResponse(33, ["SCRAM-SHA-256", "SCRAM-SHA-512"]))
-        self.assertIn("does not enable PLAIN, but SCRAM-SHA-256, SCRAM-SHA-512: set sasl.mechanism", str(error))
+        self.assertIn("does not enable PLAIN, but SCRAM-SHA-256, SCRAM-SHA-512: set the.mechanism", str(error))
 
     def test_a_listener_without_sasl(self) -> None:
         error = self.failure_of(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
-        self.assertIn("this listener has no SASL: set security.protocol to PLAINTEXT or SSL", str(error))
+        self.assertIn("this listener has no SASL: set the.protocol to PLAINTEXT or SSL", str(error))
 
     def test_a_broker_that_knows_tokens_without_headers_alone(self) -> None:
         done = self.start(ApiVersionsResponse(api_keys=[ApiVersion(18, 0, 4), ApiVersion(17, 0, 0)]))

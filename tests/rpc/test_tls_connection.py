@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from twisted.internet.protocol import Protocol
 
 from pylogbroker.rpc.endpoint import TlsClient, dial
 from pylogbroker.rpc.errors import NotConnected
-from pylogbroker.rpc.security import ConnectionSecurity
+from pylogbroker.rpc.security import ConnectionSecurity, SecurityNames
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.contexts import ClientTls, server_context
 from pylogbroker.security.tls.settings import TlsSettings
@@ -84,7 +85,8 @@ class Talk(Protocol):
 async def connect(port: int, client: TlsSettings, host: str = "localhost", seconds: float = 120) -> Talk:
     from twisted.internet import reactor
 
-    settings = ConnectionSettings(setup_timeout=seconds, security=ConnectionSecurity(ClientTls.of(client).engine))
+    security = ConnectionSecurity(ClientTls.of(client).engine, names=SecurityNames("the.protocol"))
+    settings = ConnectionSettings(setup_timeout=seconds, security=security)
     return await dial(reactor, Address(host, port), settings, lambda *_: Talk())
 
 
@@ -114,7 +116,7 @@ def test_bytes_go_both_ways(host: str) -> None:
         (
             socket.socket.close,
             tls_settings(**trusting()),
-            "TLS: the peer closed the connection; does this listener have TLS",
+            "TLS: the peer closed the connection; does this listener have TLS? See the.protocol",
         ),
         (lambda accepted: accepted.send(b"\0\0\0\5hello"), tls_settings(**trusting()), "TLS: the peer does not speak"),
         (
@@ -127,7 +129,7 @@ def test_bytes_go_both_ways(host: str) -> None:
 def test_why_a_connection_is_not_made(serve: Serve, client: TlsSettings, cause: str) -> None:
     with (
         server(serve) as port,
-        pytest.raises(NotConnected, match=rf"^cannot connect to localhost:\d+: {cause}"),
+        pytest.raises(NotConnected, match=rf"^cannot connect to localhost:\d+: {re.escape(cause)}"),
     ):
         run(lambda: connect(port, client, seconds=0.5 if "0." in cause else 10))
 

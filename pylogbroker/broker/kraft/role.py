@@ -43,7 +43,7 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.member_role import MemberRole
 from pylogbroker.broker.requests.api import Api
-from pylogbroker.broker.security.logins import credentials_at_controllers
+from pylogbroker.broker.security.logins import credentials_at_controllers, names_at_controllers
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.features import on_first_use
@@ -206,7 +206,9 @@ class KraftRole(MemberRole):
         make_engine = None
         if self._config.controller_listener.security.has_tls:
             make_engine = (await self._runtime.in_thread(_controller_tls, self._config)).engine
-        self._controller_security = ConnectionSecurity(make_engine, credentials_at_controllers(self._config))
+        self._controller_security = ConnectionSecurity(
+            make_engine, credentials_at_controllers(self._config), names_at_controllers(self._config)
+        )
         try:
             await self._reader.catch_up(lambda: METADATA_VERSION in self._publisher.entities.levels)
         except ReadingEnded as error:

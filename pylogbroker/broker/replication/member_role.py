@@ -16,7 +16,7 @@ from pylogbroker.broker.replication.peer_requests import PeerRequests
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.runtime.throttles import FOLLOWER_RATE, throttle_of
-from pylogbroker.broker.security.logins import credentials_of_broker
+from pylogbroker.broker.security.logins import credentials_of_broker, names_between_brokers
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.share.state_service import PERSISTER_CLIENT_ID
 from pylogbroker.config import BrokerConfig, TopicConfig
@@ -55,7 +55,11 @@ class MemberRole:
     def _security(self) -> ConnectionSecurity:
         """TLS and SASL of connections to other brokers, if their listener has it."""
         has_tls = self._config.inter_broker_listener.security.has_tls
-        return ConnectionSecurity(self._tls.engine_to if has_tls else None, credentials_of_broker(self._config))
+        return ConnectionSecurity(
+            self._tls.engine_to if has_tls else None,
+            credentials_of_broker(self._config),
+            names_between_brokers(self._config),
+        )
 
     def _topic_config(self, topic: str) -> TopicConfig:
         return self._config.topic(self._metadata.topic_settings(topic))

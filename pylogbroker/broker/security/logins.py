@@ -12,6 +12,7 @@ from typing import Final
 
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
+from pylogbroker.rpc.security import SecurityNames
 from pylogbroker.security.sasl import jaas
 from pylogbroker.security.sasl.credentials import Credentials, check_mechanism
 from pylogbroker.security.sasl.users import MECHANISMS
@@ -66,6 +67,22 @@ def credentials_of_broker(config: BrokerConfig) -> Credentials | None:
     if mechanism not in enabled:
         raise ConfigError(f"{_MECHANISM}: {mechanism} is not in sasl.enabled.mechanisms of listener {listener.name}")
     return _credentials_on(config, listener, mechanism, "others")
+
+
+def names_between_brokers(config: BrokerConfig) -> SecurityNames:
+    """Return the settings of connections to other brokers, for errors; raise ConfigError."""
+    if config.inter_broker_listener_name is None:
+        return SecurityNames("security.inter.broker.protocol", _MECHANISM)
+    return SecurityNames(_protocol_of(config.inter_broker_listener), _MECHANISM)
+
+
+def _protocol_of(listener: Listener) -> str:
+    return f"the protocol of {listener.name} in listener.security.protocol.map"
+
+
+def names_at_controllers(config: BrokerConfig) -> SecurityNames:
+    """Return the settings of connections to the controllers, for errors; raise ConfigError."""
+    return SecurityNames(_protocol_of(config.controller_listener), _CONTROLLER_MECHANISM)
 
 
 def credentials_at_controllers(config: BrokerConfig) -> Credentials | None:

@@ -10,7 +10,8 @@ from typing import Final
 from pylogbroker.errors import PylogbrokerError
 
 PEER_CLOSED: Final = "the peer closed the connection"
-CLOSED_IN_HANDSHAKE: Final = f"{PEER_CLOSED}; does this listener have TLS? See security.protocol"  # for clients
+CLOSED_IN_HANDSHAKE: Final = f"TLS: {PEER_CLOSED}; does this listener have TLS?"
+"""For clients, which name the setting."""
 _NO_COMMON: Final = "the two sides have no {} in common"
 _PLACE: Final = re.compile(r"^\[[^]]*\] | \(_ssl\.c:\d+\)$")
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
@@ -50,6 +51,13 @@ _ON_CLIENT: Final[Mapping[str, str]] = {
 
 class TlsFailed(PylogbrokerError):
     """End of a connection by TLS; the text is the cause."""
+
+
+class ClosedInHandshake(TlsFailed):
+    """The peer has closed the connection: perhaps it does not speak TLS."""
+
+    def __init__(self) -> None:
+        super().__init__(CLOSED_IN_HANDSHAKE)
 
 
 def describe(error: ssl.SSLError, is_server: bool) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from twisted.internet.task import deferLater
 
-from pylogbroker.broker.security.logins import credentials_of_broker
+from pylogbroker.broker.security.logins import credentials_of_broker, names_between_brokers
 from pylogbroker.config import BrokerConfig
 from pylogbroker.features import on_first_use
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint
@@ -40,7 +40,7 @@ _AskMetadata = Callable[[Address], Awaitable[MetadataResponse]]
 
 def metadata_question(reactor: Any, config: BrokerConfig) -> _AskMetadata:
     """Return how to ask a broker as others do; raise ConfigError. Blocks."""
-    security = ConnectionSecurity(_make_engine(config), credentials_of_broker(config))
+    security = ConnectionSecurity(_make_engine(config), credentials_of_broker(config), names_between_brokers(config))
     settings = ConnectionSettings(setup_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX, security=security)
     return partial(_ask, reactor, settings)
 
