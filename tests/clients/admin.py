@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import NotLeaderForPartitionError, UnknownTopicOrPartitionError
 
 from tests.support.waiting import wait_until
 
@@ -25,7 +26,16 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mappin
     wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}}
     with admin_client(bootstrap) as admin:
         admin.create_topics(wanted, wait_for_metadata=True)
-        admin.list_partition_offsets({TopicPartition(name, each): OffsetSpec.LATEST for each in range(partitions)})
+        wait_until(lambda: _have_leaders(admin, name, partitions))
+
+
+def _have_leaders(admin: KafkaAdminClient, topic: str, partitions: int) -> bool:
+    """Return whether the leaders answer for their partitions; they may learn of these later than other brokers."""
+    try:
+        admin.list_partition_offsets({TopicPartition(topic, number): OffsetSpec.LATEST for number in range(partitions)})
+    except (NotLeaderForPartitionError, UnknownTopicOrPartitionError):
+        return False
+    return True
 
 
 def eventually(look: Callable[[], object], wanted: object, timeout: float = 120) -> None:
