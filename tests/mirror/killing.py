@@ -1,12 +1,16 @@
 """Kills of a mirror and of the brokers on both sides, while producers write.
 
     python -m tests.mirror.killing --kills 50 --seed 1
+    python -m tests.mirror.killing --source kafka-2.7 --kills 10
+    python -m tests.mirror.killing --target kafka-4.4 --kills 10
+    python -m tests.mirror.killing --source 0.7 --kills 10
 
 The source gets plain records, compressed ones, and transactions, some of which are aborted. At random moments one of
 the three processes is killed, and started again. In the end, each partition of the target must have the committed
 records of the source: all of them, once each, in their order. After each kill and in the end, groups get offsets in the
 source, most of them among the last records that were copied. In the target, each group must have the offset of the same
-record: it reads none again, and skips none.
+record: it reads none again, and skips none. Kafka 0.7 has neither transactions nor such groups: records are compared
+alone.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ import argparse
 import random
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -25,92 +28,22 @@ import attrs
 
 from pylogbroker.client.admin import NewTopic
 from pylogbroker.client.admin.records import LATEST
-from pylogbroker.client.sync import AdminClient, Producer, SimpleConsumer
-from pylogbroker.errors import PylogbrokerError
+from pylogbroker.client.sync import AdminClient, SimpleConsumer
 from pylogbroker.interfaces import TopicPartition
-from tests.support.broker_process import BrokerProcess
+from tests.legacy07.conftest import SimpleBroker
+from tests.mirror.kill_sides import OWN, SOURCES, TARGETS, new_side
+from tests.mirror.stamp_writers import PARTITIONS, TOPIC, stamp_writers
+from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
 
-TOPIC: Final = "stamps"
-PARTITIONS: Final = 3
 GROUPS: Final = 10
 """Groups whose offsets are compared after each kill."""
 NEWEST_RECORDS: Final = 3000
 """Records of about the last second before a kill, and of the time since."""
 _PROGRESS_SECONDS_MAX: Final = 120.0
-_SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-_PATIENT: Final = {"delivery.timeout.ms": "600000", "max.block.ms": "600000"}
 
 Stamp = tuple[int, bytes | None, bytes | None]
-
-
-@attrs.define
-class Writers:
-    """Producers in threads: each writes its own stamps, in order."""
-
-    bootstrap: str
-    is_over: threading.Event = attrs.field(factory=threading.Event)
-    errors: list[BaseException] = attrs.field(factory=list)
-    _threads: list[threading.Thread] = attrs.field(factory=list)
-
-    def start(self) -> None:
-        for work in (self._plain, self._compressed, self._transactions):
-            thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def stop(self) -> None:
-        self.is_over.set()
-        for thread in self._threads:
-            thread.join()
-        for error in self.errors:
-            raise error
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self.errors.append(error)
-
-    def _plain(self) -> None:
-        self._write("plain", "none")
-
-    def _compressed(self) -> None:
-        self._write("lz4", "lz4")
-
-    def _write(self, name: str, codec: str) -> None:
-        with Producer(self.bootstrap, compression_type=codec, **_named(_PATIENT)) as producer:
-            number = 0
-            while not self.is_over.wait(0.01):
-                for _ in range(20):
-                    producer.submit(
-                        TOPIC, b"%s %d" % (name.encode(), number) + b"." * 50, partition=number % PARTITIONS
-                    )
-                    number += 1
-                producer.flush()
-
-    def _transactions(self) -> None:
-        number = 0
-        while not self.is_over.is_set():
-            try:
-                with Producer(self.bootstrap, transactional_id="stamps", **_named(_PATIENT)) as producer:
-                    while not self.is_over.wait(0.02):
-                        producer.begin()
-                        for _ in range(5):
-                            producer.submit(TOPIC, b"transaction %d" % number, partition=number % PARTITIONS)
-                            number += 1
-                        producer.flush()
-                        if number % 3:
-                            producer.commit()
-                        else:
-                            producer.abort()
-            except PylogbrokerError:
-                continue  # a kill may leave an unknown outcome; the source's log says which
-
-
-def _named(settings: dict[str, str]) -> dict[str, str]:
-    return {name.replace(".", "_"): value for name, value in settings.items()}
 
 
 @attrs.frozen
@@ -123,11 +56,23 @@ class Copied:
 
 
 class KillRun:
-    def __init__(self, directory: Path, seed: int, report: Callable[[str], None] = print) -> None:
+    """`report` gets a line for each kill."""
+
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        source: str = OWN,
+        target: str = OWN,
+        report: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._random = random.Random(seed)
         self._report = report
-        self.source = BrokerProcess(directory / "source", _SETTINGS)
-        self.target = BrokerProcess(directory / "target", _SETTINGS)
+        self._sides = {
+            "source": new_side(source, directory / "source"),
+            "target": new_side(target, directory / "target"),
+        }
+        self.source, self.target = (side.broker for side in self._sides.values())
         self._mirror: LineProcess | None = None
         self._groups = 0
         self._file = directory / "mirror.properties"
@@ -136,17 +81,19 @@ class KillRun:
 
     def run(self, kills: int) -> int:
         """Kill so often; return the number of records in the end. Raise AssertionError for a wrong record."""
-        self.source.start()
-        self.target.start()
+        for side in self._sides.values():
+            side.start()
+        is_legacy07 = isinstance(self.source, SimpleBroker)
+        configs = {"message.format.version": "0.7"} if is_legacy07 else {}
         with AdminClient(self.source.bootstrap) as admin:
-            admin.topics.create([NewTopic(TOPIC, PARTITIONS)])
-        writers = Writers(self.source.bootstrap)
+            admin.topics.create([NewTopic(TOPIC, PARTITIONS, configs=configs)])
+        writers = stamp_writers(self.source)
         writers.start()
         try:
             self._start_mirror()
-            for _ in range(kills):
+            for number in range(kills):
                 self._wait_for_progress()
-                self._kill_one()
+                self._report(f"kill {number + 1}: {self._kill_one()}")
                 self._compare_groups()
             self._wait_for_progress()
         finally:
@@ -160,15 +107,16 @@ class KillRun:
         return count
 
     def close(self) -> None:
-        for process in (self._mirror, self.source, self.target):
-            if process is not None:
-                process.kill()
+        if self._mirror is not None:
+            self._mirror.kill()
+        for side in self._sides.values():
+            side.close()
 
     def _arguments(self, *more: str) -> list[str]:
         self._file.write_text(
             f"""\
 clusters = east, offline
-east.bootstrap.servers = {self.source.bootstrap}
+east.bootstrap.servers = {_mirrored_address(self.source)}
 offline.bootstrap.servers = {self.target.bootstrap}
 offline.consumer.session.timeout.ms = 1500
 offline.consumer.heartbeat.interval.ms = 400
@@ -183,7 +131,8 @@ replication.policy.class = same
     def _start_mirror(self) -> None:
         self._mirror = LineProcess(self._arguments(), forked=True)
 
-    def _kill_one(self) -> None:
+    def _kill_one(self) -> str:
+        """Kill one of the three processes, and start it again; return which."""
         name = self._random.choice(list(self.kills))
         self.kills[name] += 1
         if name == "mirror":
@@ -191,9 +140,9 @@ replication.policy.class = same
                 self._mirror.kill()
             self._start_mirror()
         else:
-            broker = self.source if name == "source" else self.target
-            broker.kill()
-            broker.start()
+            self._sides[name].kill()
+            self._sides[name].start()
+        return name
 
     def _wait_for_progress(self) -> None:
         """Wait until the target's log has grown by a random number of bytes."""
@@ -207,7 +156,7 @@ replication.policy.class = same
         return sum(
             path.stat().st_size
             for partition in range(PARTITIONS)
-            for path in self.target.partition_dir(TOPIC, partition).glob("*.kafka")
+            for path in self.target.partition_dir(TOPIC, partition).glob(f"*{self.target.segment_suffix}")
         )
 
     def _mirror_all(self) -> None:
@@ -218,6 +167,8 @@ replication.policy.class = same
 
     def _compare_groups(self) -> None:
         """Commit offsets of groups in the source, and wait for their translations."""
+        if isinstance(self.source, SimpleBroker):
+            return
         copied: list[list[Copied]] = []
 
         def have_records() -> bool:
@@ -250,8 +201,8 @@ replication.policy.class = same
 
     def _copied(self, partition: int) -> list[Copied]:
         """Return the newest records that are copied, and some old ones."""
-        copies = _committed(self.target.bootstrap, partition, NEWEST_RECORDS)
-        offsets = {value: offset for offset, value in _committed(self.source.bootstrap, partition, 10 * NEWEST_RECORDS)}
+        copies = _committed(self.target, partition, NEWEST_RECORDS)
+        offsets = {value: offset for offset, value in _committed(self.source, partition, 10 * NEWEST_RECORDS)}
         return [
             Copied(offsets[value], before, offset)
             for (before, _), (offset, value) in pairwise(copies)
@@ -261,7 +212,7 @@ replication.policy.class = same
     def _compare(self) -> int:
         count = 0
         for partition in range(PARTITIONS):
-            expected, mirrored = (_stamps(broker.bootstrap, partition) for broker in (self.source, self.target))
+            expected, mirrored = (_stamps(broker, partition) for broker in (self.source, self.target))
             for number, (record, copy) in enumerate(zip(expected, mirrored, strict=False)):
                 if record != copy:
                     raise AssertionError(f"record {number} of partition {partition} is {copy}, expected {record}")
@@ -271,11 +222,17 @@ replication.policy.class = same
         return count
 
 
-def _stamps(bootstrap: str, partition: int, offset: int = 0) -> list[Stamp]:
+def _mirrored_address(broker: Broker) -> str:
+    if isinstance(broker, SimpleBroker):
+        host, port = broker.address
+        return f"simple://{host}:{port}"
+    return broker.bootstrap
+
+
+def _stamps(broker: Broker, partition: int, offset: int = 0) -> list[Stamp]:
     """Return the committed records of a partition from an offset on."""
     stamps: list[Stamp] = []
-    host, _, port = bootstrap.rpartition(":")
-    with SimpleConsumer(host, int(port), isolation_level="read_committed") as consumer:
+    with _consumer(broker) as consumer:
         while True:
             messages = consumer.fetch(TOPIC, partition, offset)
             stamps += [(message.timestamp, message.key, message.value) for message in messages]
@@ -284,11 +241,17 @@ def _stamps(bootstrap: str, partition: int, offset: int = 0) -> list[Stamp]:
             offset = messages.next_offset
 
 
-def _committed(bootstrap: str, partition: int, count: int) -> list[tuple[int, bytes | None]]:
+def _consumer(broker: Broker) -> SimpleConsumer:
+    if isinstance(broker, SimpleBroker):
+        return SimpleConsumer(*broker.address, protocol="simple")
+    host, _, port = broker.bootstrap.rpartition(":")
+    return SimpleConsumer(host, int(port), isolation_level="read_committed")
+
+
+def _committed(broker: Broker, partition: int, count: int) -> list[tuple[int, bytes | None]]:
     """Return offsets and values of about so many of the newest committed records."""
     rows: list[tuple[int, bytes | None]] = []
-    host, _, port = bootstrap.rpartition(":")
-    with SimpleConsumer(host, int(port), isolation_level="read_committed") as consumer:
+    with _consumer(broker) as consumer:
         [end] = consumer.get_offsets_before(TOPIC, partition, LATEST, 1)
         offset = max(0, end - count)
         while offset < end:
@@ -300,13 +263,19 @@ def _committed(bootstrap: str, partition: int, count: int) -> list[tuple[int, by
     return rows
 
 
+def report(line: str) -> None:
+    print(line, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--source", choices=SOURCES, default=OWN)
+    parser.add_argument("--target", choices=TARGETS, default=OWN)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        run = KillRun(Path(directory), arguments.seed)
+        run = KillRun(Path(directory), arguments.seed, arguments.source, arguments.target, report)
         try:
             count = run.run(arguments.kills)
             print(f"seed {arguments.seed}: {count} records as expected after {run.kills}")
