@@ -31,12 +31,13 @@ def served() -> Iterator[ServedController]:
         yield controller
 
 
-def joined(served: ServedController) -> Broker:
+def joined(served: ServedController, **settings: Any) -> Broker:
     return Broker(
         engine="kraft",
         controller_quorum_bootstrap_servers=served.address,
         node_id=7,
         http_listeners="http://127.0.0.1:0",
+        **settings,
     )
 
 
@@ -181,7 +182,8 @@ def test_the_metrics_have_kafkas_names(broker: Broker, served: ServedController)
 
 
 def test_controllers_that_do_not_answer_are_shown() -> None:
-    with served_controller() as served, joined(served) as broker:
+    """The broker ends at once: nobody would answer its request for a controlled shutdown."""
+    with served_controller() as served, joined(served, controlled_shutdown_enable=False) as broker:
         served.stop()
         wait_until(lambda: "No controller answers this broker now." in page(broker, "/brokers"), 60)
         assert "No controller answers: " in page(broker, "/")
